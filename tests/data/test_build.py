@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from bertwright.config.corpus import CorpusConfig
+from bertwright.data import build as build_file
 from bertwright.data import shards as shards_file
 from bertwright.data.build import build_shards
 from bertwright.data.encode import EncoderSettings, encode_blocks, load_segmenter
@@ -229,6 +230,18 @@ def test_a_full_disk_before_the_first_shard_leaves_nothing(
     monkeypatch.setattr(shards_file._OpenShard, "_write", failing)
     with pytest.raises(BertwrightError, match="is full"):
         build_shards([str(corpus)], tmp_path / "out", tokenizer_folder, workers=1)
+    assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_a_full_disk_when_all_is_written_leaves_nothing_that_cannot_go_on(
+    tmp_path: Path, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build_file, "write_shards_manifest", failing)
+    with pytest.raises(BertwrightError, match="is full"):
+        build()
     assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
 
 

@@ -12,9 +12,9 @@ from bertwright.config.ranges import at_least
 class CorpusConfig:
     """What a document is, how it is split into sentences and how it is cleaned."""
 
-    documents: Literal["blank-line", "file", "line", "wikiextractor"] = "blank-line"
-    """What separates documents in a text file: a blank line, the file, every line, or the
-    `<doc ...>` and `</doc>` of WikiExtractor, which are known by sight too."""
+    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    """What separates documents in a text file: a blank line (of WikiExtractor's files `<doc ...>`
+    and `</doc>`), the file, or every line."""
     sentences: Literal["split", "line"] = "split"
     """split: find the sentences of every line; line: each line is one sentence."""
     text_column: str = "text"

@@ -31,8 +31,6 @@ class TokenizerConfig:
     """Ignore words that occur fewer times than this."""
     character_coverage: float = 0.99995
     """Fraction of all characters that the alphabet covers; the rarest become `[UNK]`."""
-    limit_alphabet: int | None = None
-    """Maximum size of the alphabet, whatever the coverage; unset: no limit."""
     overshoot: float | None = None
     """Train this many times the vocabulary, then drop the least useful; unset: 1.5, bpe: 1."""
     max_words: int = 2_000_000
@@ -42,7 +40,7 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 6, "vocab_size")
-        at_least(self, 1, "max_word_characters", "min_frequency", "overshoot", "limit_alphabet")
+        at_least(self, 1, "max_word_characters", "min_frequency", "overshoot")
         at_least(self, 1000, "max_words")
         at_least(self, 0, "workers")
         if not 0 < self.character_coverage <= 1:

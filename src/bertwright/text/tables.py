@@ -26,7 +26,7 @@ def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
     """Lines without their ends, and without the byte order marks of files that were put together.
 
     Raises:
-        DataError: a line of over `MAX_ROW_CHARACTERS`.
+        DataError: a line, as a row is one, of over `MAX_ROW_CHARACTERS`.
     """
     parts: list[str] = []
     size = 0
@@ -36,8 +36,8 @@ def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
         size += len(first)
         if size > MAX_ROW_CHARACTERS:
             raise DataError(
-                f"{name} has a line of over {MAX_ROW_CHARACTERS:,} characters; expected rows or "
-                "lines of text"
+                f"{name} has a row of over {MAX_ROW_CHARACTERS:,} characters, which must be held "
+                "in memory; split it"
             )
         for line in others:
             yield "".join(parts).removeprefix("\ufeff")

@@ -99,7 +99,7 @@ def test_blocks_cut_anywhere_give_the_same_documents(text: str, size: int, kind:
 
     def found(stream: io.BytesIO) -> list[str]:
         report = CorpusReport()
-        groups = split_documents(read_text(stream, "a", config, report), config, report)
+        groups = split_documents(read_text(stream, "a", config, report), kind, report)
         assert not report.invalid_utf8
         return [document.strip() for group in groups for document in group if document.strip()]
 
@@ -197,7 +197,7 @@ def test_null_is_an_empty_document(tmp_path: Path) -> None:
 def test_a_row_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_ROW_CHARACTERS", 1000)
     path = write(tmp_path, "a.jsonl", "x" * 3_000_000)
-    with pytest.raises(DataError, match=r"a line of over 1,000 characters"):
+    with pytest.raises(DataError, match=r"a row of over 1,000 characters"):
         read(path)
 
 
@@ -421,9 +421,8 @@ def test_the_output_of_wikiextractor_is_read_as_it_is(tmp_path: Path) -> None:
         ["Snow", "Snow falls."],
     ]
     assert (report.tags, report.urls) == (1, 0)  # <if>
-    named = CorpusConfig(documents="wikiextractor")
     (tmp_path / "wiki.txt").write_text("\n" + WIKI, encoding="utf-8")
-    assert len(list(read_documents([str(tmp_path / "wiki.txt")], named, report))) == 2
+    assert len(read(tmp_path / "wiki.txt")[0]) == 2
 
 
 def test_a_separator_between_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

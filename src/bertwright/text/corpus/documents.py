@@ -172,20 +172,20 @@ def _is_windows(data: bytes) -> bool:
 
 
 def split_documents(
-    blocks: Iterator[str], config: CorpusConfig, report: CorpusReport
+    blocks: Iterator[str], documents: str, report: CorpusReport
 ) -> Iterator[list[str]]:
     """Raw documents of one text file, in groups; those of white space alone are still among them.
 
     Args:
         blocks: the text, split anywhere.
-        config: `documents` says what separates.
+        documents: what separates, as in `CorpusConfig`, or `wikiextractor`.
         report: counts `documents_cut` and `files_of_one_document`.
     """
-    separator = _SEPARATOR[config.documents]
+    separator = _SEPARATOR[documents]
     parts: list[str] = []  # of the document that is still open
     size = lines = groups = 0
     held = ""
-    if config.documents == "wikiextractor":  # a separator in a block is whole
+    if documents == "wikiextractor":  # a separator in a block is whole
         blocks = _whole_lines(blocks)
     for text in blocks:
         text = held + text
@@ -212,7 +212,7 @@ def split_documents(
             *whole, rest = split_long_document("".join(parts), report)
             yield whole
             parts, size = [rest], len(rest)
-    if not groups and lines > LINES_WITHOUT_DOCUMENT and config.documents == "blank-line":
+    if not groups and lines > LINES_WITHOUT_DOCUMENT and documents == "blank-line":
         report.files_of_one_document += 1
     if parts:
         yield split_long_document("".join(parts), report)

@@ -13,7 +13,6 @@ Memory does not grow with the corpus: a block, a document of at most
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
@@ -169,10 +168,10 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
             groups = read_rows(stream, kind, name, config, report)
         else:
             head = cast(BufferedReader, stream).peek()
-            if config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
-                config = replace(config, documents="wikiextractor")
-            groups = split_documents(read_text(stream, name, config, report), config, report)
-            if config.documents == "wikiextractor":
+            is_wiki = config.documents == "blank-line" and WIKI_DOCUMENT.match(head)
+            separated = "wikiextractor" if is_wiki else config.documents
+            groups = split_documents(read_text(stream, name, config, report), separated, report)
+            if is_wiki:
                 groups = ([wiki_document(each) for each in group] for group in groups)
         for group in groups:
             report.position = before + position()

@@ -108,7 +108,7 @@ def train_on_counts(
         alphabet = choose_alphabet(dict.fromkeys(entries, 1), 1.0)
         known = sum(counts[word] for word in entries)
     else:
-        alphabet = choose_alphabet(counts, config.character_coverage, config.limit_alphabet)
+        alphabet = choose_alphabet(counts, config.character_coverage)
         if len(alphabet.entries) > size:
             raise ConfigError(_too_small(alphabet, config, len(special)))
         covered = {word: count for word, count in counts.items() if alphabet.covers(word)}
@@ -242,6 +242,5 @@ def _too_small(alphabet: Alphabet, config: TokenizerConfig, special: int) -> str
         f"vocab_size is {config.vocab_size}, but the alphabet alone needs {needed} entries: "
         f"{special} special tokens and {len(alphabet.characters)} characters, those "
         'inside words twice ("x" and "##x"); pass --vocab-size '
-        f"{needed} or more, or keep fewer characters with --limit-alphabet or "
-        "--character-coverage"
+        f"{needed} or more, or keep fewer characters with --character-coverage"
     )

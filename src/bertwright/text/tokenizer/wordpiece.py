@@ -80,15 +80,12 @@ class Alphabet:
         return self.characters.issuperset(word)
 
 
-def choose_alphabet(
-    counts: Mapping[str, int], coverage: float, limit: int | None = None
-) -> Alphabet:
+def choose_alphabet(counts: Mapping[str, int], coverage: float) -> Alphabet:
     """The most frequent characters of the words of `counts`, ties by code point.
 
     Args:
         counts: how often each word occurs.
         coverage: characters are kept until this fraction of all occurrences is covered.
-        limit: characters kept at most.
     """
     words = list(counts)
     lengths = np.array([len(word) for word in words], dtype=np.int64)
@@ -102,7 +99,7 @@ def choose_alphabet(
     covered = np.cumsum(uses[order])
     total = int(covered[-1]) if len(covered) else 0
     kept = int(np.searchsorted(covered, math.ceil(total * coverage))) + 1
-    kept = min(kept, len(order), len(order) if limit is None else limit)
+    kept = min(kept, len(order))
     chosen, dropped = np.sort(order[:kept]), order[kept:]
     bare = [chr(code) for code in distinct[chosen].tolist()]
     marked = [MARK + chr(code) for code in distinct[chosen[in_longer[chosen]]].tolist()]
