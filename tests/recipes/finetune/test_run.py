@@ -19,6 +19,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, Interrupted
 from bertwright.labelled.examples import SpanExample, TaggingExample, TextExample
 from bertwright.labelled.read import read_examples
+from bertwright.objectives.labelled import LabelledBatch
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune import training
@@ -397,25 +398,47 @@ def test_an_interrupted_run_keeps_the_seeds_before_it(
     assert checkpoint.load(out).tasks
 
 
+CLASSES = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+
+
+def steps_of(
+    model: Path,
+    examples: list[Any],
+    task: TaskConfig = CLASSES,
+    batch_size: int = 8,
+    tokens: int = 999,
+    rank: int = 0,
+    ranks: int = 1,
+) -> TaskLoader:
+    """The steps of a rank."""
+    instances = TaskData("task", task, load_tokenizer(model), examples).instances
+    shared = Ranks(rank, ranks, torch.device("cpu"))
+    return TaskLoader([("task", task, instances, 1.0)], batch_size, tokens, 1, shared)
+
+
+def epoch_of(source: TaskLoader, number: int = 0) -> list[list[LabelledBatch]]:
+    """The batches of each step of an epoch."""
+    place, steps = DataPosition(epoch=number), []
+    for _ in range(source.steps_in_epoch):
+        batches, place = source.step(place, 0.0)
+        steps.append(batches)
+    return steps
+
+
+def rows_of(step: list[LabelledBatch]) -> list[int]:
+    return [row for batch in step for row in batch.rows]
+
+
 def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path) -> None:
     examples = [TextExample(f"{'a ' * (n % 7 + 1)}", label="x") for n in range(50)]
-    tokenizer = load_tokenizer(model)
-    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
-    data = TaskData("task", task, tokenizer, examples)
-    ranks = Ranks(0, 1, torch.device("cpu"))
-    source = TaskLoader([("task", task, data.instances, 1.0)], 8, 20, 1, ranks)
+    source = steps_of(model, examples, tokens=20)
     orders = []
-    place = DataPosition()
-    for _ in range(2):
-        rows: list[int] = []
-        for _ in range(source.steps_in_epoch):
-            batches, place = source.step(place, 0.0)
-            found = [row for batch in batches for row in batch.rows]
-            assert len(found) in (8, 2)
-            assert all(b.num_tokens <= 20 or len(b.rows) == 1 for b in batches)
-            rows += found
-        assert sorted(rows) == list(range(50))
-        orders.append(rows)
+    for number in range(2):
+        steps = epoch_of(source, number)
+        assert all(b.num_tokens <= 20 or len(b.rows) == 1 for step in steps for b in step)
+        assert {len(rows_of(step)) for step in steps} == {8, 2}
+        orders.append([row for step in steps for row in rows_of(step)])
+        assert sorted(orders[-1]) == list(range(50))
     assert orders[0] != orders[1]
 
 
@@ -423,43 +446,19 @@ def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path)
 def test_each_core_has_a_micro_batch(
     model: Path, monkeypatch: pytest.MonkeyPatch, cores: int, expected: list[int]
 ) -> None:
-    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
     examples = [TextExample("a b c a b c a b", label="x") for _ in range(32)]  # [CLS], 8, [SEP]
-    data = TaskData("task", task, load_tokenizer(model), examples)
     monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
-    ranks = Ranks(0, 1, torch.device("cpu"))
-    source = TaskLoader([("task", task, data.instances, 1.0)], 32, 999, 1, ranks)
-    batches, _ = source.step(DataPosition(), 0.0)
-    assert [batch.num_tokens for batch in batches] == expected
+    (step,) = epoch_of(steps_of(model, examples, batch_size=32))
+    assert [batch.num_tokens for batch in step] == expected
 
 
-def test_ranks_share_a_step_without_overlap(model: Path) -> None:
-    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
-    examples = [TextExample("a b c", label="x") for _ in range(21)]
-    data = TaskData("task", task, load_tokenizer(model), examples)
-    seen = []
-    for rank in range(2):
-        ranks = Ranks(rank, 2, torch.device("cpu"))
-        source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
-        batches, _ = source.step(DataPosition(), 0.0)
-        seen.append({row for batch in batches for row in batch.rows})
-    assert len(seen[0] | seen[1]) == 8
-    assert not seen[0] & seen[1]
-
-
-def test_what_is_left_for_too_few_ranks_is_not_lost(model: Path) -> None:
-    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
-    examples = [TextExample("a b c", label="x") for _ in range(17)]
-    data = TaskData("task", task, load_tokenizer(model), examples)
-    rows: list[int] = []
-    for rank in range(2):
-        ranks, place = Ranks(rank, 2, torch.device("cpu")), DataPosition()
-        source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
-        assert source.steps_in_epoch == 2
-        for _ in range(2):
-            batches, place = source.step(place, 0.0)
-            rows += [row for batch in batches for row in batch.rows]
-    assert sorted(rows) == list(range(17))
+@pytest.mark.parametrize(("count", "steps"), [(21, 3), (17, 2)])  # a last one of one joins another
+def test_ranks_share_steps_without_overlap_or_loss(model: Path, count: int, steps: int) -> None:
+    examples = [TextExample("a b c", label="x") for _ in range(count)]
+    one, two = (epoch_of(steps_of(model, examples, rank=n, ranks=2)) for n in range(2))
+    assert len(one) == len(two) == steps
+    assert all(map(rows_of, one + two))
+    assert sorted(row for step in one + two for row in rows_of(step)) == list(range(count))
 
 
 def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
@@ -470,28 +469,16 @@ def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
         for number, size in enumerate(sizes)
         for _ in range(size)
     ]
-    data = TaskData("task", task, load_tokenizer(model), examples)
-    assert len(data.instances) == 30
-    ranks = Ranks(0, 1, torch.device("cpu"))
-    source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
     rows: list[int] = []
-    place = DataPosition()
-    for _ in range(source.steps_in_epoch):
-        (batch,), place = source.step(place, 0.0)
-        documents = {examples[row].document for row in batch.rows}
-        assert len(batch.rows) <= 8 or len(documents) == 1
-        rows += batch.rows
+    for step in epoch_of(steps_of(model, examples, task)):
+        own = rows_of(step)
+        assert len(own) <= 8 or len({examples[row].document for row in own}) == 1
+        rows += own
     assert sorted(rows) == list(range(len(examples)))
-    two = Ranks(1, 2, torch.device("cpu"))
-    for part in (data.instances[:2], data.instances):
-        source = TaskLoader([("task", task, part, 1.0)], 8, 999, 1, two)
-        place = DataPosition()
-        for _ in range(source.steps_in_epoch):
-            batches, place = source.step(place, 0.0)
-            assert batches  # no rank is without work
-    source = TaskLoader([("task", task, data.instances[:1], 1.0)], 8, 999, 1, two)
+    for part in (examples[:3], examples):  # two documents, or all: no rank is without work
+        assert all(epoch_of(steps_of(model, part, task, rank=1, ranks=2)))
     with pytest.raises(DataError, match="for 2 processes"):
-        source.step(DataPosition(), 0.0)
+        epoch_of(steps_of(model, examples[:1], task, rank=1, ranks=2))
 
 
 def test_few_examples_are_seen_more_often() -> None:
