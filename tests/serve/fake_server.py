@@ -1,6 +1,6 @@
 """A server of canned answers for the playground's tests, without a model.
 
-Vectors and attention are made from the tokens' letters, so that the page has something to draw.
+Attention is made from numbers of tokens, so that the page has something to draw.
 Run it to look at the page: `python -m tests.serve.fake_server 8081`.
 """
 
@@ -27,7 +27,7 @@ from bertwright.config.serve import ServeConfig
 from tests.house.source import PACKAGE
 from tests.serve.test_connection import served
 
-LAYERS, HEADS, WIDTH = 12, 12, 16
+LAYERS, HEADS = 12, 12
 PLAYGROUND = PACKAGE / "serve" / "playground"
 SHA256 = "5f0e7c" * 10 + "abcd"
 NO_KEY = JSONResponse({"error": {"message": "a key is needed: Authorization: Bearer KEY"}}, 401)
@@ -69,15 +69,6 @@ def pieces(text: str) -> dict[str, Any]:
     offsets.append((0, 0))
     ids = [100 + sum(map(ord, t)) for t in tokens]
     return {"tokens": tokens, "ids": ids, "offsets": [list(o) for o in offsets]}
-
-
-def vector(tokens: list[str], place: int, layer: int) -> list[float]:
-    """The letters of a token, and more of its neighbours at every layer."""
-    own = [math.sin(sum(map(ord, tokens[place])) * (k + 1)) for k in range(WIDTH)]
-    share = layer / LAYERS
-    near = sum(ord(c) for t in tokens[max(0, place - 3) : place] for c in t)
-    other = [math.cos(near * (k + 1)) for k in range(WIDTH)]
-    return [(1 - 0.7 * share) * a + 0.7 * share * b for a, b in zip(own, other, strict=True)]
 
 
 def attention(count: int, layer: int) -> list[list[list[float]]]:
@@ -210,19 +201,6 @@ def _cosines(asked: dict[str, Any]) -> Any:
     return {"similarities": rows}
 
 
-def _tokens(asked: dict[str, Any]) -> Any:
-    found = []
-    for text in asked["input"]:
-        made = pieces(text)
-        places = range(len(made["tokens"]))
-        made["vectors"] = [
-            [x for layer in asked["layers"] for x in vector(made["tokens"], place, layer)]
-            for place in places
-        ]
-        found.append(made)
-    return {"results": found}
-
-
 def _attention(asked: dict[str, Any]) -> Any:
     text = asked["input"]
     made = pieces(text if isinstance(text, str) else " ".join(text))
@@ -252,7 +230,6 @@ ROUTES = {
     "/rerank": _rerank,
     "/similarity": _cosines,
     "/tokenize": lambda asked: {"results": [pieces(asked["input"])]},
-    "/tokens": _tokens,
     "/attention": _attention,
 }
 

@@ -30,7 +30,6 @@ PANELS = {
     "translate": ("texts=one%0Atwo", "/translate", "one\n\neno\n\ntwo\n\nowt"),
     "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
     "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),
-    "word": ("word=bank", "/tokens", "Sentences 3 and 4"),
     "attention": ("layer=3&text=It was late", "/attention", "Tokens look, on average, at"),
 }
 
@@ -159,8 +158,6 @@ def test_errors_are_shown_as_text(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#classify?text=refuse this"))
     problem = tab.text("[role=alert]")
     assert problem == "Not done (422). the text has <b>700</b> tokens; at most 512"
-    tab.open(address(server, "#word?word=river&texts=a river%0Anone here"))
-    assert tab.text("[role=alert]") == "Not done. Sentence 2 does not have the word."
     tab.open(address(server, "#fill?text=no blank"))
     assert tab.text("[role=alert]") == "Not done. Write [MASK] where a word is missing."
 

@@ -82,8 +82,6 @@ export function characters(text) {
   return {
     length: points.length,
     slice: (start, end) => points.slice(start, end).join(""),
-    /** Where a code point starts in JavaScript's count. */
-    at: (index) => points.slice(0, index).join("").length,
   };
 }
 

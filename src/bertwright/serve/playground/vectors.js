@@ -1,6 +1,6 @@
-// The panels that look at vectors and tokens: cosines, pieces, and a word in several sentences.
+// The panels that look at vectors and tokens: cosines, and pieces.
 
-import { characters, h, marked, more, number, roving, s, table } from "./dom.js";
+import { characters, h, marked, more, number, roving, table } from "./dom.js";
 import { post } from "./server.js";
 
 const MOST = 1000; // tokens drawn
@@ -145,100 +145,7 @@ function read(result) {
     id: result.ids?.[i],
     start: result.offsets[i][0],
     end: result.offsets[i][1],
-    vector: result.vectors?.[i],
   }));
 }
 
-const word = {
-  name: "word",
-  title: "A word by layer",
-  about: "One word in several sentences: how alike its vectors are at every layer. " +
-    "The embeddings know only the word and its place; senses part further up.",
-  kinds: null,
-  fields: [
-    { name: "word", label: "Word", kind: "line", value: "bank" },
-    { name: "texts", label: "Sentences with the word, one a line (2 to 6)", kind: "lines", rows: 4,
-      least: 2, most: 6,
-      value: "She sat on the bank of the river.\nThe bank raised its interest rates.\n" +
-        "He robbed a bank in broad daylight.\nWillows grow along the muddy bank." },
-  ],
-  async run({ word: given, texts, ...rest }, model) {
-    const places = texts.map((text, i) => place(text, given, i));
-    const layers = Array.from({ length: model.layers + 1 }, (_, i) => i);
-    const { answer, receipt } = await post("tokens", {
-      ...rest, input: texts, layers, combine: "concat", normalize: false,
-    });
-    const vectors = answer.results.map((result, i) => {
-      const rows = read(result).filter((row) => covers(row, places[i]));
-      if (rows.length === 0) throw new Error(`Sentence ${i + 1}: no token of the word was left.`);
-      return layers.map((layer) => mean(rows.map((row) => {
-        const width = row.vector.length / layers.length;
-        return row.vector.slice(layer * width, (layer + 1) * width);
-      })));
-    });
-    const pairs = [];
-    for (let i = 0; i < texts.length; i++) for (let j = i + 1; j < texts.length; j++)
-      pairs.push({ i, j, cosines: layers.map((l) => cosine(vectors[i][l], vectors[j][l])) });
-    return { receipt, parts: [
-      h("ol", { class: "sentences" }, texts.map((text, i) => h("li", { dir: "auto" },
-        marked(text, [places[i]], (_, part) => h("mark", {}, part))))),
-      h("p", { class: "legend" },
-        h("span", {}, h("i", { class: "stroke one", "aria-hidden": "true" }),
-          "cosine of the word’s vectors in the two sentences, layer by layer"),
-        pairs.length > 1
-          ? h("span", {}, h("i", { class: "stroke", "aria-hidden": "true" }), "the other pairs") : null),
-      h("div", { class: "small-charts" }, pairs.map((pair) => chart(pair, pairs, layers.length))),
-      more("As a table", table(["Layer", ...pairs.map((p) => `${p.i + 1} and ${p.j + 1}`)],
-        layers.map((l) => [`${l}`, ...pairs.map((p) => number(p.cosines[l]))]), "Cosines by layer")),
-    ] };
-  },
-};
-
-/** Where a word stands in a text, in code points; whole words are preferred. */
-function place(text, given, i) {
-  const escaped = given.trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const whole = new RegExp(`(?<![\\p{L}\\p{N}])${escaped}(?![\\p{L}\\p{N}])`, "iu").exec(text);
-  const found = whole ?? new RegExp(escaped, "iu").exec(text);
-  if (!escaped || !found) throw new Error(`Sentence ${i + 1} does not have the word.`);
-  const start = Array.from(text.slice(0, found.index)).length;
-  return { start, end: start + Array.from(found[0]).length };
-}
-
-function mean(vectors) {
-  return vectors[0].map((_, k) => vectors.reduce((sum, v) => sum + v[k], 0) / vectors.length);
-}
-
-function cosine(a, b) {
-  const dot = (x, y) => x.reduce((sum, value, k) => sum + value * y[k], 0);
-  return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
-}
-
-/** One pair's line over the layers, the others grey behind it. */
-function chart({ i, j, cosines }, pairs, count) {
-  const [width, height, left, top, right, bottom] = [200, 140, 40, 10, 26, 24];
-  // The same axis for all pairs, from the quarter below the least cosine.
-  const low = Math.min(0.75, Math.floor(4 * Math.min(...pairs.flatMap((p) => p.cosines))) / 4);
-  const x = (layer) => left + (layer / (count - 1)) * (width - left - right);
-  const y = (value) => top + ((1 - value) / (1 - low)) * (height - top - bottom);
-  const path = (values) => values.map((v, l) => `${l ? "L" : "M"}${x(l).toFixed(1)} ${y(v).toFixed(1)}`)
-    .join("");
-  const others = pairs.filter((p) => p.i !== i || p.j !== j);
-  const last = cosines[count - 1];
-  const name = `Sentences ${i + 1} and ${j + 1}`;
-  return h("figure", {},
-    h("figcaption", {}, name),
-    s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label":
-        `${name}: cosine ${number(cosines[0], 2)} at the embeddings, ${number(last, 2)} at the top` },
-    [low, (low + 1) / 2, 1].map((v) => [
-      s("line", { class: "grid", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
-      s("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v, 2)),
-    ]),
-    s("text", { x: left, y: height - 6 }, "0"),
-    s("text", { x: width - right, y: height - 6, "text-anchor": "end" }, `layer ${count - 1}`),
-    others.map((p) => s("path", { class: "line others", d: path(p.cosines) })),
-    s("path", { class: "line one", d: path(cosines) }),
-    s("circle", { class: "mark one", cx: x(count - 1), cy: y(last), r: 3 }),
-    s("text", { class: "title", x: width - 2, y: y(last) + (y(last) < 26 ? 17 : -7), "text-anchor": "end" }, number(last, 2))));
-}
-
-export const panels = [compare, tokens, word];
+export const panels = [compare, tokens];
