@@ -5,33 +5,11 @@ How to add a verb
 1. Write `cli/VERB.py` with one function a verb. At its top import the standard library, cyclopts,
    `bertwright.config.*`, `bertwright.errors` and `bertwright.cli.*` only; import torch, numpy and
    everything heavy inside the function, so that `--help` and errors of usage take no time.
-2. Add its line to `VERBS` below.
+2. Add its line to `_VERBS` below, and one of `cli/examples.py`.
 
-A verb with its own few options, each explained in its docstring::
-
-    def fill(
-        *texts: str, model: str, top: int = 5, json: Json = False    # Json is from cli.options
-    ) -> None:
-        '''Predict the [MASK] tokens of a text.
-
-        Args:
-            texts: Text with [MASK] in it.
-            model: Folder of a model.
-            top: Tokens per [MASK].
-        '''
-        from bertwright.inference.model import load
-        ...
-        print_json(result) if json else print_table(...)       # from cli.output
-
-A verb that takes a whole configuration: every key of the dataclass is an option, its docstring is
-its help, nested sections are dotted, and `--config FILE.toml` holds the same keys::
-
-    def serve(
-        *,
-        config: Annotated[ServeConfig, EVERY_KEY] = ServeConfig(),
-        config_file: ConfigFile = None,                        # read before the verb is called
-    ) -> None:
-        '''Serve models over HTTP.'''
+A verb has a few options of its own, each explained in its docstring (`cli/fill.py`), or takes a
+whole configuration (`cli/serve.py`): every key of the dataclass is an option, its docstring is its
+help, nested sections are dotted, and `--config FILE.toml` holds the same keys.
 
 The command line then takes `--optimizer.learning-rate 1e-4`, `--optimizer.learning_rate=1e-4`,
 `--resume`, `--no-resume`, `--resume=false`, and "none" for None. A verb raises the errors of
@@ -64,90 +42,60 @@ from bertwright.errors import BertwrightError
 from bertwright.machine import bound_threads
 from bertwright.version import __version__
 
-VERBS: dict[str, tuple[str, str]] = {
+_VERBS = {
     "quickstart": (
-        "bertwright.cli.quickstart:quickstart",
+        "quickstart:quickstart",
         "Tokenizer, data, a small BERT and a report, from text on this computer.",
     ),
-    "tokenizer train": ("bertwright.cli.tokenizer:train", "Train a vocabulary on a corpus."),
-    "tokenizer inspect": (
-        "bertwright.cli.tokenizer:inspect",
-        "Show how a text is split into tokens, and why.",
-    ),
-    "tokenizer extend": (
-        "bertwright.cli.tokenizer:extend",
-        "Add words of a corpus to a model's vocabulary.",
-    ),
-    "data build": ("bertwright.cli.data:build", "Turn a corpus into shards for training."),
-    "data check": ("bertwright.cli.data:check", "Check shards: what is wrong and what to do."),
+    "tokenizer train": ("tokenizer:train", "Train a vocabulary on a corpus."),
+    "tokenizer inspect": ("tokenizer:inspect", "Show how a text is split into tokens, and why."),
+    "tokenizer extend": ("tokenizer:extend", "Add words of a corpus to a model's vocabulary."),
+    "data build": ("data:build", "Turn a corpus into shards for training."),
+    "data check": ("data:check", "Check shards: what is wrong and what to do."),
     "data stories": (
-        "bertwright.cli.stories:generate",
+        "stories:generate",
         "Write made-up stories with questions, for memory networks.",
     ),
-    "data trees": (
-        "bertwright.cli.parse:trees",
-        "Turn a treebank into shards, to train a parser on.",
-    ),
-    "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a model on shards."),
+    "data trees": ("parse:trees", "Turn a treebank into shards, to train a parser on."),
+    "pretrain": ("pretrain:verb_for", "Pre-train a model on shards."),
     "finetune": (
-        "bertwright.cli.finetune:finetune",
+        "finetune:finetune",
         "Fine-tune a model on labelled files, for one task or several.",
     ),
-    "evaluate": (
-        "bertwright.cli.evaluate:evaluate",
-        "Evaluate a fine-tuned model on labelled data.",
-    ),
-    "predict": (
-        "bertwright.cli.predict:predict",
-        "Predict with a fine-tuned model: one JSON line per input.",
-    ),
-    "glue": ("bertwright.cli.glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
-    "report": ("bertwright.cli.report:report", "Write the HTML page of a run: curves and metrics."),
-    "perplexity": (
-        "bertwright.cli.perplexity:perplexity",
-        "Score text by language models, alone or mixed.",
-    ),
-    "fill": ("bertwright.cli.fill:fill", "Predict the [MASK] tokens of a text."),
-    "generate": ("bertwright.cli.generate:generate", "Continue prompts with a language model."),
-    "translate": (
-        "bertwright.cli.translate:translate",
-        "Translate texts with a translation model; BLEU.",
-    ),
-    "next-sentence": (
-        "bertwright.cli.next_sentence:next_sentence",
-        "Predict whether one text follows another.",
-    ),
-    "answer": (
-        "bertwright.cli.stories:answer",
-        "Answer questions about stories by a memory network.",
-    ),
-    "parse": ("bertwright.cli.parse:parse", "Parse sentences into constituency trees."),
-    "attention": (
-        "bertwright.cli.attention:attention",
-        "Show what attends to what, in a text or over a corpus.",
-    ),
-    "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
-    "similar": ("bertwright.cli.similar:similar", "Find the texts nearest to a query."),
-    "words nearest": ("bertwright.cli.words:nearest", "Show the words nearest to a word."),
-    "words analogy": ("bertwright.cli.words:analogy", "Show the words that complete an analogy."),
+    "evaluate": ("evaluate:evaluate", "Evaluate a fine-tuned model on labelled data."),
+    "predict": ("predict:predict", "Predict with a fine-tuned model: one JSON line per input."),
+    "glue": ("glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
+    "report": ("report:report", "Write the HTML page of a run: curves and metrics."),
+    "perplexity": ("perplexity:perplexity", "Score text by language models, alone or mixed."),
+    "fill": ("fill:fill", "Predict the [MASK] tokens of a text."),
+    "generate": ("generate:generate", "Continue prompts with a language model."),
+    "translate": ("translate:translate", "Translate texts with a translation model; BLEU."),
+    "next-sentence": ("next_sentence:next_sentence", "Predict whether one text follows another."),
+    "answer": ("stories:answer", "Answer questions about stories by a memory network."),
+    "parse": ("parse:parse", "Parse sentences into constituency trees."),
+    "attention": ("attention:attention", "Show what attends to what, in a text or over a corpus."),
+    "embed": ("embed:embed", "Turn texts into vectors."),
+    "similar": ("similar:similar", "Find the texts nearest to a query."),
+    "words nearest": ("words:nearest", "Show the words nearest to a word."),
+    "words analogy": ("words:analogy", "Show the words that complete an analogy."),
     "words evaluate": (
-        "bertwright.cli.words:evaluate",
+        "words:evaluate",
         "Evaluate word vectors on similarity files and analogies.",
     ),
-    "senses": ("bertwright.cli.senses:senses", "Show how a model separates the senses of a word."),
-    "export onnx": ("bertwright.cli.export:onnx", "Export a model to ONNX Runtime."),
-    "export openvino": ("bertwright.cli.export:openvino", "Export a model to OpenVINO."),
+    "senses": ("senses:senses", "Show how a model separates the senses of a word."),
+    "export onnx": ("export:onnx", "Export a model to ONNX Runtime."),
+    "export openvino": ("export:openvino", "Export a model to OpenVINO."),
     "convert": (
-        "bertwright.cli.convert:convert",
+        "convert:convert",
         "Convert a model for Hugging Face, TensorFlow or sentence-transformers.",
     ),
-    "inspect": ("bertwright.cli.inspect:inspect", "Show what a model's folder contains."),
-    "serve": (
-        "bertwright.cli.serve:serve",
-        "Serve models over HTTP: vectors, and every task head.",
-    ),
-    "info": ("bertwright.cli.info:info", "Show versions, hardware and installed extras."),
+    "inspect": ("inspect:inspect", "Show what a model's folder contains."),
+    "serve": ("serve:serve", "Serve models over HTTP: vectors, and every task head."),
+    "info": ("info:info", "Show versions, hardware and installed extras."),
 }
+"""Command -> (file and function in `cli`, one line of help)."""
+
+VERBS = {verb: (f"bertwright.cli.{target}", line) for verb, (target, line) in _VERBS.items()}
 """Command -> (import path, one line of help). Nothing of it is imported before it is called."""
 
 GROUPS = {

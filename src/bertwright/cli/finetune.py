@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from cyclopts import Parameter
-
 from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
 from bertwright.cli.output import counted, print_json, print_table, say
@@ -24,22 +22,13 @@ KindOrSeveral = Literal[
 
 
 def finetune(
-    kind: Annotated[
-        KindOrSeveral,
-        Parameter(help="Kind of task; multitask: several at once, with --tasks."),
-    ],
+    kind: KindOrSeveral,
     /,
     *,
     config: Annotated[FinetuneConfig, EVERY_KEY],
     files: Annotated[TaskFilesConfig | None, EVERY_KEY] = None,
-    tasks: Annotated[
-        Path | None,
-        Parameter(
-            help="With multitask: TOML file with a section per task: kind, train, and the other "
-            "keys of a task's files."
-        ),
-    ] = None,
-    name: Annotated[str, Parameter(help="Name of the task in the model.")] = "task",
+    tasks: Path | None = None,
+    name: str = "task",
     config_file: ConfigFile = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -49,6 +38,12 @@ def finetune(
 
     The run's folder holds the best model, results.json with mean, sd and intervals, predictions on
     dev and the log. Ctrl-C keeps the finished seeds.
+
+    Args:
+        kind: Kind of task; multitask: several at once, with --tasks.
+        tasks: With multitask: TOML file with a section per task: kind, train, and the other keys of
+            a task's files.
+        name: Name of the task in the model.
     """
     chosen = _tasks(kind, name, files, tasks)
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Overwrite
+from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite
 from bertwright.cli.output import say
 from bertwright.cli.reading import find_file
 from bertwright.config import values
@@ -44,21 +44,18 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         *,
         config: RunConfig,
         config_file: ConfigFile = None,
-        resume: Annotated[
-            bool,
-            Parameter(
-                negative="", help="Continue the run in --out; all other options as they were."
-            ),
-        ] = False,
+        resume: Flag = False,
         overwrite: Overwrite = False,
-        verify: Annotated[
-            bool, Parameter(help="Compare the shards' tokens with their SHA-256, once per change.")
-        ] = True,
+        verify: bool = True,
     ) -> None:
         """Pre-train a model on shards that `data build` wrote; without --model and --init a BERT.
 
         The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save
         and end with 130 and 143; the same command with --resume continues.
+
+        Args:
+            resume: Continue the run in --out; all other options as they were.
+            verify: Compare the shards' tokens with their SHA-256, once per change.
         """
         if Path(config.data).exists():  # what is wrong with it comes first; the recipe says it
             config.require_length()  # at once: torch takes seconds to import

@@ -22,17 +22,10 @@ STEPS = 7
 
 def quickstart(
     *,
-    minutes: Annotated[
-        float,
-        Parameter(help="Minutes of pre-training; the other steps take about two."),
-    ] = 5.0,
-    out: Annotated[Path, Parameter(help="Folder to write everything to.")] = Path(
-        "runs/quickstart"
-    ),
+    minutes: float = 5.0,
+    out: Path = Path("runs/quickstart"),
     overwrite: Overwrite = False,
-    open_page: Annotated[
-        bool, Parameter(name="--open", negative="", help="Open the page in a browser at the end.")
-    ] = False,
+    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
     json: Json = False,
 ) -> None:
     """Pre-train a small BERT on the English documentation that comes with Python.
@@ -41,78 +34,70 @@ def quickstart(
     the modules is held out. Nothing is downloaded. The result is a tokenizer, shards, a model, the
     model fine-tuned to classify passages by package, and a page that compares them with the
     obvious baselines on held-out text.
+
+    Args:
+        minutes: Minutes of pre-training; the other steps take about two.
+        out: Folder to write everything to.
+        open_page: Open the page in a browser at the end.
     """
     if not 0 < minutes < 1e5:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0 and less than 100,000")
     from bertwright.recipes.quickstart import run as steps
+    from bertwright.recipes.quickstart.task import learning_curve
+    from bertwright.report.curves import best_sentence, task_sentence
 
     paths = steps.begin(out, overwrite)
-    result: dict[str, Any] = {"out": str(out)}
     seconds: dict[str, float] = {}
 
-    with _step(
-        1, "Collecting the documentation of Python and its packages", seconds, "modules"
-    ) as step:
-        docs = steps.write_corpus(paths, step.on_progress)
+    title = "Collecting the documentation of Python and its packages"
+    with _step("corpus", title, seconds, "modules") as (on_progress, lines):
+        docs = steps.write_corpus(paths, on_progress)
         largest = list(docs.characters_by_package.items())[:6]
-        step.add(
+        lines += [
             f"{docs.documents:,} modules with {docs.sentences:,} sentences, "
             f"{docs.characters / 1e6:.1f} MB of English; {docs.repeated_paragraphs:,} repeated "
             "paragraphs left out",
             "most from " + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in largest),
-        )
-    result["corpus"] = docs.as_dict()
-
-    with _step(2, f"Training a vocabulary of {steps.VOCAB_SIZE:,}", seconds, "bytes") as step:
-        size = steps.train_vocabulary(paths, step.on_progress)
-        step.add(f"{size:,} WordPiece tokens, uncased, in {paths.tokenizer}")
-
-    with _step(3, "Turning the text into token ids", seconds, "bytes") as step:
-        counts = steps.build(paths, step.on_progress)
-        step.add(f"{counts['tokens']:,} tokens in {paths.shards}")
-    result["data"] = counts
-
-    with _step(4, "Checking the data", seconds, "tokens") as step:
-        checkup = steps.check_data(paths, step.on_progress)
-        troubles = [f for f in checkup.findings if f.level != "ok"]
-        step.add(
+        ]
+    title = f"Training a vocabulary of {steps.VOCAB_SIZE:,}"
+    with _step("tokenizer", title, seconds, "bytes") as (on_progress, lines):
+        size = steps.train_vocabulary(paths, on_progress)
+        lines.append(f"{size:,} WordPiece tokens, uncased, in {paths.tokenizer}")
+    with _step("data", "Turning the text into token ids", seconds, "bytes") as (on_progress, lines):
+        counts = steps.build(paths, on_progress)
+        lines.append(f"{counts['tokens']:,} tokens in {paths.shards}")
+    with _step("check", "Checking the data", seconds, "tokens") as (on_progress, lines):
+        checkup = steps.check_data(paths, on_progress)
+        lines.append(
             f"{counted(len(checkup.findings), 'finding')}: {counted(checkup.errors, 'error')}, "
-            f"{counted(checkup.warnings, 'warning')}",
-            *(f"{f.level}: {f.message}; {f.advice}" for f in troubles),
+            f"{counted(checkup.warnings, 'warning')}"
         )
+        troubles = [f for f in checkup.findings if f.level != "ok"]
+        lines += [f"{f.level}: {f.message}; {f.advice}" for f in troubles]
+    title = f"Initializing and pre-training {steps.MODEL} for {minutes:g} min"
+    with _step("pretrain", title, seconds) as (_, lines):
+        verdict = _pretrain(paths, steps.configuration(paths, minutes))
+        lines.append(verdict.sentence)
+    with _step("evaluate", "Evaluating the model on held-out modules", seconds) as (_, lines):
+        from bertwright.recipes.examine import write_findings, write_json
 
-    say(f"\n5/{STEPS}  Initializing and pre-training {steps.MODEL} for {minutes:g} min")
-    begin = time.monotonic()
-    from bertwright.recipes.pretrain import pretrain
-
-    config = steps.configuration(paths, minutes)
-    try:
-        # On a busy computer, initialization may take longer than a short run.
-        pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
-    except Interrupted as stop:
-        raise Interrupted(
-            stop.signal_number,
-            f"interrupted while pre-training; its state is saved in {paths.run}: to continue, "
-            f"bertwright pretrain --config {paths.run}/config.toml --resume; to start again, "
-            "the same command with --overwrite",
-        ) from stop
-    seconds["pretrain"] = time.monotonic() - begin
-    from bertwright.recipes.examine import verdict_of, write_findings, write_json
-
-    verdict = verdict_of(paths.run, config)
-    say(f"     {verdict.sentence}")
-    say(f"     {seconds['pretrain']:.1f} s")
-
-    with _step(6, "Evaluating the model on held-out modules", seconds) as step:
         write_json(paths.run / "doctor.json", checkup.as_dict())
         write_findings(paths.run, steps.document_names(paths))
         found = _write_page(paths).examples
-        step.add(f"the page: {paths.report}")
-    result |= {"verdict": verdict.sentence, "comparison": found["comparison"]}
-
+        lines.append(f"the page: {paths.report}")
     title = "Fine-tuning: which package does a passage belong to?"
-    with _step(7, title, seconds, "examples") as step:
-        curve = _learning_curve(paths, minutes, step)
+    with _step("finetune", title, seconds, "examples") as (on_progress, lines):
+        curve = learning_curve(paths, minutes, on_progress)
+        _write_page(paths)
+        if "left_out" in curve:
+            lines.append(f"left out: {curve['left_out']}")
+        else:
+            lines += [task_sentence(curve), best_sentence(curve)]
+            lines.append(
+                f"labelled files in {paths.task}, the fine-tuned model in {paths.finetuned}"
+            )
+    result: dict[str, Any] = {"out": str(out), "corpus": docs.as_dict(), "data": counts}
+    result |= {"verdict": verdict.sentence, "comparison": found["comparison"]}
     result["learning_curve"] = curve
     result |= {"report": str(paths.report), "model": str(paths.run), "seconds": seconds}
     if json:
@@ -151,47 +136,37 @@ def _print_end(
         print(f"    {command}")
 
 
-class _Step:
-    """What a step prints when it ends."""
-
-    def __init__(self, on_progress: OnProgress) -> None:
-        self.on_progress = on_progress
-        self.lines: list[str] = []
-
-    def add(self, *lines: str) -> None:
-        """Keep lines to print."""
-        self.lines.extend(lines)
-
-
 @contextmanager
-def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") -> Iterator[_Step]:
-    """Print what is done, draw a bar during it, then print its result and its time."""
-    say(f"\n{number}/{STEPS}  {title}")
+def _step(
+    name: str, title: str, seconds: dict[str, float], unit: str = ""
+) -> Iterator[tuple[OnProgress, list[str]]]:
+    """Print what is done, draw a bar during it, then print lines of its result and its time."""
+    say(f"\n{len(seconds) + 1}/{STEPS}  {title}")
     begin = time.monotonic()
+    lines: list[str] = []
     with bar("     done", unit) as on_progress:
-        step = _Step(on_progress)
-        yield step
-    taken = time.monotonic() - begin
-    names = ("corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune")
-    seconds[names[number - 1]] = taken
-    for line in step.lines:
+        yield on_progress, lines
+    seconds[name] = time.monotonic() - begin
+    for line in [*lines, f"{seconds[name]:.1f} s"]:
         say(f"     {line}")
-    say(f"     {taken:.1f} s")
 
 
-def _learning_curve(paths: Any, minutes: float, step: _Step) -> dict[str, Any]:
-    """The figures by number of labelled examples, and the page with them."""
-    from bertwright.recipes.quickstart.task import learning_curve
-    from bertwright.report.curves import best_sentence, task_sentence
+def _pretrain(paths: Any, config: Any) -> Any:
+    """Pre-train; the verdict. An interruption says how this run and the quickstart go on."""
+    from bertwright.recipes.examine import verdict_of
+    from bertwright.recipes.pretrain import pretrain
 
-    curve = learning_curve(paths, minutes, step.on_progress)
-    _write_page(paths)
-    if "left_out" in curve:
-        step.add(f"left out: {curve['left_out']}")
-    else:
-        step.add(task_sentence(curve), best_sentence(curve))
-        step.add(f"labelled files in {paths.task}, the fine-tuned model in {paths.finetuned}")
-    return curve
+    try:
+        # On a busy computer, initialization may take longer than a short run.
+        pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
+    except Interrupted as stop:
+        raise Interrupted(
+            stop.signal_number,
+            f"interrupted while pre-training; its state is saved in {paths.run}: to continue, "
+            f"bertwright pretrain --config {paths.run}/config.toml --resume; to start again, "
+            "the same command with --overwrite",
+        ) from stop
+    return verdict_of(paths.run, config)
 
 
 def _write_page(paths: Any) -> Any:

@@ -122,16 +122,17 @@ class TaskConfig:
         if not 0 <= self.stride <= self.max_length // 2:
             raise OutOfRange(self, "stride", f"0 to half of max_length ({self.max_length})")
         at_least(self, 1, "max_answer_tokens", "max_windows")
-        if self.multi_label and self.kind != "classification":
-            raise ConfigError(
-                f"multi_label is for classification; the kind of this task is {self.kind}"
-            )
-        if self.context == "document" and self.kind != "tagging":
-            raise ConfigError(f"context is for tagging; the kind of this task is {self.kind}")
-        if self.head.hidden_size and self.kind in ("tagging", "span"):
-            raise ConfigError(f"hidden_size is for texts; the kind of this task is {self.kind}")
-        if self.both_orders and self.kind not in ("classification", "regression"):
-            raise ConfigError(f"both_orders is for pairs; the kind of this task is {self.kind}")
+        of_words, of_texts = {"tagging"}, {*KINDS} - {"tagging", "span"}
+        for is_set, rule, kinds in (
+            (self.multi_label, "multi_label is for classification", {"classification"}),
+            (self.context == "document", "context is for tagging", of_words),
+            (self.head.crf, "crf is for tagging", of_words),
+            (self.head.network == "taglm", "network taglm is for tagging (use bilstm)", of_words),
+            (self.head.hidden_size, "hidden_size is for texts", of_texts),
+            (self.both_orders, "both_orders is for pairs", {"classification", "regression"}),
+        ):
+            if is_set and self.kind not in kinds:
+                raise ConfigError(f"{rule}; the kind of this task is {self.kind}")
         if self.kind == "generation":
             at_least(self, 1, "max_target_tokens")
             if self.max_target_tokens > self.max_length - 8:
@@ -143,12 +144,6 @@ class TaskConfig:
                     "a generation task trains the encoder and the head that predicts its tokens: "
                     "leave out --transfer features, --network, --pooling and --hidden-size"
                 )
-        if self.head.network == "taglm" and self.kind != "tagging":
-            raise ConfigError(
-                f"network taglm is for tagging; the kind of this task is {self.kind}: use bilstm"
-            )
-        if self.head.crf and self.kind != "tagging":
-            raise ConfigError(f"crf is for tagging; the kind of this task is {self.kind}")
 
     @property
     def most_windows(self) -> int:
