@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.objectives.objective import Learner
@@ -22,6 +28,26 @@ def new_learner(objectives: tuple[str, ...] = ("masked_lm", "next_sentence")) ->
     learner = make_learner(CONFIG, objectives)
     scatter(learner, 0.2, 0.1)
     return learner.eval()
+
+
+def change(path: Path, **values: Any) -> None:
+    """Change keys of a JSON file, or write one."""
+    old = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps({**old, **values}))
+
+
+def rewrite(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Other weights in a folder."""
+    save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors")
+
+
+def assert_same(found: nn.Module, expected: nn.Module) -> None:
+    """The same parameters and buffers, bit for bit, in the same order."""
+    ours, theirs = found.state_dict(), expected.state_dict()
+    assert list(ours) == list(theirs)
+    for name, value in theirs.items():
+        assert ours[name].dtype == value.dtype
+        assert torch.equal(ours[name], value), name
 
 
 @pytest.fixture
