@@ -30,18 +30,17 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(corpus: Path, *more: str, tokenizer: str = "tokenizer", out: str = "out") -> int:
-    return run(
-        [
-            *("data", "build", str(corpus / "corpus.txt"), "--tokenizer"),
-            *(str(corpus / tokenizer), "--out", str(corpus / out), "--workers", "1", *more),
-        ]
+@pytest.fixture
+def build(ran: Ran) -> Ran:
+    return lambda corpus, *more, tokenizer="tokenizer", out="out", **code: ran(
+        *("data", "build", corpus / "corpus.txt", "--tokenizer", corpus / tokenizer),
+        *("--out", corpus / out, "--workers", "1", *more),
+        **code,
     )
 
 
-def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str], ran: Ran) -> None:
-    assert build(corpus) == 0
-    said = capsys.readouterr().out
+def test_build_and_check(corpus: Path, build: Ran, ran: Ran) -> None:
+    said = build(corpus).out
     assert "100 documents, 1,000 sentences, 10,000 tokens" in said
     assert f"bertwright data check {corpus / 'out'}" in said
     said = ran("data", "check", corpus / "out", "--instances.sequence-length", "64").out
@@ -51,18 +50,15 @@ def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str], ran: 
     assert f"bertwright pretrain --model bert-mini --data {corpus / 'out'} --minutes" in said
 
 
-def test_json_is_one_object(
-    corpus: Path, capsys: pytest.CaptureFixture[str], json_of: JsonOf
-) -> None:
-    assert build(corpus, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["counts"]["tokens"] == 10_000
+def test_json_is_one_object(corpus: Path, build: Ran, json_of: JsonOf) -> None:
+    assert json.loads(build(corpus, "--json").out)["counts"]["tokens"] == 10_000
     found = json_of("data", "check", corpus / "out")
     assert found["errors"] == 0
     assert {"level", "name", "value", "message", "advice"} == found["findings"][0].keys()
 
 
-def test_errors_end_with_4(corpus: Path, ran: Ran) -> None:
-    assert build(corpus, "--documents", "line", "--sentences", "line") == 0
+def test_errors_end_with_4(corpus: Path, ran: Ran, build: Ran) -> None:
+    build(corpus, "--documents", "line", "--sentences", "line")
     said = ran("data", "check", corpus / "out", code=4).out
     assert "error    one_sentence_documents" in said
     assert "bertwright pretrain" not in said
@@ -91,23 +87,21 @@ def test_the_model_is_named_or_found_by_the_data(tmp_path: Path, ran: Ran) -> No
         assert said in (found.err if code == 2 else found.out)
 
 
-def test_exit_codes_of_bad_input(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_codes_of_bad_input(corpus: Path, build: Ran) -> None:
     assert run(["data", "check", str(corpus)]) == 4
-    assert build(corpus) == 0
-    assert build(corpus) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert build(corpus, "--overwrite", "--documentz", "line") == 2
+    build(corpus)
+    assert "exists already" in build(corpus, code=2).err
+    build(corpus, "--overwrite", "--documentz", "line", code=2)
     (corpus / "out" / "shard-00000.tokens").write_bytes(b"cut")
     assert run(["data", "check", str(corpus / "out")]) == 5
     (corpus / "corpus.txt").write_text("\n\n")
-    assert build(corpus, "--overwrite") == 4
+    build(corpus, "--overwrite", code=4)
     assert (corpus / "out").is_dir()
 
 
-def test_what_is_read_is_not_replaced(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_read_is_not_replaced(corpus: Path, build: Ran) -> None:
     for out in ("", "tokenizer"):
-        assert build(corpus, "--overwrite", out=out) == 2
-        assert "choose another --out" in capsys.readouterr().err
+        assert "choose another --out" in build(corpus, "--overwrite", out=out, code=2).err
     assert (corpus / "corpus.txt").is_file()
     assert (corpus / "tokenizer" / "vocab.txt").is_file()
 
@@ -117,23 +111,20 @@ def test_no_corpus_is_usage(corpus: Path, ran: Ran) -> None:
     assert "no corpus given; name files" in ran("data", "build", *words, code=2).err
 
 
-def test_a_tokenizer_by_its_run(corpus: Path) -> None:
+def test_a_tokenizer_by_its_run(corpus: Path, build: Ran) -> None:
     checkpoint = corpus / "run" / "checkpoints" / "step-00000001"
     shutil.copytree(corpus / "tokenizer", checkpoint)
     (checkpoint / "config.json").write_text("{}")
     write_manifest(checkpoint)
     for name in ("run", "run/checkpoints/latest"):
-        assert build(corpus, "--overwrite", tokenizer=name) == 0
+        build(corpus, "--overwrite", tokenizer=name)
         assert run(["tokenizer", "inspect", "a b", "--tokenizer", str(corpus / name)]) == 0
 
 
-def test_what_was_cut_is_said(
-    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_cut_is_said(corpus: Path, build: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertwright.text.corpus.read.MAX_SENTENCE_CHARACTERS", 10)
     (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
-    assert build(corpus) == 0
-    said = capsys.readouterr().out
+    said = build(corpus).out
     assert "splits of sentences too long to be any" in said
     assert "3 malformed byte sequences replaced" in said
     assert f"malformed: {corpus / 'corpus.txt'}, byte" in said

@@ -164,6 +164,7 @@ def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     ("change", "code", "message"),
     [
         (["--out", "v.npy", "--plot", "p.html"], 2, "name one of --out FILE"),
+        (["--out", "v.txt"], 2, "expected a name that ends in .npy"),
         (["--out", "v.npy", "--color", "kind"], 2, "--color is for --plot"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers"),
         (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),

@@ -23,7 +23,6 @@ from bertwright.report.glue import averages, table
 from tests.cli.conftest import Ran
 from tests.cli.labelled import BAD, GOOD, THINGS
 
-Captured = pytest.CaptureFixture[str]
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32", "--learning-rate", "0.01"]
 
 
@@ -76,20 +75,22 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-def glue(model: Path, data: Path, out: Path, *words: str) -> int:
-    return run(["glue", "--model", str(model), "--data", str(data), "--out", str(out), *words])
+@pytest.fixture
+def glue(ran: Ran) -> Ran:
+    return lambda model, data, out, *words, **code: ran(
+        "glue", "--model", model, "--data", data, "--out", out, *words, **code
+    )
 
 
 def test_the_whole(
     tiny: Path,
     data: Path,
     tmp_path: Path,
-    capsys: Captured,
+    glue: Ran,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "run"
-    assert glue(tiny, data, out, "--seeds", "2", *QUICK) == 0
-    said = capsys.readouterr()
+    said = glue(tiny, data, out, "--seeds", "2", *QUICK)
     assert f"not in {data}: SST-2, QQP, QNLI, WNLI" in said.err
     whole = json.loads((out / "glue.json").read_text())
     assert list(whole["tasks"]) == ["CoLA", "MRPC", "STS-B", "MNLI", "RTE"]
@@ -119,10 +120,9 @@ def test_the_whole(
         raise AssertionError("trained again")
 
     monkeypatch.setattr("bertwright.recipes.glue.run.finetune", never)
-    assert glue(tiny, data, out, "--seeds", "2", *QUICK, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == whole
-    assert glue(tiny, data, out, "--seeds", "2", *QUICK, "--dropout", "0.2") == 2
-    assert "was trained with another dropout" in capsys.readouterr().err
+    assert json.loads(glue(tiny, data, out, "--seeds", "2", *QUICK, "--json").out) == whole
+    printed = glue(tiny, data, out, "--seeds", "2", *QUICK, "--dropout", "0.2", code=2)
+    assert "was trained with another dropout" in printed.err
 
 
 def check_submission(out: Path, whole: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ def check_submission(out: Path, whole: dict[str, Any]) -> None:
 
 
 def test_it_goes_on_where_it_was_interrupted(
-    tiny: Path, data: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    tiny: Path, data: Path, tmp_path: Path, glue: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, trained = tmp_path / "run", []
 
@@ -157,19 +157,18 @@ def test_it_goes_on_where_it_was_interrupted(
 
     monkeypatch.setattr("bertwright.recipes.glue.run.finetune", once)
     words = ["--tasks", "CoLA", "rte", *QUICK]
-    assert glue(tiny, data, out, *words) == 130
+    glue(tiny, data, out, *words, code=130)
     assert not (out / "glue.json").exists()
-    assert glue(tiny, data, out, *words) == 0
+    assert "CoLA: finished before" in glue(tiny, data, out, *words).err
     assert trained == ["CoLA", "RTE", "RTE"]
-    assert "CoLA: finished before" in capsys.readouterr().err
     assert run(["report", str(out)]) == 0  # its page is the run's own
-    assert glue(tiny, data, out, *words) == 0
-    assert glue(tiny, data, out, *words, "--overwrite") == 0
+    glue(tiny, data, out, *words)
+    glue(tiny, data, out, *words, "--overwrite")
     assert trained[3:] == ["CoLA", "RTE"]
 
 
 def test_a_task_that_diverges_does_not_stop_the_others(
-    tiny: Path, data: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    tiny: Path, data: Path, tmp_path: Path, glue: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
 
@@ -179,30 +178,26 @@ def test_a_task_that_diverges_does_not_stop_the_others(
         return finetuning.finetune(tasks, *given)
 
     monkeypatch.setattr("bertwright.recipes.glue.run.finetune", learn)
-    assert glue(tiny, data, out, "--tasks", "CoLA", "rte", *QUICK) == 1
-    said = capsys.readouterr()
+    said = glue(tiny, data, out, "--tasks", "CoLA", "rte", *QUICK, code=1)
     assert "warning: CoLA: diverged: every seed" in said.err
     assert "CoLA: every seed diverged, and the average is of the other tasks" in said.err
     assert "GLUE average over 1 of 9 tasks" in said.out
     whole = json.loads((out / "glue.json").read_text())
     assert (list(whole["tasks"]), whole["failed"]) == (["RTE"], ["CoLA"])
     assert whole["submission"] == ["RTE.tsv"]
-    assert glue(tiny, data, out, "--tasks", "CoLA", *QUICK) == 1
+    glue(tiny, data, out, "--tasks", "CoLA", *QUICK, code=1)
     assert json.loads((out / "glue.json").read_text())["tasks"] == whole["tasks"]
-    assert glue(tiny, data, tmp_path / "alone", "--tasks", "CoLA", *QUICK) == 1
+    glue(tiny, data, tmp_path / "alone", "--tasks", "CoLA", *QUICK, code=1)
     assert not (tmp_path / "alone" / "glue.json").exists()
 
 
-def test_labels_the_server_does_not_know(
-    tiny: Path, data: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_labels_the_server_does_not_know(tiny: Path, data: Path, tmp_path: Path, glue: Ran) -> None:
     folder = tmp_path / "glue" / "RTE"
     folder.mkdir(parents=True)
     for name in ("train", "dev", "test"):
         text = (data / "RTE" / f"{name}.tsv").read_text()
         (folder / f"{name}.tsv").write_text(text.replace("not_entailment", "no"))
-    assert glue(tiny, tmp_path / "glue", tmp_path / "run", *QUICK, "--json") == 0
-    output = capsys.readouterr()
+    output = glue(tiny, tmp_path / "glue", tmp_path / "run", *QUICK, "--json")
     assert "its server would not know them" in output.err
     whole = json.loads(output.out)
     assert whole["submission"] == []
@@ -235,12 +230,10 @@ def test_what_it_refuses(
     assert not out.exists()
 
 
-def test_it_touches_no_other_folder(
-    tiny: Path, data: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_it_touches_no_other_folder(tiny: Path, data: Path, tmp_path: Path, glue: Ran) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    assert glue(tiny, data, tmp_path, *QUICK, "--overwrite") == 2
-    assert "holds thesis.txt, which is not of a GLUE run" in capsys.readouterr().err
+    printed = glue(tiny, data, tmp_path, *QUICK, "--overwrite", code=2)
+    assert "holds thesis.txt, which is not of a GLUE run" in printed.err
 
 
 def test_there_is_no_task(tmp_path: Path) -> None:
@@ -282,14 +275,14 @@ def test_the_average_without_wnli() -> None:
 
 
 def test_tasks_that_come_one_by_one_stand_in_one_table(
-    tiny: Path, data: Path, tmp_path: Path, capsys: Captured
+    tiny: Path, data: Path, tmp_path: Path, glue: Ran
 ) -> None:
     out, own = tmp_path / "run", tmp_path / "GLUE"
     shutil.copytree(data, own)
-    assert glue(tiny, own, out, "--tasks", "CoLA", *QUICK) == 0
-    assert glue(tiny, own, out, "--tasks", "STS-B", *QUICK, "--baselines") == 2
-    assert "CoLA was trained with another baselines" in capsys.readouterr().err
-    assert glue(tiny, own, out, "--tasks", "STS-B", *QUICK) == 0
+    glue(tiny, own, out, "--tasks", "CoLA", *QUICK)
+    printed = glue(tiny, own, out, "--tasks", "STS-B", *QUICK, "--baselines", code=2)
+    assert "CoLA was trained with another baselines" in printed.err
+    glue(tiny, own, out, "--tasks", "STS-B", *QUICK)
     whole = json.loads((out / "glue.json").read_text())
     assert list(whole["tasks"]) == ["CoLA", "STS-B"]
     assert {path.name for path in (out / "submission").iterdir()} == {"CoLA.tsv", "STS-B.tsv"}
@@ -298,7 +291,6 @@ def test_tasks_that_come_one_by_one_stand_in_one_table(
     # the server wants a prediction for every row
     with (own / "CoLA" / "test.tsv").open("a") as file:
         file.write("2\t\n")
-    assert glue(tiny, own, out, "--tasks", "CoLA", *QUICK) == 0
+    printed = glue(tiny, own, out, "--tasks", "CoLA", *QUICK)
     assert [path.name for path in (out / "submission").iterdir()] == ["STS-B.tsv"]
-    said = capsys.readouterr().err
-    assert "wants a prediction for every row, so CoLA.tsv is not written" in said
+    assert "wants a prediction for every row, so CoLA.tsv is not written" in printed.err

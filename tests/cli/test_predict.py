@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from bertwright.cli.app import run
 from bertwright.inference.model import load
 from bertwright.recipes import predict as predicting
+from tests.cli.conftest import Ran
 from tests.cli.labelled import FILES
 
-Captured = pytest.CaptureFixture[str]
 Finetuned = Callable[[str], Path]
 
 
@@ -28,17 +27,21 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def predict(model: Path, source: Path | str, out: Path | str, *words: str) -> int:
-    given = ["--model", str(model), "--input", str(source), "--out", str(out), *words]
-    return run(["predict", *given, "--precision", "fp32"])
+@pytest.fixture
+def predict(ran: Ran) -> Ran:
+    return lambda model, source, out, *words, **code: ran(
+        *("predict", "--model", model, "--input", source, "--out", out),
+        *(*words, "--precision", "fp32"),
+        **code,
+    )
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_labelled_files_give_the_predictions_of_the_run(
-    finetuned: Finetuned, files: Path, tmp_path: Path, capsys: Captured, kind: str
+    finetuned: Finetuned, files: Path, tmp_path: Path, predict: Ran, kind: str
 ) -> None:
     model, out = finetuned(kind), tmp_path / "predictions.jsonl"
-    assert predict(model, f"{files / kind}/dev{FILES[kind][0]}", out) == 0
+    printed = predict(model, f"{files / kind}/dev{FILES[kind][0]}", out)
     found = lines(out)
     before = lines(model / "dev-predictions.jsonl")
     assert len(found) == len(before) == 10
@@ -47,7 +50,7 @@ def test_labelled_files_give_the_predictions_of_the_run(
         assert one.keys() - {"id"} == other.keys() - {"task", "gold"}
         for key in keys:
             assert one.get(key) == pytest.approx(other.get(key), abs=1e-5)
-    assert "inputs predicted: 10" in capsys.readouterr().err
+    assert "inputs predicted: 10" in printed.err
 
 
 INPUTS = {
@@ -63,21 +66,19 @@ INPUTS = {
 def test_unlabelled_inputs(
     finetuned: Finetuned,
     tmp_path: Path,
-    capsys: Captured,
+    predict: Ran,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
     model = finetuned(kind)
     (tmp_path / "in.txt").write_text(INPUTS[kind])
     out = tmp_path / "new" / "out.jsonl"
-    assert predict(model, tmp_path / "in.txt", out) == 0
-    capsys.readouterr()
+    predict(model, tmp_path / "in.txt", out)
     found = lines(out)
     assert len(found) == 2
     bytes_in = io.TextIOWrapper(io.BufferedReader(io.BytesIO(INPUTS[kind].encode())))
     monkeypatch.setattr(sys, "stdin", bytes_in)
-    assert predict(model, "-", "-") == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == found
+    assert [json.loads(line) for line in predict(model, "-", "-").out.splitlines()] == found
     first = found[0]
     if kind == "classification":
         assert [each["line"] for each in found] == [1, 3]
@@ -92,14 +93,14 @@ def test_unlabelled_inputs(
 
 
 def test_parts_change_nothing(
-    finetuned: Finetuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finetuned: Finetuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predict: Ran
 ) -> None:
     model = finetuned("classification")
     texts = [f"the {'film ' * (n % 7)}was {'good' if n % 2 else 'bad'}" for n in range(50)]
     (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
-    assert predict(model, tmp_path / "in.txt", tmp_path / "whole.jsonl") == 0
+    predict(model, tmp_path / "in.txt", tmp_path / "whole.jsonl")
     monkeypatch.setattr(predicting, "AT_ONCE", 7)
-    assert predict(model, tmp_path / "in.txt", tmp_path / "parts.jsonl") == 0
+    predict(model, tmp_path / "in.txt", tmp_path / "parts.jsonl")
     whole, parts = lines(tmp_path / "whole.jsonl"), lines(tmp_path / "parts.jsonl")
     assert [each["line"] for each in parts] == list(range(1, 51))
     for one, other in zip(whole, parts, strict=True):
@@ -125,11 +126,10 @@ def test_progress_counts_the_inputs(finetuned: Finetuned, tmp_path: Path) -> Non
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-def test_what_is_long_is_told(finetuned: Finetuned, tmp_path: Path, capsys: Captured) -> None:
+def test_what_is_long_is_told(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
     (tmp_path / "in.txt").write_text("the film was good " * 30 + "\nbad\n")
-    capsys.readouterr()
-    assert predict(finetuned("classification"), tmp_path / "in.txt", tmp_path / "out.jsonl") == 0
-    assert "inputs longer than a window, read in several: 1" in capsys.readouterr().err
+    printed = predict(finetuned("classification"), tmp_path / "in.txt", tmp_path / "out.jsonl")
+    assert "inputs longer than a window, read in several: 1" in printed.err
 
 
 BAD = {
@@ -140,59 +140,50 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input(finetuned: Finetuned, tmp_path: Path, capsys: Captured, case: str) -> None:
+def test_bad_input(finetuned: Finetuned, tmp_path: Path, predict: Ran, case: str) -> None:
     text, suffix, message = BAD[case]
     source = tmp_path / f"in{suffix}"
     source.write_text(text)
     model = finetuned("classification")
-    capsys.readouterr()
-    assert predict(model, source, tmp_path / "new" / "out.jsonl") == 4
-    output = capsys.readouterr()
+    output = predict(model, source, tmp_path / "new" / "out.jsonl", code=4)
     assert message in output.err
     assert output.out == ""
     new = tmp_path / "new"
     assert not new.exists() or list(new.iterdir()) == []
 
 
-def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, capsys: Captured) -> None:
+def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "x"}\n{"text\n{"text": "y"}\n')
     model, out = finetuned("classification"), tmp_path / "out.jsonl"
-    assert predict(model, tmp_path / "in.jsonl", out, "--bad-rows", "skip") == 0
+    printed = predict(model, tmp_path / "in.jsonl", out, "--bad-rows", "skip")
     assert [each["line"] for each in lines(out)] == [1, 3]
-    assert "1 left out" in capsys.readouterr().err
+    assert "1 left out" in printed.err
 
 
-def test_json_tells_what_was_met(finetuned: Finetuned, tmp_path: Path, capsys: Captured) -> None:
+def test_json_tells_what_was_met(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
     (tmp_path / "in.txt").write_text("the film was good " * 30 + "\n\nbad\n")
     model, out = finetuned("classification"), tmp_path / "out.jsonl"
-    capsys.readouterr()
-    assert predict(model, tmp_path / "in.txt", out, "--json") == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(predict(model, tmp_path / "in.txt", out, "--json").out)
     assert (report["examples"], report["in_windows"], report["cut"]) == (2, 1, 0)
     assert report["skipped"] == {"empty line": {"count": 1, "lines": [2]}}
     assert (report["out"], report["task"]) == (str(out), "task")
-    assert predict(model, tmp_path / "in.txt", "-", "--json") == 2
-    assert "give --out a file" in capsys.readouterr().err
+    assert "give --out a file" in predict(model, tmp_path / "in.txt", "-", "--json", code=2).err
 
 
-def test_what_it_refuses(
-    tiny: Path, finetuned: Finetuned, tmp_path: Path, capsys: Captured
-) -> None:
+def test_what_it_refuses(tiny: Path, finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
     (tmp_path / "in.txt").write_text("x\n")
     out = tmp_path / "out.jsonl"
-    assert predict(tiny, tmp_path / "in.txt", out) == 4
-    assert "bertwright finetune KIND" in capsys.readouterr().err
+    assert "bertwright finetune KIND" in predict(tiny, tmp_path / "in.txt", out, code=4).err
     model = finetuned("classification")
-    assert predict(tmp_path / "no-model", tmp_path / "none.txt", out) == 4  # before it is loaded
-    assert "none.txt" in capsys.readouterr().err
-    assert predict(model, tmp_path / "in.txt", out, "--task", "other") == 2
-    assert "has no task 'other'" in capsys.readouterr().err
-    assert predict(model, tmp_path / "in.txt", tmp_path) == 2
+    assert "none.txt" in predict(tmp_path / "no-model", tmp_path / "none.txt", out, code=4).err
+    printed = predict(model, tmp_path / "in.txt", out, "--task", "other", code=2)
+    assert "has no task 'other'" in printed.err
+    predict(model, tmp_path / "in.txt", tmp_path, code=2)
     assert not out.exists()
     out.write_text("mine")
-    assert predict(model, tmp_path / "in.txt", out) == 2
+    predict(model, tmp_path / "in.txt", out, code=2)
     assert out.read_text() == "mine"
-    assert predict(model, tmp_path / "in.txt", out, "--overwrite") == 0
+    predict(model, tmp_path / "in.txt", out, "--overwrite")
     assert len(lines(out)) == 1
 
 

@@ -50,15 +50,20 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
 
 
-def pretrain(data: Path, out: Path, *words: str) -> int:
-    given = words if "--model" in words else [*words, "--model", "bert-tiny"]
-    return run(["pretrain", "--data", str(data), "--out", str(out), *SMALL, *given])
+@pytest.fixture
+def pretrain(ran: Ran) -> Ran:
+    return lambda data, out, *words, **code: ran(
+        *("pretrain", "--data", data, "--out", out, *SMALL, *words),
+        *(() if "--model" in words else ("--model", "bert-tiny")),
+        **code,
+    )
 
 
-def test_a_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], pretrain: Ran
+) -> None:
     out = tmp_path / "run"
-    assert pretrain(data, out, "--steps", "3", "--log.every-steps", "1") == 0
-    said = capsys.readouterr()
+    said = pretrain(data, out, "--steps", "3", "--log.every-steps", "1")
     assert said.out == ""
     lines = said.err.splitlines()
     assert lines[0] == "bert-tiny: 5,137 parameters, fp32 on cpu"
@@ -147,16 +152,14 @@ def test_the_saved_configuration_runs_again(came: Calls, tmp_path: Path) -> None
     ],
 )
 def test_usage_ends_with_2(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    data: Path, tmp_path: Path, pretrain: Ran, words: list[str], said: str
 ) -> None:
-    assert pretrain(data, tmp_path / "run", *words) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in " ".join(pretrain(data, tmp_path / "run", *words, code=2).err.split())
     assert not (tmp_path / "run").exists()
 
 
-def test_bad_data_ends_with_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pretrain(tmp_path, tmp_path / "run", "--steps", "1") == 4
-    assert "is no built corpus" in capsys.readouterr().err
+def test_bad_data_ends_with_4(tmp_path: Path, pretrain: Ran) -> None:
+    assert "is no built corpus" in pretrain(tmp_path, tmp_path / "run", "--steps", "1", code=4).err
 
 
 @dataclass(frozen=True)
