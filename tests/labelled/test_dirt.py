@@ -67,16 +67,6 @@ def test_a_file_to_evaluate_lacks_columns_of_classes(write):
     assert "no column is chosen for 'b', which training had" in read.warnings[0]
 
 
-def test_half_a_character_in_a_label(write):
-    """It could not be written into the model's configuration."""
-    rows = '{"text": "a", "label": "\\ud800x"}\n{"text": "b", "label": "y"}\n'
-    for several, label in ((False, "\ufffdx"), (True, ("\ufffdx",))):
-        options = ReadOptions(multi_label=several)
-        read = read_examples(write("a.jsonl", rows), "classification", options=options)
-        assert read.examples[0].label == label
-        assert read.warnings[0].endswith("lone surrogates were replaced by U+FFFD")
-
-
 @pytest.mark.parametrize("rows_between", [1, 300])
 def test_a_header_that_comes_again_is_no_example(write, rows_between):
     part = "text,label\n" + "a,x\nb,y\n" * rows_between

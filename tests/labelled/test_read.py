@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import json
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample, labels_of
 from bertwright.labelled.file import ReadOptions
@@ -121,11 +120,8 @@ def test_a_file_is_told_by_content_where_its_name_says_nothing(write):
         assert rows(parse(write(name, content), "classification")) == expected, name
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
-)
-def test_compressed_files_are_read(write, suffix, pack):
-    path = write(f"a.tsv{suffix}", pack(b"text\tlabel\na\tx\n"))
+def test_compressed_files_are_read(write):
+    path = write("a.tsv.xz", lzma.compress(b"text\tlabel\na\tx\n"))
     assert rows(parse(path, "classification")) == [("a", None, "x")]
 
 
@@ -159,12 +155,6 @@ def test_parquet_gives_the_names_of_classes(write):
         parse(write("c.parquet", stream.getvalue()[:-9]), "classification")
 
 
-def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"bertwright\[hf\]"):
-        parse(write("a.parquet", b"PAR1"), "classification")
-
-
 def test_cola_and_other_files_without_header(write):
     cola = "gj04\t1\t\tHe ran.\ngj04\t0\t*\tHe ran him.\n"
     read = parse(write("a.tsv", cola), "classification")
@@ -181,9 +171,7 @@ def test_cola_and_other_files_without_header(write):
     ]
     numbered = parse(write("d.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("2", None, "1"))
     assert rows(numbered) == [("a b", None, "x"), ("c d", None, "y")]
-    with pytest.raises(
-        DataError, match=r"no column with a known name; its first line is 'x', 'a b'.*--text 1"
-    ):
+    with pytest.raises(DataError, match=r"no column with a known name; .* 'x', 'a b'.*--text 1"):
         parse(write("e.tsv", "x\ta b\ny\tc d\n"), "classification")
     with pytest.raises(DataError, match=r"no column 'body'; its first line is 'x', 'a b'"):
         parse(write("f.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("body"))
@@ -327,9 +315,9 @@ def test_malformed_characters_are_replaced_and_told(write):
     read = parse(write("a.tsv", b"text\tlabel\na\xff\tx\nb\ty\n"), "classification")
     assert read.examples[0].text == "a\ufffd"
     assert any("1 malformed UTF-8" in warning for warning in read.warnings)
-    content = '{"text": "a\\ud800b", "label": "x"}\n{"text": "\\ud83d\\ude00", "label": "y"}'
+    content = '{"text": "a\\ud800b", "label": "x"}\n{"text": "\\ud83d\\ude00", "label": "\\udc00"}'
     read = parse(write("a.jsonl", content), "classification")
-    assert [each.text for each in read.examples] == ["a\ufffdb", "\U0001f600"]
+    assert rows(read) == [("a\ufffdb", None, "x"), ("\U0001f600", None, "\ufffd")]
     assert [warning for warning in read.warnings if "lone surrogates" in warning]
 
 
@@ -548,3 +536,17 @@ def test_an_option_that_is_not_used_is_an_error(write, name, content, kind, aske
         parse(write(name, content), kind, asked)
     with pytest.raises(DataError, match=r"--text nope|no column 'nope'"):
         parse_stream(write("b.txt", "a b\nc d\n"), kind, Columns("nope"))
+
+
+def test_columns_of_a_header_go_by_number_too(write):
+    """So that one pair of options reads a training file without a header and a dev file with."""
+    numbers = Columns("1", None, "2")
+    for content in ("fine\tx\n", "body\tlabel\nfine\tx\n", "text\tclass\nfine\tx\n"):
+        assert rows(parse(write("a.tsv", content), "classification", numbers)) == [
+            ("fine", None, "x")
+        ]
+    row = '{"2": "b", "1": "a", "label": "x"}\n'
+    named = parse(write("a.jsonl", row), "classification", Columns("1"))
+    assert rows(named) == [("a", None, "x")]  # a name is a name
+    with pytest.raises(DataError, match=r"no column '3'; it has 'text', 'label'"):
+        parse(write("a.tsv", "text\tlabel\na\tx\n"), "classification", Columns("3"))

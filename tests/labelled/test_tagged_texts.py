@@ -125,13 +125,6 @@ def test_what_is_refused(write: Write, row: dict[str, Any], message: str) -> Non
         read(write, row)
 
 
-def test_bad_rows_may_be_left_out(write: Write) -> None:
-    rows = {"text": "ab", "label": [[0, 9, "X"]]}, {"text": "ab c", "label": [[0, 2, "X"]]}
-    found = read(write, *rows, bad_rows="skip")
-    assert tagged(found) == [("ab c", "B-X O")]
-    assert found.skipped["entity that is not in the text"].lines == [1]
-
-
 def test_a_label_that_training_had_not_is_refused_or_left_out(write: Write) -> None:
     rows = [{"text": "ab", "label": [[0, 2, label]]} for label in ("LOK", "LOC")]
     known: dict[str, Any] = {"labels": ["O", "B-LOC"], "as_scheme": "iob2"}
@@ -176,12 +169,6 @@ def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
     assert "an emoji as one" in found.warnings[0]
     with pytest.raises(DataError, match=r"of 15 characters.*an emoji as one"):
         read(write, {"text": text, "label": [[11, 16, "P"]]})
-
-
-def test_half_a_character_in_a_label(write: Write) -> None:
-    found = read(write, {"text": "ab", "label": [[0, 2, "\ud800x"]]})
-    assert tagged(found) == [("ab", "B-\ufffdx")]
-    assert found.warnings[0].endswith("lone surrogates were replaced by U+FFFD")
 
 
 def test_tags_that_are_numbers_are_told(write: Write) -> None:

@@ -114,15 +114,8 @@ def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
     assert rows(read)[1] == ("c d e", "O B-X B-Y")
     assert "2 tags in 1 sentences break the scheme iob2" in read.warnings[0]
     assert "first at line 5" in read.warnings[0]
-    with pytest.raises(
-        DataError, match=r"line 5: the tag 'I-X' breaks the scheme iob2 after 'O'; expect"
-    ):  # fmt: skip
+    with pytest.raises(DataError, match="line 5: the tag 'I-X' breaks the scheme iob2 after 'O'"):
         parse(path, "tagging", bad_tags="refuse")
-
-
-def test_an_unknown_tag_names_its_sentence_and_the_nearest(write):
-    with pytest.raises(DataError, match=r"line 3: label unseen in training: 'B-PRE'.*'B-PER'"):
-        parse(write("a.txt", "a O\n\nb B-PRE\n"), "tagging", labels=["O", "B-PER"])
 
 
 @pytest.mark.parametrize("slip", ["0", "X-LOC", "B"])
@@ -144,7 +137,7 @@ def test_entities_among_other_labels_are_warned_of(write):
 
 def test_an_unknown_tag_has_its_own_line(write):
     known = ["O", "B-PER"]
-    with pytest.raises(DataError, match=r"line 4: label unseen in training: 'B-PRE'"):
+    with pytest.raises(DataError, match=r"line 4: label unseen in training: 'B-PRE'.*'B-PER'"):
         parse(write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", labels=known)
     with pytest.raises(DataError, match=r"line 2: label unseen in training: 'B-PRE'"):
         parse(write("b.txt", "a O\nb B-PRE\n"), "tagging", labels=known)

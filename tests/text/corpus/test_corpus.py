@@ -295,14 +295,6 @@ def test_cleaning_is_counted(tmp_path: Path) -> None:
     assert found == [[each] for each in [*parts, "Another text."]]
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Input:
-        buffer = io.BufferedReader(io.BytesIO(TEXT.encode()))  # type: ignore[type-var]
-
-    monkeypatch.setattr(sys, "stdin", Input)
-    assert read("-")[0] == DOCUMENTS
-
-
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize(
     ("text", "documents"),
@@ -373,12 +365,6 @@ def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(DataError, match="hf:org/there@a:dev ends after row 2: reset by peer"):
         read("hf:org/there@a:dev")
     assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
-
-
-def test_shared_corpus(shared: Path) -> None:
-    report = CorpusReport()
-    blocks = read_blocks([str(shared / "data/corpora/english-1.txt.xz")], DEFAULT, report)
-    assert sum(len(block) for block, _ in zip(blocks, range(3), strict=False)) > 50
 
 
 def test_long_sentences_are_split_at_4096_characters() -> None:
