@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.convert import convert
 from bertwright.errors import BertwrightError, DataError, IntegrityError
+from tests.checkpoint.conftest import into_its_own_folder
 
 
 def header(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -23,7 +24,7 @@ def header(path: Path) -> tuple[dict[str, Any], bytes]:
     return json.loads(data[8 : 8 + size]), data[8 + size :]
 
 
-def rewrite(path: Path, content: dict[str, Any], data: bytes) -> None:
+def write_raw(path: Path, content: dict[str, Any], data: bytes) -> None:
     text = json.dumps(content).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
@@ -37,38 +38,30 @@ def test_a_header_of_a_terabyte(folder: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "offsets", [[0, 96], [96, 192], [-96, 0], [10**15, 10**15 + 96], [96, 0], [0, 2**64]]
+    "change",
+    [
+        *({"data_offsets": [start, end]} for start, end in ((0, 96), (96, 192), (-96, 0), (96, 0))),
+        {"data_offsets": [10**15, 10**15 + 96]},
+        {"data_offsets": [0, 2**64]},
+        {"shape": [2**40]},
+        None,  # a hole
+    ],
 )
-def test_tensors_that_overlap_or_lie_outside(folder: Path, offsets: list[int]) -> None:
+def test_tensors_that_overlap_or_lie_outside(folder: Path, change: Any) -> None:
     path = folder / "model.safetensors"
     content, data = header(path)
-    place = content["bert.pooler.dense.bias"]["data_offsets"]
-    assert place[1] - place[0] == 96
-    assert place != offsets
-    content["bert.pooler.dense.bias"]["data_offsets"] = offsets
-    rewrite(path, content, data)
+    bias = content.pop("bert.pooler.dense.bias")
+    if change is not None:
+        assert bias["data_offsets"] != change.get("data_offsets")
+        content["bert.pooler.dense.bias"] = {**bias, **change}
+    write_raw(path, content, data)
     with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
 
-def test_a_hole_and_bytes_after_the_end(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    content, data = header(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"more")
-    with pytest.raises(IntegrityError, match="is truncated or damaged"):
-        load(folder)
-    del content["bert.pooler.dense.bias"]
-    rewrite(path, content, data)
-    with pytest.raises(IntegrityError, match="is truncated or damaged"):
-        load(folder)
-
-
-def test_a_shape_of_more_than_there_is(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    content, data = header(path)
-    content["bert.pooler.dense.bias"]["shape"] = [2**40]
-    rewrite(path, content, data)
+def test_bytes_after_the_end(folder: Path) -> None:
+    with (folder / "model.safetensors").open("ab") as file:
+        file.write(b"more")
     with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
@@ -141,21 +134,12 @@ def test_links_that_lead_nowhere(folder: Path) -> None:
         load(folder)
 
 
-def as_parts(folder: Path, root: Path) -> Path:
-    """A folder of sentence-transformers in the oldest form, the model in a folder of its own."""
-    (root / "1_Pooling").mkdir(parents=True)
-    inner = folder.rename(root / "0_Transformer")
-    (root / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
-    places = {"Transformer": "0_Transformer", "Pooling": "1_Pooling"}
-    parts = [{"type": f"x.{kind}", "path": place} for kind, place in places.items()]
-    (root / "modules.json").write_text(json.dumps(parts))
-    return inner
-
-
 @pytest.mark.parametrize("name", ["0_Transformer", "1_Pooling", "1_Pooling/config.json"])
 def test_links_out_of_the_folder_of_parts(folder: Path, tmp_path: Path, name: str) -> None:
     root = tmp_path / "st"
-    inner = as_parts(folder, root)
+    convert(folder, root, "sentence-transformers")
+    (root / "MANIFEST.json").unlink()
+    inner = into_its_own_folder(root)
     load(root)
     (root / name).rename(tmp_path / "outside")
     (root / name).symlink_to(tmp_path / "outside")
@@ -168,7 +152,9 @@ def test_parts_in_the_cache_of_the_hub(folder: Path, tmp_path: Path) -> None:
     blobs = tmp_path / "models--a--b" / "blobs"
     blobs.mkdir(parents=True)
     snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
-    as_parts(folder, snapshot)
+    convert(folder, snapshot, "sentence-transformers")
+    (snapshot / "MANIFEST.json").unlink()
+    into_its_own_folder(snapshot)
     for number, path in enumerate([p for p in snapshot.rglob("*") if p.is_file()]):
         path.rename(blobs / str(number))
         path.symlink_to(os.path.relpath(blobs / str(number), path.parent))

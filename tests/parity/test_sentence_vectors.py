@@ -14,11 +14,7 @@ import torch
 
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
-from bertwright.checkpoint.sentence_transformers.folder import (
-    EmbeddingDefaults,
-    read_defaults,
-    write_defaults,
-)
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
 from tests.small_bert import CONFIG as SMALL
@@ -72,17 +68,30 @@ def check(found: np.ndarray, expected: np.ndarray) -> None:
 POOLINGS = ["mean-sqrt", "weighted", "last", "cls+max+mean", "mean+cls", "max+mean-sqrt+last"]
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_poolings(bert: Path, tmp_path: Path, pooling: str) -> None:
+@pytest.mark.parametrize(
+    ("pooling", "normalize", "length"),
+    [
+        *((pooling, True, 16) for pooling in POOLINGS),
+        *((pooling, normalize, 9) for pooling in ("mean", "max", "cls") for normalize in (0, 1)),
+    ],
+)
+def test_poolings(
+    bert: Path, tmp_path: Path, pooling: str, normalize: bool, length: int, recwarn: Any
+) -> None:
     if pooling == "mean+cls" and int(library().__version__.split(".")[0]) < 5:
         pytest.skip("this version of sentence-transformers has no order of poolings")
-    theirs, ours = both(bert, tmp_path / "ours", pooling=pooling, normalize=True)
+    told = {"pooling": pooling, "normalize": bool(normalize), "max_length": length}
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    assert theirs.max_seq_length == length
+    assert not [w for w in recwarn if "pooling" in str(w.message).lower()]
     check(ours.embed(TEXTS), theirs.encode(TEXTS))
+    # and what it saves itself, in the form of its version, is read
     theirs.save(str(tmp_path / "theirs"))
     check(load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
     found = read_defaults(tmp_path / "theirs")
     assert found is not None
-    assert found.pooling == pooling
+    assert not any(found.prompts.values())  # their newest names two empty ones
+    assert replace(found, prompts={}) == EmbeddingDefaults(**told)
 
 
 @pytest.mark.parametrize("default", [None, "query"])
@@ -191,20 +200,3 @@ def test_the_layers_of_tokens_are_theirs(bert: Path, tmp_path: Path) -> None:
     skip = len(expected) - len(found.vectors)
     right = np.concatenate([expected[:1], expected[1 + skip :]])
     check(found.vectors, right)
-
-
-def test_what_we_write_of_extended_vocabularies(bert: Path, tmp_path: Path) -> None:
-    """`write_defaults` alone, as `tokenizer extend` calls it."""
-    dense = layer(tmp_path / "layer", H, 6, True, f"{ACTIVATION}.Tanh")
-    told = EmbeddingDefaults("mean", True, 16, prompts=PROMPTS, dense=(dense,))
-    for name in ("one", "two"):
-        convert(bert, tmp_path / name)
-    write_defaults(tmp_path / "one", told, H)
-    read = read_defaults(tmp_path / "one")
-    assert read is not None
-    write_defaults(tmp_path / "two", read, H)
-    vectors = [
-        library().SentenceTransformer(str(tmp_path / name), device="cpu").encode(TEXTS)
-        for name in ("one", "two")
-    ]
-    np.testing.assert_array_equal(*vectors)

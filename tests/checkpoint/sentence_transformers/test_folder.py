@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -22,9 +21,9 @@ from bertwright.checkpoint.sentence_transformers.folder import (
 )
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
+from tests.checkpoint.conftest import into_its_own_folder
 
 OURS = "sentence_transformers.models.{}"
-TEXTS = ["a b c.", "what is this?", "z", "the quick brown fox!"]
 
 
 @pytest.fixture
@@ -47,41 +46,8 @@ def test_defaults(sentences: Path, folder: Path) -> None:
     assert read_defaults(folder) is None
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-@pytest.mark.parametrize("normalize", [False, True])
-def test_the_same_vectors(
-    folder: Path, tmp_path: Path, pooling: str, normalize: bool, recwarn: pytest.WarningsRecorder
-) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    out = tmp_path / "st"
-    vectors = {"pooling": pooling, "normalize": normalize, "max_length": 9}
-    convert(folder, out, "sentence-transformers", vectors=vectors)
-    theirs = library.SentenceTransformer(str(out), device="cpu")
-    assert theirs.max_seq_length == 9
-    expected = theirs.encode(TEXTS[:3])
-    ours = load(out).embed(TEXTS[:3], layers=[-1], pooling=pooling, normalize=normalize)
-    assert np.abs(ours - expected).max() < 1e-5
-    assert not [w for w in recwarn if "pooling" in str(w.message).lower()]
-    # and what it saves itself, in the form of its version, is read
-    theirs.save(str(tmp_path / "theirs"))
-    found = read_defaults(tmp_path / "theirs")
-    assert found is not None
-    assert not any(found.prompts.values())  # their newest names two empty ones
-    assert replace(found, prompts={}) == EmbeddingDefaults(pooling, normalize, 9)
-    again = load(tmp_path / "theirs").embed(TEXTS[:3], [-1], pooling, normalize)
-    assert np.abs(again - expected).max() < 1e-5
-
-
 def test_the_oldest_form(sentences: Path) -> None:
-    """The Transformer in a folder of its own."""
-    inner = sentences / "0_Transformer"
-    inner.mkdir()
-    for path in list(sentences.iterdir()):
-        if path.is_file() and path.name != "modules.json":
-            path.rename(inner / path.name)
-    modules = json.loads((sentences / "modules.json").read_text())
-    modules[0]["path"] = "0_Transformer"
-    put(sentences / "modules.json", modules)
+    inner = into_its_own_folder(sentences)
     assert find_checkpoint(sentences) == inner
     assert read_defaults(sentences) == read_defaults(inner) == EmbeddingDefaults(max_length=17)
     load(sentences)
@@ -233,19 +199,10 @@ def test_another_pooling_leaves_out_what_was_trained_on_the_first(
     assert "(mean of at most 17 tokens, truncated to 9 numbers, with prompts)" in done.notes[-1]
 
 
-@pytest.mark.slow  # a process that imports torch
 @pytest.mark.parametrize("inner", [False, True])
 def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path, inner: bool) -> None:
     put(sentences / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
-    place = sentences
-    if inner:
-        place = sentences / "0_Transformer"
-        place.mkdir()
-        for path in [p for p in sentences.iterdir() if p.is_file() and p.name != "modules.json"]:
-            path.rename(place / path.name)
-        modules = json.loads((sentences / "modules.json").read_text())
-        modules[0]["path"] = "0_Transformer"
-        put(sentences / "modules.json", modules)
+    place = into_its_own_folder(sentences) if inner else sentences
     weights = place / "model.safetensors"
     torch.save(load_file(weights), place / "pytorch_model.bin")
     weights.unlink()
