@@ -41,10 +41,10 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.runs.gpt import Gpt2Config
-from bertwright.inference.generate import CausalDecoder
 from bertwright.machine import keep_freed_memory
 from bertwright.nn.search import Row, RowsInFlight
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.tasks.generation import CausalDecoder
 from bertwright.train.optim import clip_gradients
 
 V, H, L, A, LONGEST = 8000, 256, 4, 4, 512

@@ -18,10 +18,11 @@ from bertwright.cli.app import run as run_verb
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.generate import PredictsTokens, RereadingDecoder, ends_of
+from bertwright.inference.generate import PredictsTokens, RereadingDecoder
 from bertwright.nn.search import Row, RowsInFlight
 from bertwright.recipes.systems import System
 from bertwright.serve.app import make_app
+from bertwright.tasks.generation import ends_of
 from tests.contract.conftest import CHECKPOINTS, RUNS, STEPS, config_of, mapping
 from tests.recipes.sample import WORDS, assert_same_run, records, train
 from tests.serve.conftest import until_ready

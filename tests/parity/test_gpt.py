@@ -16,10 +16,10 @@ from bertwright.data.batch import InputArrays
 from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.errors import DataError
-from bertwright.inference.generate import CausalDecoder
 from bertwright.nn.search import Row, RowsInFlight, beam_search
 from bertwright.objectives.next_token import NextToken
 from bertwright.objectives.objective import Learner
+from bertwright.tasks.generation import CausalDecoder
 from tests.parity.conftest import transformers
 
 TOLERANCE = 1e-5

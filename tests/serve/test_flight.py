@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.inference.generate import Writer
 from bertwright.nn.search import RowsInFlight
 from bertwright.serve.batching import Batcher, QueuedItem, Watch
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Text
+from bertwright.tasks.generation import Writer
 
 V, BAD = 26, 20
 LETTERS = cast(Any, SimpleNamespace(decode=lambda ids: "".join(chr(97 + n) for n in ids)))

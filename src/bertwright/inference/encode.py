@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
-from bertwright.data.batch import collate, token_batches
-from bertwright.data.to_device import inputs_to_device
+from bertwright.data.batch import token_batches
+from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -329,16 +329,6 @@ def encode_batches(
         with torch.inference_mode():
             encoded = encoder(inputs, top=top, keep_layers=keep_layers, positions=read)
         yield rows, encoded
-
-
-def make_inputs(
-    rows: list[int], ids: Ids, segments: Ids | None, device: torch.device
-) -> tuple[list[int], Inputs]:
-    """Some sequences end to end, longest first: their rows, and what the encoder reads."""
-    inputs, order = collate(
-        [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]
-    )
-    return [rows[number] for number in order], inputs_to_device(inputs, device)
 
 
 def positions_in(rows: list[int], sequences: Sequences, positions: Positions) -> Tensor:

@@ -48,6 +48,7 @@ from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
+from bertwright.tasks.generation import Generated
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
@@ -311,7 +312,7 @@ class Model:
 
     def generate(
         self, prompts: str | Sequence[str], config: GenerationConfig | None = None, **settings: Any
-    ) -> list[list[generate.Generated]]:
+    ) -> list[list[Generated]]:
         """Texts that continue prompts, `num` of each: `.text` is what follows the prompt.
 
         Args:

@@ -1,35 +1,38 @@
-"""Generation: a source and its target as an instance, and the search for a target.
+"""Generation: a source and its target as an instance, and texts that continue prompts.
 
 A sequence is `[CLS] source [SEP] target [SEP]` (Dong et al. 2019, section 2.1), read in one window:
 of a source that leaves no room for a target the rest is not read, and a target's tokens beyond
 `max_target_tokens` are not trained on. Both are counted in `Lengths`.
 
 To predict, the source is read once, and each token over what is kept of those before it; sources
-that are the same are searched for once.
+that are the same are searched for once. Any prompt is continued in the same way
+(`continue_prompts`): of unlike lengths they are read without padding; rows leave when their text
+ends, and the next prompt joins.
+
+Letters: B prompts, R rows (texts), V vocabulary.
 """
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import nan
-from typing import Any, cast
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
-from bertwright.data.batch import token_batches
+from bertwright.data.to_device import make_inputs
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Example, GenerationExample
 from bertwright.models.encoder import Encoder, GoesOn, State
-from bertwright.nn.search import Row, RowsInFlight, beam_search
-from bertwright.nn.sequences import Inputs
-from bertwright.objectives.generator import Generator
+from bertwright.nn.search import BeamSteps, Joins, Row, RowsInFlight, beam_steps, finish
 from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress
-from bertwright.tasks.batch import make_batch
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
@@ -42,7 +45,7 @@ from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ROWS = 128
-"""Texts that are generated at once, beams counted."""
+"""Targets that are searched for at once, beams counted."""
 _NEVER = ("pad", "unk", "cls", "bos", "mask")
 
 
@@ -90,22 +93,35 @@ def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
     return ends, (never | set(tokenizer.ids_without_token)) - ends
 
 
-class SourceDecoder:
-    """`search.Joins` over sources, by an encoder that goes on from them."""
+class GivesLogits(Protocol):
+    """A head that says what the next token is."""
 
-    def __init__(self, encoder: Encoder, head: Generator) -> None:
+    def logits(self, x: Tensor) -> Tensor:
+        """Vectors of R tokens `[R, H]` -> `[R, V]`"""
+
+
+class CausalDecoder:
+    """`search.Joins` over prompts of ids, by an encoder that goes on from them."""
+
+    def __init__(self, encoder: Encoder, head: GivesLogits, paired: bool = False) -> None:
+        """`paired`: the text that follows is of the second segment."""
         if not isinstance(encoder, GoesOn):
             raise ConfigError("this encoder keeps nothing of what it has read: it writes no target")
         self.encoder: GoesOn = encoder
-        self.head = head
+        self.head, self.paired, self.device = head, paired, encoder.device
         self.finite = True
         """Whether all that it began with were numbers; those of weights that diverged are not."""
 
-    def begin(self, source: Inputs) -> tuple[Tensor, State]:
-        """B sources -> `[B, V]`, and what is kept of them."""
-        x, state = self.encoder.begin(source)
+    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, State]:
+        """B prompts -> `[B, V]`, and what is kept of them."""
+        segments = [[0] * len(ids) for ids in source] if self.paired else None
+        order, inputs = make_inputs(list(range(len(source))), source, segments, self.device)
+        x, state = self.encoder.begin(inputs)
+        if order != sorted(order):
+            back = torch.tensor(order, device=self.device).argsort()
+            x, state = x[back], state.select(back)
         logits = self.head.logits(x)
-        self.finite = bool(logits.isfinite().all())
+        self.finite &= bool(logits.isfinite().all())
         return logits, state
 
     def advance(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
@@ -122,14 +138,44 @@ class SourceDecoder:
         return first.join(second)
 
 
-Found = list[tuple[float | None, list[int]]]
-"""Of one source: scores and tokens, best first."""
+def checked(logits: Tensor) -> Tensor:
+    """Logits that are numbers; DataError if they are not."""
+    if logits.isnan().any():
+        raise DataError(
+            "the model gives logits that are not numbers: its training diverged; use an earlier "
+            "checkpoint, or train again with a lower learning rate"
+        )
+    return logits
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as the model reads it."""
+
+    ids: list[int]
+    limit: int
+    """Tokens that a text may have."""
+    before: Sequence[int] = ()
+    """Tokens that a text joins, and that the repetition penalty counts."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text that continues a prompt."""
+
+    text: str
+    """What follows the prompt, as it joins it."""
+    ids: list[int]
+    """Its tokens, without that which ended it."""
+    reason: Literal["stop", "length"]
+    """`stop`: a token or a string ended it; `length`: `max_new_tokens`, or the model's context."""
+    score: float | None = None
+    """Of beam search: its log-probability over its length to the power of the penalty."""
 
 
 def generate_targets(
     learner: Learner,
     data: Any,
-    device: torch.device,
     batch_tokens: int,
     config: GenerationConfig | None,
     on_progress: OnProgress,
@@ -138,67 +184,172 @@ def generate_targets(
     name; by default greedily, never of more than the task's `max_target_tokens`."""
     config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
     limit = min(config.max_new_tokens, data.task.max_target_tokens)
-    decoder = SourceDecoder(learner.encoder, cast(Generator, learner.objectives[data.name]))
-    ends, never = ends_of(data.tokenizer)
+    head = cast(GivesLogits, learner.objectives[data.name])
+    decoder = CausalDecoder(learner.encoder, head, paired=True)
     groups: dict[tuple[int, ...], list[int]] = {}
     for row, instance in enumerate(data.instances):
         groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
-    sources = list(groups)
-    wide = config.beam if config.beam > 1 else config.num
+    sources = sorted(groups, key=len, reverse=True)
+    most = limit + (config.beam > 1)  # the end counts there
+    prompts = [Prompt([*ids], most) for ids in sources]
     done = 0
-    for part in token_batches([len(ids) for ids in sources], batch_tokens):
-        for start in range(0, len(part), max(1, ROWS // wide)):
-            own = [sources[n] for n in part[start : start + max(1, ROWS // wide)]]
-            rows = [groups[ids][0] for ids in own]
-            batch = make_batch(data.name, data.task, data.instances, rows, device, False)
-            found = _search(decoder, batch.inputs, config, limit, ends, never)
-            assert batch.owners is not None
-            for owner, texts in zip(batch.owners.tolist(), found, strict=True):
-                prediction = _prediction(texts, data.tokenizer, config)
-                for row in groups[own[owner]]:
-                    yield row, prediction
-                    done += data.instances[row].num_tokens
-            on_progress(done, data.num_tokens)
-
-
-def _search(
-    decoder: SourceDecoder,
-    source: Inputs,
-    config: GenerationConfig,
-    limit: int,
-    ends: set[int],
-    never: set[int],
-) -> list[Found]:
-    """What is found for each source."""
-    count = source.sequences.count
-    if config.beam > 1:
-        hypotheses = beam_search(
-            decoder,
-            source,
-            ends,
-            [limit + 1] * count,  # the end counts there
-            beam=config.beam,
-            length_penalty=config.length_penalty,
-            repetition_penalty=config.repetition_penalty,
-            never=never,
-        )
-        return [
-            [(each.score, each.ids[:limit]) for each in own[: config.num]] for own in hypotheses
+    for number, found in continue_prompts(
+        decoder, data.tokenizer, prompts, config, batch_tokens, ROWS
+    ):
+        texts = [
+            (each.text if len(each.ids) <= limit else data.tokenizer.decode(each.ids[:limit]))
+            for each in found
         ]
-    flight: RowsInFlight[State] = RowsInFlight(decoder, ends, never)
-    rows = [[Row(config, limit, number=n) for n in range(config.num)] for _ in range(count)]
-    flight.add(source, rows)
-    while len(flight):
+        first, *others = (text.strip() for text in texts)
+        score = found[0].score if decoder.finite else nan
+        for row in groups[sources[number]]:
+            yield row, GenerationPrediction(first, score, tuple(others))
+            done += data.instances[row].num_tokens
+        on_progress(done, data.num_tokens)
+
+
+class Writer:
+    """The text of a row as it grows: it leaves as soon as the next token cannot change it, but for
+    half a character, and what may become a stop string."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int], stop: Sequence[str]) -> None:
+        self._decode = tokenizer.decode
+        self._before = list(prompt[-8:])
+        self._start = len(self._decode(self._before))
+        self._stop = stop
+        self._shown = ""
+        self._last = ""
+        self.text = ""
+        """All of it, before the first stop string."""
+        self.stopped = False
+        """Whether a stop string came."""
+
+    def write(self, ids: Sequence[int], final: bool = False) -> str:
+        """What can be shown more, now that the row has these ids; `final`: the rest."""
+        text = self._decode([*self._before, *ids])[self._start :]
+        found = [text.find(each) for each in self._stop if each in text]
+        if found:
+            self.stopped, text = True, text[: min(found)]
+        self.text, before, self._last = text, self._last, text
+        if not (final or found):
+            text = os.path.commonprefix([before, text]).rstrip("\ufffd")
+            held = [
+                size
+                for each in self._stop
+                for size in range(1, len(each))
+                if text.endswith(each[:size])
+            ]
+            text = text[: len(text) - max(held, default=0)]
+        more = text[len(self._shown) :]
+        self._shown += more
+        return more
+
+
+def continue_prompts(
+    decoder: Joins[Any],
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    config: GenerationConfig,
+    batch_tokens: int,
+    most_rows: int,
+) -> Iterator[tuple[int, list[Generated]]]:
+    """The number of a prompt and its `config.num` texts, as soon as they are done; at most so many
+    rows at once, and about so many tokens of prompts that join at once."""
+    if config.beam > 1:
+        yield from _by_beams(decoder, tokenizer, prompts, config, most_rows)
+        return
+    flight = RowsInFlight(decoder, *ends_of(tokenizer))
+    waiting = list(enumerate(prompts))[::-1]
+    owners: dict[int, list[tuple[Row, Writer]]] = {}
+    while waiting or len(flight):
+        joining: list[tuple[int, Prompt]] = []
+        tokens = 0
+        # prompts join together, as that copies what is kept of all rows
+        room = max(most_rows, config.num) - len(flight) if len(flight) <= most_rows // 2 else 0
+        while waiting and (len(joining) + 1) * config.num <= room:
+            tokens += len(waiting[-1][1].ids)
+            if joining and tokens > batch_tokens:
+                break
+            joining.append(waiting.pop())
+        for number, prompt in joining:
+            owners[number] = [
+                (
+                    Row(config, prompt.limit, prompt.before, n),
+                    Writer(tokenizer, prompt.before, config.stop),
+                )
+                for n in range(config.num)
+            ]
+        joining.sort(key=lambda each: -len(each[1].ids))  # neighbours of like length are faster
+        if joining:
+            flight.add(
+                [prompt.ids for _, prompt in joining],
+                [[row for row, _ in owners[number]] for number, _ in joining],
+            )
         flight.step()
-    return [[(None if decoder.finite else nan, row.ids) for row in own] for own in rows]
+        for number, of_prompt in list(owners.items()):
+            for row, writer in of_prompt:
+                if config.stop and row.reason is None:
+                    writer.write(row.ids)
+                    row.reason = "stop" if writer.stopped else None
+            if all(row.reason for row, _ in of_prompt):
+                yield number, [_finished(row.ids, row.reason, w) for row, w in owners.pop(number)]
 
 
-def _prediction(
-    found: Found, tokenizer: Tokenizer, config: GenerationConfig
-) -> GenerationPrediction:
-    texts = []
-    for _, ids in found:
-        text = tokenizer.decode(ids).strip()
-        cut = [text.find(each) for each in config.stop if each in text]
-        texts.append(text[: min(cut)].rstrip() if cut else text)
-    return GenerationPrediction(texts[0], found[0][0], tuple(texts[1:]))
+def _by_beams(
+    decoder: Joins[Any],
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    config: GenerationConfig,
+    most_rows: int,
+) -> Iterator[tuple[int, list[Generated]]]:
+    """By beam search, some prompts at once."""
+    some = max(1, most_rows // config.beam)
+    for first in range(0, len(prompts), some):
+        own = prompts[first : first + some]
+        for number, best in enumerate(finish(begin_beams(decoder, tokenizer, own, config)), first):
+            before = prompts[number].before
+            yield (
+                number,
+                [
+                    _finished(
+                        each.ids, each.reason, Writer(tokenizer, before, config.stop), each.score
+                    )
+                    for each in best[: config.num]
+                ],
+            )
+
+
+def begin_beams(
+    decoder: Joins[Any], tokenizer: Tokenizer, prompts: Sequence[Prompt], config: GenerationConfig
+) -> BeamSteps:
+    """A beam search for texts that continue these prompts."""
+    ends, never = ends_of(tokenizer)
+
+    def stops(source: int, ids: list[int]) -> bool:
+        writer = Writer(tokenizer, prompts[source].before, config.stop)
+        writer.write(ids)
+        return writer.stopped
+
+    return beam_steps(
+        decoder,
+        [prompt.ids for prompt in prompts],
+        ends,
+        [prompt.limit for prompt in prompts],
+        beam=config.beam,
+        length_penalty=config.length_penalty,
+        repetition_penalty=config.repetition_penalty,
+        prompts=[prompt.before for prompt in prompts],
+        stops=stops if config.stop else None,
+        never=never,
+    )
+
+
+def _finished(
+    ids: list[int],
+    reason: Literal["stop", "length"] | None,
+    writer: Writer,
+    score: float | None = None,
+) -> Generated:
+    writer.write(ids, final=True)
+    assert reason is not None
+    return Generated(writer.text, ids, "stop" if writer.stopped else reason, score)

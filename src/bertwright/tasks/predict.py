@@ -90,9 +90,7 @@ def predict(
             if data.task.kind == "generation":
                 with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
                     found.update(
-                        generate_targets(
-                            learner, data, device, batch_tokens, generation, on_progress
-                        )
+                        generate_targets(learner, data, batch_tokens, generation, on_progress)
                     )
             else:
                 scored = _scored(learner, data, device, precision, batch_tokens, on_progress)

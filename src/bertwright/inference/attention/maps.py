@@ -16,13 +16,13 @@ from torch import Tensor
 
 from bertwright.arrays import Float32s
 from bertwright.config.generation import TranslationConfig
+from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import (
     Ids,
     ModelRunner,
     Text,
     listed,
-    make_inputs,
     parts_of,
     tokenize,
 )

@@ -33,8 +33,9 @@ from torch import Tensor, nn
 from torch.jit import is_scripting  # type: ignore[attr-defined]
 
 from bertwright.data.batch import token_batches
+from bertwright.data.to_device import make_inputs
 from bertwright.inference.backends.plain import LayerBatch
-from bertwright.inference.encode import Ids, Positions, make_inputs, positions_in
+from bertwright.inference.encode import Ids, Positions, positions_in
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoder
 from bertwright.nn.cores import one_core_each

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import torch
 
+from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError, MissingExtra
-from bertwright.inference.encode import ModelRunner, make_inputs
+from bertwright.inference.encode import ModelRunner
 from bertwright.objectives.translation import TranslationBatch
 
 PROBED = 32  # pairs whose direction is looked at

@@ -22,10 +22,12 @@ from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
+from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
-from bertwright.inference.encode import ModelRunner, make_inputs, only_text
+from bertwright.inference.encode import ModelRunner, only_text
 from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.objectives.translation import Translation
+from bertwright.tasks.generation import checked
 from bertwright.text.framing import ends_of
 
 TEXTS = 512  # read at once, so that those of a batch are of nearly one length
@@ -58,12 +60,7 @@ class TargetDecoder:
         state = self.head.decoder.begin(self.encoder(inputs))
         ids = torch.full((len(source),), self._begin, device=self.device)
         logits, state = self.advance(ids, state)
-        if logits.isnan().any():
-            raise DataError(
-                "the model gives logits that are not numbers: its training diverged; use an "
-                "earlier checkpoint, or train again with a lower learning rate"
-            )
-        return logits, state
+        return checked(logits), state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """See `Generates`."""

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bertwright.inference.generate import Writer
 from bertwright.nn.search import Row, TokenLogprobs
 from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
+from bertwright.tasks.generation import Writer
 
 TURN = 0.025
 """Seconds after which a turn begins no further step."""

@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import DataError
-from bertwright.inference.generate import Writer, make_prompt
+from bertwright.inference.generate import make_prompt
 from bertwright.inference.translation.translate import target_limit
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
@@ -25,6 +25,7 @@ from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateEv
 from bertwright.serve.requests import Json, Truncation, inside, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
+from bertwright.tasks.generation import Writer
 
 router = APIRouter(route_class=JsonRoute)
 
