@@ -19,8 +19,6 @@ class CorpusConfig:
     """split: find the sentences of every line; line: each line is one sentence."""
     text_column: str = "text"
     """Column of the text in JSONL, CSV, TSV and Parquet files."""
-    errors: Literal["replace", "refuse"] = "replace"
-    """Bytes that are not UTF-8: replace and count them, or stop."""
     strip_markup: bool = False
     """Remove tags, web addresses and wiki templates; resolve HTML entities and wiki links."""
     deduplicate: bool = False

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
 from bertwright.text.corpus.documents import read_text
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, TEXT_SUFFIXES, open_bytes
@@ -173,7 +172,7 @@ def open_file(path: Path) -> BinaryIO:
 def _lines(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
     """Lines without their ends; the file is closed after the last."""
     with stream:
-        yield from split_lines(read_text(stream, name, CorpusConfig(), report), name)
+        yield from split_lines(read_text(stream, name, report), name)
 
 
 def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
@@ -189,7 +188,7 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
         if label and len(parts) == 1:
             raise DataError(f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt")
         with open_file(path) as stream:
-            text = "".join(read_text(stream, str(path), CorpusConfig(), CorpusReport()))
+            text = "".join(read_text(stream, str(path), CorpusReport()))
         text = text.removeprefix(_BOM).strip()
         rows.append({"text": text, "id": "/".join(parts)} | ({"label": parts[0]} if label else {}))
     return Rows(str(folder), rows) if rows else None

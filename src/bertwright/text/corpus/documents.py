@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
 from bertwright.text.corpus.files import BLOCK_BYTES
 from bertwright.text.corpus.report import CorpusReport
@@ -37,15 +36,12 @@ WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
 _WIKI_HEAD = re.compile(r'\s*<doc [^\n]*?(?:title="([^\n]*)")?[^\n"]*>\n?')
 
 
-def read_text(
-    stream: BinaryIO, name: str, config: CorpusConfig, report: CorpusReport
-) -> Iterator[str]:
+def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
     """Decode a stream of UTF-8 block by block; line ends become `\\n`, a byte order mark is
-    dropped.
+    dropped, malformed bytes are replaced and counted.
 
     Raises:
-        DataError: the bytes are binary or of another encoding, or malformed where `config.errors`
-            is `refuse`.
+        DataError: the bytes are binary or of another encoding.
     """
     rest = b""
     carriage_return = ""
@@ -61,7 +57,7 @@ def read_text(
             text, used = codecs.utf_8_decode(data, "strict", not block)
         except UnicodeDecodeError as error:
             where = f"{name}, byte {max(0, offset - len(rest)) + error.start:,}"
-            text, used = _replace(data, not block, where, config, report, first=not offset)
+            text, used = _replace(data, not block, where, report, first=not offset)
         rest = data[used:]
         offset += len(block)
         if carriage_return or "\r" in text:
@@ -132,14 +128,9 @@ def _refuse_binary(block: bytes, name: str) -> None:
 
 
 def _replace(
-    data: bytes, final: bool, where: str, config: CorpusConfig, report: CorpusReport, *, first: bool
+    data: bytes, final: bool, where: str, report: CorpusReport, *, first: bool
 ) -> tuple[str, int]:
     """Decode with U+FFFD for malformed sequences, and count them."""
-    if config.errors == "refuse":
-        raise DataError(
-            f"{where}: malformed UTF-8; mend the file, or replace what is malformed with "
-            f"--errors replace"
-        )
     text, used = codecs.utf_8_decode(data, "replace", final)
     # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting
     # its bytes is exact.

@@ -170,7 +170,7 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
             head = cast(BufferedReader, stream).peek()
             is_wiki = config.documents == "blank-line" and WIKI_DOCUMENT.match(head)
             separated = "wikiextractor" if is_wiki else config.documents
-            groups = split_documents(read_text(stream, name, config, report), separated, report)
+            groups = split_documents(read_text(stream, name, report), separated, report)
             if is_wiki:
                 groups = ([wiki_document(each) for each in group] for group in groups)
         for group in groups:

@@ -32,7 +32,7 @@ def read_rows(
     if kind == ".parquet":
         values = _parquet(stream, name, config.text_column)
     else:
-        lines = split_lines(read_text(stream, name, config, report), name)
+        lines = split_lines(read_text(stream, name, report), name)
         if kind in (".jsonl", ".ndjson"):
             values = _json_values(lines, name, config.text_column)
         else:
@@ -130,7 +130,10 @@ def _texts(
             continue
         text = normalize_lines(value)
         if not text.isascii():
-            text = _without_surrogates(text, f"{name}, row {number:,}", config, report)
+            mended = replace_surrogates(text)
+            if mended is not text:
+                report.lone_surrogates += mended.count("\ufffd") - text.count("\ufffd")
+                text = mended
         if count_bytes:
             report.bytes += len(text) if text.isascii() else len(text.encode())
         group.extend(split_long_document(text, report))
@@ -139,19 +142,6 @@ def _texts(
             group = []
     if group:
         yield group
-
-
-def _without_surrogates(text: str, where: str, config: CorpusConfig, report: CorpusReport) -> str:
-    replaced = replace_surrogates(text)
-    if replaced is text:
-        return text
-    if config.errors == "refuse":
-        raise DataError(
-            f"{where}: a lone surrogate; mend the file, or replace what is malformed with "
-            "--errors replace"
-        )
-    report.lone_surrogates += replaced.count("\ufffd") - text.count("\ufffd")
-    return replaced
 
 
 def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[object]:
