@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_module
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
-from bertwright.cli.options import (
-    EVERY_KEY,
-    FINE_TUNED,
-    BadRows,
-    Device,
-    FileForm,
-    Json,
-    NullThreshold,
-    Overwrite,
-    Precision,
-    SecondColumn,
-    TaskName,
-    TextColumn,
-)
+from bertwright.cli.options import EVERY_KEY, LabelledOptions
 from bertwright.cli.output import counted, print_json, print_table, say
-from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import Kind
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError
@@ -33,26 +17,16 @@ from bertwright.errors import ConfigError
 
 def evaluate(
     *,
-    model: Annotated[str | None, Parameter(help=FINE_TUNED)] = None,
+    model: str | None = None,
     predictions: Path | None = None,
     kind: Kind | None = None,
     data: str,
-    task: TaskName = None,
-    text: TextColumn = None,
-    text2: SecondColumn = None,
     label: str | None = None,
-    format: FileForm = None,
     metric: str | None = None,
-    bad_rows: BadRows = "refuse",
     bad_tags: Literal["mend", "refuse"] = "mend",
     intervals: bool = True,
-    null_threshold: NullThreshold = None,
-    generation: Annotated[GenerationConfig | None, EVERY_KEY] = None,
-    precision: Precision = "auto",
-    device: Device = "auto",
     out: Path | None = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
     """Evaluate a fine-tuned model, or predictions of any other, on a labelled file: metrics,
     intervals, a table of labels.
@@ -61,6 +35,7 @@ def evaluate(
     training file is an error that names its line.
 
     Args:
+        model: A run of finetune, or a Hugging Face folder with a task head.
         predictions: In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL
             columns, GLUE's TSV, a label a line, or of predict), with --kind.
         kind: With --predictions: the kind of task.
@@ -73,51 +48,54 @@ def evaluate(
     """
     if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
         raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
-    refuse_existing(out, overwrite)
+    refuse_existing(out, options.overwrite)
 
     from bertwright.labelled.columns import Columns
     from bertwright.labelled.source import refuse_missing
 
     refuse_missing(data)
-    columns = Columns(text, text2, label)
+    columns = Columns(options.text, options.text2, label)
     if predictions is not None and kind is not None:
         from bertwright.labelled.file import ReadOptions
         from bertwright.recipes.predictions import evaluate_predictions
 
-        options = ReadOptions(
-            format=format, bad_rows=bad_rows, bad_tags=bad_tags, wrong_answers="keep"
+        reading = ReadOptions(
+            format=options.format,
+            bad_rows=options.bad_rows,
+            bad_tags=bad_tags,
+            wrong_answers="keep",
         )
         found = evaluate_predictions(
-            str(predictions), data, kind, columns, options, main=metric, intervals=intervals
+            str(predictions), data, kind, columns, reading, main=metric, intervals=intervals
         )
     else:
         from bertwright.inference.model import load
         from bertwright.recipes.predict import evaluate_file
 
-        loaded = load(model or "", device=device)
+        loaded = load(model or "", device=options.device)
         with bar("Predicting", "tokens") as on_progress:
             found = evaluate_file(
                 loaded,
                 data,
-                task,
+                options.task,
                 columns,
                 main=metric,
-                form=format,
-                bad_rows=bad_rows,
+                form=options.format,
+                bad_rows=options.bad_rows,
                 bad_tags=bad_tags,
-                null_threshold=null_threshold,
+                null_threshold=options.null_threshold,
                 intervals=intervals,
-                precision=precision,
+                precision=options.precision,
                 on_progress=on_progress,
-                generation=generation,
+                generation=options.generation,
             )
     if out is not None:
-        with atomic_file(out, overwrite) as file:
-            json_module.dump(plain(found), file, ensure_ascii=False, indent=1)
+        with atomic_file(out, options.overwrite) as file:
+            json.dump(plain(found), file, ensure_ascii=False, indent=1)
             file.write("\n")
     for warning in found["warnings"]:
         say(f"warning: {warning}")
-    if json:
+    if options.json:
         print_json(found)
         return
 

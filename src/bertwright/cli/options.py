@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import Form
 from bertwright.errors import ConfigError
 
@@ -82,32 +84,7 @@ def given_texts(
     return (str(each) for each, _ in opened.rows), opened.total
 
 
-FINE_TUNED = "A run of finetune, or a Hugging Face folder with a task head."
-
-FineTuned = Annotated[str, Parameter(help=FINE_TUNED)]
-TaskName = Annotated[str | None, Parameter(help="Name of the task, if the model has several.")]
 TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: found by its name.")]
-SecondColumn = Annotated[
-    str | None, Parameter(help="Column of the second text; unset: found by its name.")
-]
-FileForm = Annotated[
-    Form | None, Parameter(help="Form of the file; unset: by its name or its header.")
-]
-BadRows = Annotated[
-    Literal["refuse", "skip"],
-    Parameter(help="A row that cannot be read: stop, or skip and count it."),
-]
-NullThreshold = Annotated[
-    float | None,
-    Parameter(
-        help="Span: predict no answer where it scores this much more than the best answer; inf: "
-        "never; unset: the model's, and of one that has none 0 if the file has such questions."
-    ),
-]
-Precision = Annotated[
-    Literal["auto", "bf16", "fp32"],
-    Parameter(help="Precision of matrix products; auto measures which is faster."),
-]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     Parameter(help="Device to run on; auto uses the GPU if there is one."),
@@ -115,6 +92,31 @@ Device = Annotated[
 
 EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledOptions:
+    """What `evaluate` and `predict` have in common."""
+
+    task: str | None = None
+    """Name of the task, if the model has several."""
+    text: TextColumn = None
+    text2: str | None = None
+    """Column of the second text; unset: found by its name."""
+    format: Form | None = None
+    """Form of the file; unset: by its name or its header."""
+    bad_rows: Literal["refuse", "skip"] = "refuse"
+    """A row that cannot be read: stop, or skip and count it."""
+    null_threshold: float | None = None
+    """Span: predict no answer where it scores this much more than the best answer; inf: never;
+    unset: the model's, and of one that has none 0 if the file has such questions."""
+    generation: Annotated[GenerationConfig | None, EVERY_KEY] = None
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """Precision of matrix products; auto measures which is faster."""
+    device: Device = "auto"
+    overwrite: Overwrite = False
+    json: Json = False
+
 
 NOT_FINITE = (
     "gives probabilities that are not finite: its training diverged; use an earlier checkpoint, or "

@@ -10,41 +10,17 @@ from typing import Annotated
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
-from bertwright.cli.options import (
-    EVERY_KEY,
-    BadRows,
-    Device,
-    FileForm,
-    FineTuned,
-    Json,
-    NullThreshold,
-    Overwrite,
-    Precision,
-    SecondColumn,
-    TaskName,
-    TextColumn,
-)
+from bertwright.cli.options import EVERY_KEY, LabelledOptions
 from bertwright.cli.output import print_json, say
-from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
 
 
 def predict(
     *,
-    model: FineTuned,
+    model: str,
     input: str,
     out: str,
-    task: TaskName = None,
-    text: TextColumn = None,
-    text2: SecondColumn = None,
-    format: FileForm = None,
-    bad_rows: BadRows = "refuse",
-    null_threshold: NullThreshold = None,
-    generation: Annotated[GenerationConfig | None, EVERY_KEY] = None,
-    precision: Precision = "auto",
-    device: Device = "auto",
-    overwrite: Overwrite = False,
-    json: Json = False,
+    options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
     """Predict with a fine-tuned model: one JSON line per input, in order.
 
@@ -53,13 +29,14 @@ def predict(
     choice; text. The file appears when all is done, or not at all.
 
     Args:
+        model: A run of finetune, or a Hugging Face folder with a task head.
         input: File of inputs, labelled or not: plain text with one per line (a pair: tab between),
             or as for finetune; - for standard input.
         out: File to write, one JSON object per line; - for standard output.
     """
     if out != "-":
-        refuse_existing(Path(out), overwrite)
-    elif json:
+        refuse_existing(Path(out), options.overwrite)
+    elif options.json:
         raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
     from bertwright.inference.model import load
@@ -68,24 +45,24 @@ def predict(
     from bertwright.recipes.predict import predict_file
 
     refuse_missing(input)
-    loaded = load(model, device=device)
-    loaded.task_name(task)
-    target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), overwrite)
+    loaded = load(model, device=options.device)
+    loaded.task_name(options.task)
+    target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), options.overwrite)
     with target as file, bar("Predicting", "inputs") as on_progress:
         report = predict_file(
             loaded,
             input,
             file.write,
-            task,
-            Columns(text, text2),
-            form=format,
-            bad_rows=bad_rows,
-            null_threshold=null_threshold,
-            precision=precision,
+            options.task,
+            Columns(options.text, options.text2),
+            form=options.format,
+            bad_rows=options.bad_rows,
+            null_threshold=options.null_threshold,
+            precision=options.precision,
             on_progress=on_progress,
-            generation=generation,
+            generation=options.generation,
         )
-    if json:
+    if options.json:
         print_json({"out": out, **asdict(report)})
     for warning in report.warnings:
         say(f"warning: {warning}")
