@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
+from tests.checkpoint.sentence_transformers.test_dense import random_layer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import write_model
 
@@ -40,17 +39,6 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of random weights."""
     folder = tmp_path_factory.mktemp("bert") / "model"
     return write_model(folder, (), CONFIG, vocabulary=VOCABULARY, std=0.2, noise=0.1)
-
-
-def layer(folder: Path, given: int, made: int, bias: bool, activation: str) -> Dense:
-    """A dense layer of random weights in a folder."""
-    folder.mkdir()
-    chance = torch.Generator().manual_seed(made)
-    weight = torch.randn(made, given, generator=chance) * 0.2
-    dense = Dense(given, made, bias, activation, folder)
-    told = torch.randn(made, generator=chance) if bias else None
-    write_layer(folder, DenseLayer(dense, weight, told))
-    return dense
 
 
 def both(bert: Path, out: Path, **defaults: Any) -> tuple[Any, Embedder]:
@@ -140,7 +128,7 @@ def test_dense_layers(
 ) -> None:
     given, layers = H, []
     for number, made in enumerate(sizes):
-        layers.append(layer(tmp_path / f"layer-{number}", given, made, bias, activation))
+        layers.append(random_layer(tmp_path / f"layer-{number}", given, made, bias, activation))
         given = made
     told = {"pooling": "cls", "dense": tuple(layers), "normalize": True}
     theirs, ours = both(bert, tmp_path / "ours", **told)
@@ -175,7 +163,7 @@ def test_all_at_once(bert: Path, tmp_path: Path) -> None:
     """As many things as a folder may say, and what they say of it again."""
     told: dict[str, Any] = {
         "pooling": "cls+mean",
-        "dense": (layer(tmp_path / "layer", 2 * H, 8, True, f"{ACTIVATION}.Tanh"),),
+        "dense": (random_layer(tmp_path / "layer", 2 * H, 8, True, f"{ACTIVATION}.Tanh"),),
         "prompts": PROMPTS,
         "default_prompt_name": "passage",
         "include_prompt": False,

@@ -26,17 +26,21 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from bertwright.inference.text_files import open_texts
 from bertwright.recipes.embed import embed_file
+from tests.checkpoint.conftest import change as edit
+from tests.checkpoint.conftest import rewrite
 
 TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
 TANH = "torch.nn.modules.activation.Tanh"
 
 
-def random_layer(folder: Path, given: int, made: int, bias: bool = True) -> Dense:
+def random_layer(
+    folder: Path, given: int, made: int, bias: bool = True, activation: str = TANH
+) -> Dense:
     """A layer in a folder of its own."""
     folder.mkdir()
     chance = torch.Generator().manual_seed(made)
     weight = torch.randn(made, given, generator=chance)
-    dense = Dense(given, made, bias, TANH, folder)
+    dense = Dense(given, made, bias, activation, folder)
     told = torch.randn(made, generator=chance) if bias else None
     write_layer(folder, DenseLayer(dense, weight, told))
     return dense
@@ -128,65 +132,55 @@ def test_half_precision(layer: Path) -> None:
     ],
 )
 def test_configurations_that_are_refused(layer: Path, change: Any, message: str) -> None:
-    path = layer / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    edit(layer / "config.json", **change)
     with pytest.raises(DataError, match=message):
         read_config(layer)
 
 
-def test_what_versions_leave_open(layer: Path) -> None:
-    path = layer / "config.json"
-    path.write_text(json.dumps({"in_features": 24, "out_features": 7}))
+@pytest.mark.parametrize(
+    "more", [{}, {"module_input_name": "sentence_embedding", "module_output_name": None}]
+)
+def test_what_versions_leave_open(layer: Path, more: dict[str, Any]) -> None:
+    (layer / "config.json").write_text(json.dumps({"in_features": 24, "out_features": 7, **more}))
     assert read_config(layer) == Dense(24, 7, True, TANH)
-    more = {"module_input_name": "sentence_embedding", "module_output_name": None}
-    path.write_text(json.dumps({"in_features": 24, "out_features": 7, **more}))
-    assert read_config(layer) == Dense(24, 7, True, TANH)
+
+
+ZERO = {"linear.weight": torch.zeros(7, 24), "linear.bias": torch.zeros(7)}
 
 
 @pytest.mark.parametrize(
     ("tensors", "error", "message"),
     [
-        ({"linear.weight": torch.zeros(7, 24)}, IntegrityError, "tells of 'linear.weight'"),
-        (
-            {"linear.weight": torch.zeros(24, 7), "linear.bias": torch.zeros(7)},
-            IntegrityError,
-            r"\[24, 7\].*tells of .*\[7, 24\]",
-        ),
-        (
-            {"linear.weight": torch.full((7, 24), torch.nan), "linear.bias": torch.zeros(7)},
-            DataError,
-            "not finite",
-        ),
-        (
-            {"linear.weight": torch.zeros(7, 24).char(), "linear.bias": torch.zeros(7)},
-            DataError,
-            "quantized",
-        ),
+        ({"linear.bias": None}, IntegrityError, "tells of 'linear.weight'"),
+        ({"linear.weight": torch.zeros(24, 7)}, IntegrityError, r"\[24, 7\].*of .*\[7, 24\]"),
+        ({"linear.weight": torch.full((7, 24), torch.nan)}, DataError, "not finite"),
+        ({"linear.weight": torch.zeros(7, 24).char()}, DataError, "quantized"),
     ],
 )
 def test_weights_that_are_refused(
     layer: Path, tensors: Any, error: type[Exception], message: str
 ) -> None:
-    save_file(tensors, layer / "model.safetensors")
+    rewrite(layer, {name: x for name, x in (ZERO | tensors).items() if x is not None})
     with pytest.raises(error, match=message):
         read_layer(read_config(layer))
 
 
-def test_sizes_that_do_not_follow(folder: Path, tmp_path: Path) -> None:
-    wrong = {"pooling": "cls", "dense": (random_layer(tmp_path / "one", 24, 7),)}
-    convert(folder, tmp_path / "st", "sentence-transformers", vectors=wrong)
-    (tmp_path / "st" / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
+@pytest.fixture
+def sentences(folder: Path, tmp_path: Path) -> Path:
+    """A folder with a dense layer of 24 to 7 numbers."""
+    told = {"pooling": "cls", "dense": (random_layer(tmp_path / "one", 24, 7),)}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    return tmp_path / "st"
+
+
+def test_sizes_that_do_not_follow(sentences: Path) -> None:
+    (sentences / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
     with pytest.raises(DataError, match="is 24; it is given vectors of 48 numbers"):
-        read_defaults(tmp_path / "st")
-
-
-def test_another_model_is_named_first(folder: Path, tmp_path: Path) -> None:
-    """As distiluse, a DistilBERT with a dense layer: not its sizes are what is wrong."""
-    wrong = {"pooling": "cls", "dense": (random_layer(tmp_path / "one", 24, 7),)}
-    convert(folder, tmp_path / "st", "sentence-transformers", vectors=wrong)
-    (tmp_path / "st" / "config.json").write_text('{"model_type": "distilbert", "dim": 24}')
+        read_defaults(sentences)
+    # another model is named first, as distiluse, a DistilBERT with a dense layer
+    (sentences / "config.json").write_text('{"model_type": "distilbert", "dim": 24}')
     with pytest.raises(DataError, match=r"is 'distilbert'; expected one of bert.* transformers"):
-        read_defaults(tmp_path / "st")
+        read_defaults(sentences)
 
 
 def test_weights_that_are_missing(layer: Path) -> None:
@@ -195,48 +189,41 @@ def test_weights_that_are_missing(layer: Path) -> None:
         read_layer(read_config(layer))
 
 
-def test_a_link_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
-    told = {"dense": (random_layer(tmp_path / "one", 24, 7),)}
-    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
-    path = tmp_path / "st" / "2_Dense" / "model.safetensors"
+def test_a_link_out_of_the_folder(sentences: Path, tmp_path: Path) -> None:
+    path = sentences / "2_Dense" / "model.safetensors"
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(IntegrityError, match="is a link out of its folder"):
-        load(tmp_path / "st").embedder()
+        load(sentences).embedder()
 
 
-@pytest.mark.slow  # a process that imports torch
-def test_a_pickle_is_opened_by_convert_alone(folder: Path, tmp_path: Path) -> None:
-    told = {"dense": (random_layer(tmp_path / "one", 24, 7),)}
-    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
-    right = load(tmp_path / "st", device="cpu").embed(TEXTS)
-    place = tmp_path / "st" / "2_Dense"
+def test_a_pickle_is_opened_by_convert_alone(sentences: Path, tmp_path: Path) -> None:
+    right = load(sentences, device="cpu").embed(TEXTS)
+    place = sentences / "2_Dense"
     torch.save(read_layer(read_config(place)).tensors, place / "pytorch_model.bin")
     (place / "model.safetensors").unlink()
     with pytest.raises(DataError, match="convert the model once: bertwright convert SRC DST"):
-        load(tmp_path / "st").embedder()
-    convert(tmp_path / "st", tmp_path / "out", "sentence-transformers")
+        load(sentences).embedder()
+    convert(sentences, tmp_path / "out", "sentence-transformers")
     found = load(tmp_path / "out", device="cpu").embed(TEXTS)
     np.testing.assert_array_equal(found, right)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-def test_another_activation_does_not_go_on_with_a_file(folder: Path, tmp_path: Path) -> None:
-    own = random_layer(tmp_path / "2_Dense", 24, 7)
-    convert(folder, tmp_path / "st", "sentence-transformers", vectors={"dense": (own,)})
+def test_another_activation_does_not_go_on_with_a_file(sentences: Path, tmp_path: Path) -> None:
     lines, out = tmp_path / "lines.txt", tmp_path / "v.npy"
     lines.write_text("a b\n" * 9 + "\n")
+
+    def stop(done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    def embed(**options: Any) -> None:
+        embedder = load(sentences, device="cpu").embedder()
+        embed_file(embedder, open_texts(str(lines)), out, str(sentences), **options)
+
     with pytest.raises(KeyboardInterrupt):
-        embed_file(
-            load(tmp_path / "st", device="cpu").embedder(), open_texts(str(lines)), out,
-            str(tmp_path / "st"), at_once=4, on_progress=_stop,
-        )  # fmt: skip
-    path = tmp_path / "st" / "2_Dense" / "config.json"
+        embed(at_once=4, on_progress=stop)
+    path = sentences / "2_Dense" / "config.json"
     path.write_text(path.read_text().replace("Tanh", "ReLU"))
-    other = load(tmp_path / "st", device="cpu").embedder()
     with pytest.raises(ConfigError, match="made with another dense_weights"):
-        embed_file(other, open_texts(str(lines)), out, str(tmp_path / "st"), resume=True)
-
-
-def _stop(done: int, total: int | None) -> None:
-    raise KeyboardInterrupt
+        embed(resume=True)

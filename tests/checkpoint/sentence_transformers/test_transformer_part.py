@@ -11,16 +11,9 @@ import pytest
 from bertwright.checkpoint.sentence_transformers.folder import read_max_length
 from bertwright.errors import DataError
 from bertwright.text.tokenizer.tokenizer import BertRules, load_tokenizer, make_tokenizer
-from tests.checkpoint.conftest import VOCABULARY
+from tests.checkpoint.conftest import VOCABULARY, change
 
 OF_TEXT = {"method": "forward", "method_output_name": "last_hidden_state"}
-
-
-def put(folder: Path, name: str, **content: Any) -> None:
-    """Write a file, its old content under the new."""
-    path = folder / name
-    old = json.loads(path.read_text()) if path.is_file() else {}
-    path.write_text(json.dumps({**old, **content}))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +32,7 @@ def put(folder: Path, name: str, **content: Any) -> None:
     ],
 )
 def test_forms_of_all_versions(folder: Path, content: dict[str, Any]) -> None:
-    put(folder, "sentence_bert_config.json", **content)
+    change(folder / "sentence_bert_config.json", **content)
     assert read_max_length(folder) == 9
 
 
@@ -59,24 +52,24 @@ def test_forms_of_all_versions(folder: Path, content: dict[str, Any]) -> None:
     ],
 )
 def test_what_would_give_other_vectors(folder: Path, content: Any, message: str) -> None:
-    put(folder, "sentence_bert_config.json", **content)
+    change(folder / "sentence_bert_config.json", **content)
     with pytest.raises(DataError, match=message):
         read_max_length(folder)
 
 
 def test_texts_that_lose_their_start(folder: Path) -> None:
-    put(folder, "tokenizer_config.json", truncation_side="left")
+    change(folder / "tokenizer_config.json", truncation_side="left")
     with pytest.raises(
         DataError, match=r"'truncation_side' in .* is 'left'; long texts lose their"
     ):
         read_max_length(folder)
-    put(folder, "tokenizer_config.json", truncation_side="right")
+    change(folder / "tokenizer_config.json", truncation_side="right")
     assert read_max_length(folder) == 17
 
 
 def test_lower_case_is_the_tokenizers_own(folder: Path) -> None:
     """Whatever its configuration says: what it does with a capital is looked at."""
-    put(folder, "sentence_bert_config.json", do_lower_case=True)
+    change(folder / "sentence_bert_config.json", do_lower_case=True)
     assert read_max_length(folder) == 17
     make_tokenizer(VOCABULARY, BertRules(lowercase=False)).save(folder)
     with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
@@ -95,8 +88,8 @@ def test_two_files_that_contradict_each_other(
 ) -> None:
     """`tokenizer_config.json` counts, as with transformers."""
     make_tokenizer(VOCABULARY, BertRules(lowercase=lowercase)).save(folder)
-    put(folder, "tokenizer_config.json", do_lower_case=not lowercase, tokenizer_class=name)
-    put(folder, "tokenizer_config.json", tokenize_chinese_chars=False, strip_accents=True)
+    change(folder / "tokenizer_config.json", do_lower_case=not lowercase, tokenizer_class=name)
+    change(folder / "tokenizer_config.json", tokenize_chinese_chars=False, strip_accents=True)
     found = load_tokenizer(folder)
     assert found.rules == BertRules(not lowercase, True, False)
     transformers = pytest.importorskip("transformers")
@@ -106,6 +99,6 @@ def test_two_files_that_contradict_each_other(
 
 
 def test_a_class_that_takes_its_file_as_it_is(folder: Path) -> None:
-    change = {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}
-    put(folder, "tokenizer_config.json", **change)
+    told = {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}
+    change(folder / "tokenizer_config.json", **told)
     assert load_tokenizer(folder).rules.lowercase
