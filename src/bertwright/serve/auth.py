@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from contextlib import suppress
 from pathlib import Path
 
 from bertwright.errors import ConfigError
@@ -25,7 +24,7 @@ class ApiKeys:
             raise ConfigError(f"cannot read the file of keys {path}: {error}") from error
         keys = [line.strip() for line in lines]
         keys = [key for key in keys if key and not key.startswith("#")]
-        self._digests = [_digest(sent) for key in keys for sent in _spellings(key)]
+        self._digests = [_digest(key.encode()) for key in keys]
         if not self._digests:
             raise ConfigError(f"{path} has no key; write one a line")
 
@@ -37,14 +36,6 @@ class ApiKeys:
         for known in self._digests:
             found |= hmac.compare_digest(known, digest)
         return found and scheme.lower() == b"bearer"
-
-
-def _spellings(key: str) -> set[bytes]:
-    """The bytes that a key may be sent as: curl sends UTF-8, Python's http.client Latin-1."""
-    found = {key.encode()}
-    with suppress(UnicodeEncodeError):
-        found.add(key.encode("latin-1"))
-    return found
 
 
 def _digest(key: bytes) -> bytes:

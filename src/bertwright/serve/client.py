@@ -86,9 +86,7 @@ class _BaseClient(ABC, Generic[One, Many]):
             raise ConfigError(f"timeout is {timeout!r}; expected seconds above 0")
         if not isinstance(retries, int) or retries < 0:
             raise ConfigError(f"retries is {retries!r}; expected a whole number, 0 or more")
-        if key is not None and not (
-            isinstance(key, str) and key.isprintable() and max(key, default="") <= "\xff"
-        ):
+        if key is not None and not (isinstance(key, str) and key.isprintable()):
             raise ConfigError("key has characters that no header can carry; expected one line")
         self._url, self._key = url.rstrip("/"), key
         self._tls = ssl.create_default_context() if parts.scheme == "https" else False
@@ -218,17 +216,15 @@ class _BaseClient(ABC, Generic[One, Many]):
         """The connections of the running event loop: those of another loop cannot be used."""
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
-            headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+            headers = {b"Accept-Encoding": b"identity", b"Content-Type": b"application/json"}
             if self._key is not None:
-                headers["Authorization"] = f"Bearer {self._key}"
+                headers[b"Authorization"] = f"Bearer {self._key}".encode()
             limits = httpx.Limits(
                 max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS
             )
-            self._loop, self._http = (
-                loop,
-                httpx.AsyncClient(
-                    headers=headers, limits=limits, timeout=None, verify=self._tls, trust_env=False
-                ),
+            self._loop = loop
+            self._http = httpx.AsyncClient(
+                headers=headers, limits=limits, timeout=None, verify=self._tls, trust_env=False
             )
         return self._http
 
