@@ -38,7 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "serve": {
         "Common options": "model host port device precision api-keys config",
-        "Models and keys": "load-timeout admin-keys playground",
+        "Models and keys": "load-timeout admin-keys",
         "Batches and the queue": "batch-tokens queue-tokens queue-requests deadline",
         "Limits of a request": "max-body-bytes max-characters max-items max-tokens",
         "Slow clients": "header-seconds body-seconds reply-seconds keep-alive",

@@ -74,8 +74,6 @@ class ServeConfig:
     """File of keys for POST /admin/swap; unset: the route does not exist."""
     log_requests: bool = True
     """Log a line per request; never its texts."""
-    playground: bool = True
-    """Serve a page at / for trying out the models."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 from jinja2 import Template
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
@@ -61,10 +61,8 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
     if served.admin_keys is not None:
         _add_swap(app, served)
     _add_health(app, served)
-    if config.playground and (PLAYGROUND / "index.html").is_file():
-        page = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
-        _add_get(app, "/", _page(page), "The page for trying things out.", shown=False)
-        app.mount("/playground", StaticFiles(directory=PLAYGROUND))
+    _add_get(app, "/", _page, "The page for trying things out.", shown=False)
+    app.mount("/playground", StaticFiles(directory=PLAYGROUND))
     _add_get(app, "/docs", _docs(app), "This list.", shown=False)
     direct = {route.path: route.app for route in models if isinstance(route, JsonRoute)}
     return Middleware(app.router, served, direct)
@@ -129,11 +127,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
     _add_get(app, "/v1/models/{name:path}", one_model, "One of them.")
 
 
-def _page(content: str) -> Handler:
-    async def page(_: Request) -> Response:
-        return HTMLResponse(content, headers={"content-security-policy": POLICY})
-
-    return page
+async def _page(_: Request) -> Response:
+    return FileResponse(PLAYGROUND / "index.html", headers={"content-security-policy": POLICY})
 
 
 def _docs(app: FastAPI) -> Handler:

@@ -118,8 +118,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._log_started_message(sockets)
         url = f"http://{_address(*_within_reach(sockets[0].getsockname()))}"
-        page = f"{url}/ to try it out, " if self.service.config.playground else ""
-        self.announce(f"{page}{url}/docs for the routes; models are being loaded")
+        self.announce(f"{url}/ to try it out, {url}/docs for the routes; models are being loaded")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
