@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.data import build as build_file
 from bertwright.data import shards as shards_file
 from bertwright.data.build import build_shards
-from bertwright.data.encode import EncoderSettings, encode_blocks, load_segmenter
+from bertwright.data.encode import EncoderSettings, encode_blocks
 from bertwright.data.shards import ShardWriter, open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
@@ -282,11 +282,6 @@ def test_lost_documents_and_unknown_words_are_counted(tmp_path: Path, build: Bui
     assert counts["one_sentence_documents"] == 1
 
 
-def pairs_of_characters(text: str) -> Sequence[str]:
-    """A segmenter for tests."""
-    return [text[place : place + 2] for place in range(0, len(text), 2)]
-
-
 def word_lengths(folder: Path) -> list[int]:
     shards = open_shards(folder)
     starts = np.flatnonzero(shards.word_starts(0, shards.num_tokens))
@@ -306,45 +301,6 @@ def test_chinese_words_come_from_a_segmented_corpus(tmp_path: Path, build: Build
     ).read_bytes()
 
 
-def test_chinese_words_come_from_a_callable(tmp_path: Path, build: Build) -> None:
-    """That gives any iterable."""
-    (tmp_path / "corpus.txt").write_text("我们喜欢北京。\n", encoding="utf-8")
-    for number, kind in enumerate([list, iter]):
-        segmenter = lambda text: kind(pairs_of_characters(text))  # noqa: B023, E731
-        out = build(str(number), segmenter=segmenter)
-        assert word_lengths(out) == [2, 2, 2, 1]
-
-
-def test_a_segmenter_must_not_change_the_text(build: Build) -> None:
-    with pytest.raises(DataError, match="the segmenter changed the text"):
-        build(segmenter=lambda text: [text, "x"])
-
-
-@pytest.mark.parametrize(
-    ("segmenter", "said"),
-    [
-        (lambda text: 1 / 0, "the segmenter failed on '我们。': ZeroDivisionError"),
-        (lambda text: None, "the segmenter failed on '我们。': TypeError"),
-        (lambda text: [(text, "n")], "of type tuple; expected words of type str"),
-    ],
-)
-def test_a_segmenter_that_gives_no_words(
-    tmp_path: Path, segmenter: Callable[[str], Any], said: str, build: Build
-) -> None:
-    (tmp_path / "corpus.txt").write_text("我们。\n", encoding="utf-8")
-    with pytest.raises(DataError, match=said):
-        build(segmenter=segmenter)
-
-
-def test_segmenters_by_name() -> None:
-    assert load_segmenter("builtins:list")("ab") == ["a", "b"]
-    for name in ("builtins", "builtins:nothing", "no_such_module:f", ":f"):
-        with pytest.raises(ConfigError, match="expected MODULE:FUNCTION"):
-            load_segmenter(name)
-
-
-def test_options_that_exclude_each_other(build: Build) -> None:
-    with pytest.raises(ConfigError, match="exclude each other"):
-        build(segmented=True, segmenter=pairs_of_characters)
+def test_workers_below_zero(build: Build) -> None:
     with pytest.raises(ConfigError, match="workers is -1"):
         build(workers=-1)

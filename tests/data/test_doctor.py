@@ -191,13 +191,13 @@ def test_a_vocabulary_for_no_masked_lm(tmp_path: Path, examine: Examine) -> None
 def test_whole_words_of_chinese_want_a_segmentation(tmp_path: Path) -> None:
     make_tokenizer([*SPECIAL, *"我们喜欢北京。"]).save(tmp_path / "tokenizer")
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("我们喜欢北京。\n北京喜欢我们。\n\n" * 20, encoding="utf-8")
-    for segmenter, level in ((None, "warning"), (lambda text: [text[:2], text[2:]], "ok")):
+    corpus.write_text("我们 喜欢 北京。\n北京 喜欢 我们。\n\n" * 20, encoding="utf-8")
+    for segmented, level in ((False, "warning"), (True, "ok")):
         out = tmp_path / level
-        build_shards([str(corpus)], out, tmp_path / "tokenizer", workers=1, segmenter=segmenter)
+        build_shards([str(corpus)], out, tmp_path / "tokenizer", workers=1, segmented=segmented)
         whole = check(out, pairs(masking=MaskingConfig(whole_word=True)))
         (found,) = [finding for finding in whole.findings if finding.name == "word_tokens"]
-        assert (found.level, "--segmenter" in found.advice) == (level, level == "warning")
+        assert (found.level, "--segmented" in found.advice) == (level, level == "warning")
     assert all(finding.name != "word_tokens" for finding in check(out, pairs()).findings)
 
 

@@ -30,7 +30,6 @@ def build(
     corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     workers: int = 0,
     segmented: bool = False,
-    segmenter: str | None = None,
     parallel: Flag = False,
     resume: bool = True,
     overwrite: Overwrite = False,
@@ -44,13 +43,11 @@ def build(
         out: Folder to write.
         workers: Processes; 0: one per core.
         segmented: Words are separated by spaces (Chinese, for whole-word masking).
-        segmenter: MODULE:FUNCTION, text -> list of words, for whole-word masking: jieba:lcut.
         parallel: The inputs are two files, SOURCE TARGET: line i of one translates that of the
             other. Nothing is cleaned or left out.
         resume: Continue an earlier build that was interrupted.
     """
     from bertwright.data.build import build_shards
-    from bertwright.data.encode import load_segmenter
     from bertwright.text.corpus.report import CorpusReport
 
     start, folder = time.monotonic(), find_tokenizer(tokenizer)
@@ -65,7 +62,6 @@ def build(
             corpus,
             workers=workers,
             segmented=segmented,
-            segmenter=None if segmenter is None else load_segmenter(segmenter),
             overwrite=overwrite,
             resume=resume,
             on_progress=on_progress,

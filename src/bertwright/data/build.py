@@ -31,7 +31,7 @@ from bertwright.atomic import (
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import differing_keys, to_dict
-from bertwright.data.encode import EncoderSettings, Segmenter, encode_blocks
+from bertwright.data.encode import EncoderSettings, encode_blocks
 from bertwright.data.shards import FORMAT, ShardWriter, write_shards_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_cores
@@ -57,7 +57,6 @@ def build_shards(
     *,
     workers: int = 0,
     segmented: bool = False,
-    segmenter: Segmenter | None = None,
     overwrite: bool = False,
     resume: bool = True,
     shard_tokens: int = SHARD_TOKENS,
@@ -73,7 +72,7 @@ def build_shards(
     continued, or why not.
 
     Raises:
-        ConfigError: `out` holds something, or what is read; or options contradict each other.
+        ConfigError: `out` holds something, or what is read; or `workers` is below 0.
         DataError: no documents; a file that cannot be read.
         BertwrightError: the disk is full, a worker died, or another build writes to `out`.
     """
@@ -83,11 +82,9 @@ def build_shards(
     for source in (tokenizer_folder, *files):
         refuse_source(out, source)
     refuse_folder(out, overwrite)
-    if segmented and segmenter is not None:
-        raise ConfigError("--segmented and --segmenter exclude each other: name one")
     if workers < 0:
         raise ConfigError(f"workers is {workers}; expected 0 (one for every core) or more")
-    settings = EncoderSettings(Path(tokenizer_folder), corpus, segmented, segmenter)
+    settings = EncoderSettings(Path(tokenizer_folder), corpus, segmented)
     tokenizer = load_tokenizer(settings.tokenizer_folder)
     key = _key(files, settings, tokenizer, shard_tokens, block_characters)
     total = size_on_disk(files)
@@ -156,7 +153,7 @@ def _finish(
         )
     facts = {
         "inputs": list(inputs),
-        **{name: journal.key[name] for name in ("corpus", "segmented", "segmenter")},
+        **{name: journal.key[name] for name in ("corpus", "segmented")},
         "report": {**to_dict(report), "position": 0},
     }
     tokenizer.save(journal.folder / "tokenizer")
@@ -176,7 +173,6 @@ def _key(
     if all(path.is_file() for path in files):
         states = {str(path): path.stat() for path in files}
         inputs = {path: f"{state.st_size} {state.st_mtime_ns}" for path, state in states.items()}
-    segmenter = settings.segmenter
     return {
         "format": FORMAT,
         "version": __version__,
@@ -184,9 +180,6 @@ def _key(
         "corpus": to_dict(settings.corpus),
         "tokenizer": tokenizer.fingerprint,
         "segmented": settings.segmented,
-        "segmenter": None
-        if segmenter is None
-        else f"{segmenter.__module__}:{segmenter.__qualname__}",
         "shard_tokens": shard_tokens,
         "block_characters": block_characters,
     }

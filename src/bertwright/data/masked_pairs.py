@@ -302,5 +302,5 @@ def _check_words(checkup: Checkup, shards: Shards) -> None:
         round(pieces, 3),
         f"a word has {pieces:.2f} tokens on average; they are masked together",
         "hardly a word has two: whole-word masking changes nothing. Chinese is written without "
-        "spaces: build with --segmented or --segmenter",
+        "spaces: segment it, and build with --segmented",
     )
