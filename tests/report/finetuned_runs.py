@@ -119,6 +119,8 @@ def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
         "settings": {"learning_rate": 5e-5, "epochs": 3},
         "seeds": seeds,
         "best_seed": 3,
+        "diverged": [],
+        "layer_weights": {},
         "summary": {
             main: {"mean": 0.775, "sd": 0.231, "max": 0.912},
             "f1": {"mean": 0.771, "sd": 0.23, "max": 0.908},
@@ -304,7 +306,7 @@ def span() -> dict[str, Any]:
         "no_answer_exact_match": 0.764,
     }
     only = {**found["seeds"][0], "metrics": metrics, "degenerate": False}
-    summary = {name: {"mean": value, "sd": 0.0, "max": value} for name, value in metrics.items()}
+    summary = {name: {"mean": value, "sd": None, "max": value} for name, value in metrics.items()}
     return found | {"seeds": [only], "best_seed": 1, "summary": summary, "intervals": {}}
 
 

@@ -15,7 +15,7 @@ from tests.report.finetuned_runs import (
     classification,
     many_classes,
     multi_task,
-    regression,
+    results,
     span,
     topics,
     write_finetuned,
@@ -116,26 +116,6 @@ def test_a_question_without_an_answer(tmp_path: Path) -> None:
     assert "Metrics by class" not in page
 
 
-def test_what_is_not_there_has_no_place(tmp_path: Path) -> None:
-    run = tmp_path / "r"
-    run.mkdir()
-    (run / "results.json").write_text(json.dumps({"format": 1, "main": "accuracy"}))
-    page = run_page(read_run(run))
-    parse(page)
-    for absent in (
-        "Curves",
-        "Seeds",
-        "Metrics",
-        "Most confident",
-        "Lengths",
-        "Tuned",
-        "The data",
-        "None",
-    ):
-        assert f"<h2>{absent}" not in page
-    assert "The run has no main metric." in page
-
-
 def _hostile(value: Any) -> Any:
     """The same with every text replaced, keys of settings too."""
     if isinstance(value, str):
@@ -151,8 +131,8 @@ def _hostile(value: Any) -> Any:
 def test_hostile_text_is_text(kind: str, tmp_path: Path) -> None:
     found = _hostile(KINDS[kind]())
     found["main"] = KINDS[kind]()["main"]
-    for key in ("settings", "tuned", "summary", "baselines", "data", "lengths"):
-        found[key] = {f"{name}{HOSTILE}": each for name, each in found[key].items()}
+    for key in ("settings", "tuned", "baselines", "data", "lengths"):
+        found[key] |= {f"{name}{HOSTILE}": each for name, each in found[key].items()}
     run = write_finetuned(tmp_path / "r", found)
     (run / "environment.json").write_text(json.dumps({HOSTILE: HOSTILE, "bertwright": HOSTILE}))
     page = write_report(read_run(run)).read_text(encoding="utf-8")
@@ -224,11 +204,7 @@ def test_results_without_records_have_no_curves(tmp_path: Path) -> None:
 
 def test_the_smallest_error_stands_out(tmp_path: Path) -> None:
     main = "mean_absolute_error"
-    found = regression() | {
-        "main": main,
-        "summary": {main: {"mean": 1.2, "sd": 0.1, "max": 1.3}},
-        "baselines": {"mean": {main: 1.4}, "tfidf_ridge": {main: 0.9}},
-    }
+    found = results("regression", main, baselines={"mean": {main: 1.4}, "tfidf_ridge": {main: 0.7}})
     page = run_page(Run(tmp_path, [], results=found))
     assert '<li class="right"><span>TF-IDF + ridge regression</span>' in page
     assert page.count('<li class="right">') == 1

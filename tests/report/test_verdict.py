@@ -21,11 +21,16 @@ def run(
         "main": main,
         "seeds": [
             {"seed": seed, "metrics": {main: value}, "degenerate": seed in fallen}
+            | {"best_epoch": 3.0, "epochs": 5.0}
             for seed, value in enumerate(values, 1)
         ],
         "summary": {main: {"mean": sum(values) / len(values), "sd": 0.01, "max": max(values)}},
         "intervals": {main: list(interval)} if interval else {},
         "baselines": {name: {main: value} for name, value in baselines.items()},
+        "task": {"kind": "classification"},
+        "best_seed": 1,
+        "data": {"train": {"examples": 9000}},
+        "settings": {"learning_rate": 1e-3, "epochs": 5.0},
     }
 
 
@@ -53,7 +58,7 @@ def run(
             "1 of 2 seeds are degenerate, the others reach 90.0%",
         ),
         (run((0.9,), {}), "unknown", "No baseline was run"),
-        ({"main": "accuracy"}, "unknown", "no main metric"),
+        (run((float("nan"),), {}), "unknown", "no main metric"),
         (
             run((0.2, 0.3), {"mean": 0.9}, (0.1, 0.4), "mean_squared_error"),
             "yes",

@@ -8,26 +8,49 @@ run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
 
 from bertwright.arrays import Float32s
 from bertwright.atomic import disk_errors
 from bertwright.config import values
 from bertwright.errors import ConfigError
 from bertwright.report import curves, numbers
-from bertwright.report.finetuned import kind_of, task_facts
-from bertwright.report.numbers import count, duration, number, title
-from bertwright.report.plots import key
+from bertwright.report.curves import Record
+from bertwright.report.numbers import (
+    baseline_title,
+    count,
+    direction,
+    duration,
+    number,
+    show,
+    title,
+)
+from bertwright.report.plots import Series, chart, key
 from bertwright.report.read import Run, mapping, whole
 from bertwright.report.vector_plot import dots_of
-from bertwright.report.verdict import pretraining_verdict, show_summary, verdict
+from bertwright.report.verdict import (
+    Results,
+    baselines,
+    interval,
+    metrics_table,
+    next_steps,
+    pretraining_verdict,
+    show_summary,
+    verdict,
+)
 
+MOST_CLASSES = 30
+"""A confusion matrix of more cannot be read."""
+MOST_METRICS = 4
+"""Columns of metrics in the table of seeds."""
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
@@ -183,23 +206,23 @@ def _length(run: Run) -> str:
 
 def _finetuned_page(run: Run) -> str:
     results = run.results
-    several = mapping(results.get("tasks"))
+    several = results.get("tasks", {})
     tasks = [
-        {"name": name, **task_facts(found, run.records, f"{name}.")}
+        {"name": name, **_task_facts(found, run.records, f"{name}.")}
         for name, found in several.items()
     ]
     if not several:
-        tasks = [task_facts(results, run.records)]
+        tasks = [_task_facts(results, run.records)]
     transfer = results.get("transfer")
     return render(
         "finetuned.html.j2",
         name=run.name,
         run=run,
         facts=[
-            kind_of(results),
+            None if several else _kind(results),
             results.get("name") if results.get("name") != "task" else None,
             results.get("model"),
-            mapping(results.get("settings")).get("random_start") and "random initialization",
+            results.get("settings", {}).get("random_start") and "random initialization",
             "all weights trained" if transfer == "finetune" else transfer,
             run.environment.get("gpu"),
         ],
@@ -207,15 +230,101 @@ def _finetuned_page(run: Run) -> str:
         overview=[
             [
                 name,
-                kind_of(found),
-                title(str(found.get("main", ""))),
-                show_summary(found, str(found.get("main", ""))),
+                _kind(found),
+                title(found["main"]),
+                show_summary(found, found["main"]),
                 verdict(found).answer,
             ]
             for name, found in several.items()
         ],
         tasks=tasks,
     )
+
+
+def _kind(results: Results) -> str:
+    """`multi-label classification`"""
+    task = results["task"]
+    return "multi-label classification" if task["multi_label"] else task["kind"].replace("-", " ")
+
+
+def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -> dict[str, Any]:
+    """The variables of `task.html.j2`; `prefix` begins the task's keys in the records of several
+    tasks."""
+    main = results["main"]
+    columns, rows = metrics_table(results)
+    found = [metric for seed in results["seeds"] for metric in seed["metrics"]]
+    confusion = results["confusion"] or {"labels": []}
+    return {
+        "results": results,
+        "task": results["task"],
+        "kind": _kind(results),
+        "main": main,
+        "headline": list(_task_headline(results)),
+        "verdict": verdict(results),
+        "next_steps": next_steps(results),
+        "compared": _compared(results, main),
+        "curves": curves.seed_curves(results, records, prefix),
+        "metric_columns": columns,
+        "metric_rows": rows,
+        "seed_metrics": list(dict.fromkeys([main, *found]))[:MOST_METRICS],
+        "labels": confusion["labels"],
+        "matrix": confusion.get("counts") if len(confusion["labels"]) <= MOST_CLASSES else [],
+        "layers": _layers(results["layer_weights"]),
+        "calibration": _calibration(results["calibration"]),
+        "settings": values.flatten(results["settings"]),
+        "task_settings": values.flatten(results["task"]),
+    }
+
+
+def _task_headline(results: Results) -> Iterator[tuple[str, str]]:
+    """The figures readers look for first."""
+    main, seeds, data = results["main"], results["seeds"], results["data"]
+    over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    yield show_summary(results, main), f"{title(main)} on dev, {over}"
+    if found := interval(results, main):
+        low, high = (show(main, end).removesuffix("%") for end in found)
+        yield f"{low} to {high}", "95% interval of the saved model, by bootstrap of dev"
+    for name, value in baselines(results, main).items():
+        yield show(main, value), f"{title(main)} of {baseline_title(name)}"
+    if degenerate := sum(seed["degenerate"] for seed in seeds):
+        yield f"{degenerate} of {len(seeds)}", "seeds degenerate: one prediction for all examples"
+    if diverged := len(results["diverged"]):
+        yield f"{diverged} of {len(seeds) + diverged}", "seeds diverged, not in any figure"
+    train, dev = (count(data[split]["examples"]) for split in ("train", "dev"))
+    yield train, f"training examples; {dev} of dev"
+    on_average = ", on average" if len(seeds) > 1 else ""
+    yield duration(fmean(seed["seconds"] for seed in seeds)), f"per seed{on_average}"
+
+
+def _compared(results: Results, main: str) -> list[tuple[str, float, bool]]:
+    """The model and its baselines as bars: name, value, is it the best."""
+    others = {baseline_title(name): value for name, value in baselines(results, main).items()}
+    mean = number(results["summary"][main]["mean"])
+    if mean is None or not others:
+        return []
+    found = {"this model": mean, **others}
+    best = max(found.values(), key=lambda value: direction(main) * value)
+    return [(name, value, value == best) for name, value in found.items()]
+
+
+def _layers(weights: Mapping[str, float]) -> Markup:
+    """How much the head reads of each layer; empty where that is not learned."""
+    numbers = [int(layer) for layer in weights]
+    names = ["embeddings", *map(str, range(1, max(numbers, default=0) + 1))]
+    line = Series("weight", numbers, list(weights.values()), "dev", legend="")
+    return chart("Weight of a layer", [line], "layer", True, from_zero=True, x_labels=names)
+
+
+def _calibration(found: Mapping[str, Any] | None) -> dict[str, float]:
+    """The mean probability of what is predicted, how much of it is correct, and the error."""
+    if found is None:
+        return {}
+    total = sum(each["count"] for each in found["bins"])
+    means = {
+        key: sum(each[key] * each["count"] for each in found["bins"]) / total
+        for key in ("confidence", "accuracy")
+    }
+    return {**means, "error": found["error"], "total": total}
 
 
 def _values(found: object, kind: object = "") -> str:

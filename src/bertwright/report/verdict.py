@@ -86,7 +86,7 @@ def pretraining_verdict(
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
     """The metric's confidence interval, if there is one."""
-    low, high = map(number, (results.get("intervals") or {}).get(metric) or (None, None))
+    low, high = map(number, results["intervals"].get(metric) or (None, None))
     return None if low is None or high is None else (low, high)
 
 
@@ -98,42 +98,36 @@ def show_interval(results: Results, metric: str) -> str:
 
 def show_summary(results: Results, metric: str) -> str:
     """Mean and standard deviation of a metric over the seeds."""
-    found = (results.get("summary") or {}).get(metric) or {}
-    several = len(results.get("seeds") or []) > 1
-    return spread(metric, found.get("mean"), found.get("sd") if several else None)
+    found = results["summary"][metric]
+    return spread(metric, found["mean"], found["sd"])
 
 
 def kept_seed(results: Results) -> Mapping[str, Any]:
-    """The seed whose model was saved; empty if there is none."""
-    best = results.get("best_seed")
-    found = (seed for seed in results.get("seeds") or [] if seed.get("seed") == best)
-    return next(found, {})
+    """The seed whose model was saved."""
+    (kept,) = (seed for seed in results["seeds"] if seed["seed"] == results["best_seed"])
+    return kept
 
 
 def baselines(results: Results, metric: str) -> dict[str, float]:
     """The metric of every baseline that has it."""
-    found = {
-        str(name): number((metrics or {}).get(metric))
-        for name, metrics in (results.get("baselines") or {}).items()
-    }
+    found = {name: number(each.get(metric)) for name, each in results["baselines"].items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
     """Columns and rows: every metric over the seeds, of the saved model, and of the baselines."""
-    others = results.get("baselines") or {}
-    seeds = len(results.get("seeds") or [])
-    kept = kept_seed(results).get("metrics") or {}
+    others, seeds = results["baselines"], len(results["seeds"])
+    kept = kept_seed(results)["metrics"]
     columns = ["metric", f"mean ± sd of {seeds} seeds" if seeds > 1 else "value"]
     columns += ["saved model"] if seeds > 1 else []
-    columns += ["95% interval of the saved model"] if results.get("intervals") else []
-    columns += [baseline_title(str(name)) for name in others]
+    columns += ["95% interval of the saved model"] if results["intervals"] else []
+    columns += [baseline_title(name) for name in others]
     rows = []
-    for metric in results.get("summary") or {}:
+    for metric in results["summary"]:
         row = [title(metric), show_summary(results, metric)]
-        row += [show(metric, kept.get(metric))] if seeds > 1 else []
-        row += [show_interval(results, metric)] if results.get("intervals") else []
-        row += [show(metric, (found or {}).get(metric)) for found in others.values()]
+        row += [show(metric, kept[metric])] if seeds > 1 else []
+        row += [show_interval(results, metric)] if results["intervals"] else []
+        row += [show(metric, found.get(metric)) for found in others.values()]
         rows.append(row)
     return columns, rows
 
@@ -144,15 +138,14 @@ def verdict(results: Results) -> Verdict:
     Yes: the mean over seeds, every seed, and the whole interval are better than the baseline (two
     seeds or an interval at least). No: the mean is not better. Perhaps: everything between.
     """
-    metric = str(results.get("main") or "")
-    mean = number(((results.get("summary") or {}).get(metric) or {}).get("mean"))
+    metric, seeds = results["main"], results["seeds"]
+    mean = number(results["summary"][metric]["mean"])
     others = baselines(results, metric)
-    seeds = results.get("seeds") or []
     if mean is None:
         return Verdict("unknown", "The run has no main metric.")
     if not others:
         return Verdict("unknown", "No baseline was run, so there is nothing to compare with.")
-    if seeds and all(seed.get("degenerate") for seed in seeds):
+    if all(seed["degenerate"] for seed in seeds):
         return Verdict("no", "No: every seed is degenerate, predicting the same for all examples.")
     sign = direction(metric)
     name, best = max(others.items(), key=lambda item: sign * item[1])
@@ -165,11 +158,13 @@ def verdict(results: Results) -> Verdict:
     reached = {
         index: value
         for index, seed in enumerate(seeds)
-        if (value := number((seed.get("metrics") or {}).get(metric))) is not None
+        if (value := number(seed["metrics"][metric])) is not None
     }
     if gain <= 0:
-        trained = [reached[n] for n, seed in enumerate(seeds) if n in reached and _trained(seed)]
-        degenerate = sum(not _trained(seed) for seed in seeds)
+        trained = [
+            reached[n] for n, seed in enumerate(seeds) if n in reached and not seed["degenerate"]
+        ]
+        degenerate = sum(seed["degenerate"] for seed in seeds)
         if degenerate and trained and all(sign * (value - best) > 0 for value in trained):
             return Verdict(
                 "perhaps",
@@ -194,37 +189,33 @@ def verdict(results: Results) -> Verdict:
 
 def failed(results: Results) -> bool:
     """Whether the model that was kept predicts one thing for all, or nothing right."""
-    kind, metric = (results.get("task") or {}).get("kind"), results.get("main")
-    value = number((kept_seed(results).get("metrics") or {}).get(metric))
-    return not _trained(kept_seed(results)) or (value == 0 and kind != "regression")
+    kept = kept_seed(results)
+    is_zero = kept["metrics"][results["main"]] == 0 and results["task"]["kind"] != "regression"
+    return bool(kept["degenerate"]) or is_zero
 
 
 def next_steps(results: Results) -> str:
     """What to try where the model is worth less than a baseline, or nothing; else empty."""
     if verdict(results).answer != "no" and not failed(results):
         return ""
-    settings, seed = results.get("settings") or {}, kept_seed(results)
-    rate, epochs = number(settings.get("learning_rate")), number(settings.get("epochs"))
-    examples = number(((results.get("data") or {}).get("train") or {}).get("examples"))
-    metric = str(results.get("main") or "")
-    reached = number(((results.get("summary") or {}).get(metric) or {}).get("mean"))
-    if reached == 1 and is_fraction(metric):
+    seed, metric, examples = (
+        kept_seed(results),
+        results["main"],
+        results["data"]["train"]["examples"],
+    )
+    rate, epochs = results["settings"]["learning_rate"], results["settings"]["epochs"]
+    if results["summary"][metric]["mean"] == 1 and is_fraction(metric):
         return "the baseline, which costs nothing: on this dev file neither is ever wrong"
     tries = []
-    if rate and _trained(seed) and 3 * rate <= HIGHEST_RATE:
-        tries.append(f"a higher rate (--learning-rate {3 * rate:.1g})")
-    elif rate and not _trained(seed):
+    if seed["degenerate"]:
         tries.append(f"a lower rate (--learning-rate {rate / 3:.1g})")
-    if epochs and number(seed.get("best_epoch")) == number(seed.get("epochs")):
+    elif 3 * rate <= HIGHEST_RATE:
+        tries.append(f"a higher rate (--learning-rate {3 * rate:.1g})")
+    if seed["best_epoch"] == seed["epochs"]:
         tries.append(f"more epochs (--epochs {2 * epochs:g}; the last one was the best)")
-    if examples and examples < FEW:
-        tries.append(f"more labelled examples (there are {int(examples):,})")
+    if examples < FEW:
+        tries.append(f"more labelled examples (there are {examples:,})")
     tries.append("a model that was pre-trained longer, or on text of this kind")
     if baselines(results, metric):
         tries.append("until then the baseline, which costs nothing")
     return "; ".join(tries)
-
-
-def _trained(seed: Mapping[str, Any]) -> bool:
-    """Whether it predicts more than one label for everything."""
-    return not seed.get("degenerate")
