@@ -22,8 +22,7 @@ from bertwright.errors import DataError, IntegrityError
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
-from tests.checkpoint.conftest import CONFIG
-from tests.checkpoint.huggingface.test_bert import change
+from tests.checkpoint.conftest import CONFIG, change
 from tests.checkpoint.test_task_heads import ODD, TASKS, change_task, saved
 
 transformers = pytest.importorskip("transformers")
@@ -34,6 +33,11 @@ CLASSES = {
     "tagging": "AutoModelForTokenClassification",
     "span": "AutoModelForQuestionAnswering",
     "multiple-choice": "AutoModelForMultipleChoice",
+}
+PROBLEMS = {
+    "classes": "single_label_classification",
+    "labels": "multi_label_classification",
+    "number": "regression",
 }
 IDS = torch.randint(5, 35, (4, 13), generator=torch.Generator().manual_seed(1))
 TYPES = (torch.arange(13) > 6).long().expand(4, 13)
@@ -75,6 +79,8 @@ def test_transformers_gives_the_same_logits(
 ) -> None:
     task = (TASKS | ODD)[name]
     learner = saved(tmp_path, {name: task})
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert written.get("problem_type") == PROBLEMS.get(name)
     caplog.set_level(logging.WARNING)
     logging.getLogger("transformers").propagate = True
     auto = getattr(transformers, CLASSES[task.kind])
@@ -89,20 +95,6 @@ def test_transformers_gives_the_same_logits(
         assert model.config.label2id[task.labels[-1]] == len(task.labels) - 1
     if task.kind != "span":
         assert model.config.classifier_dropout == task.head.dropout
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("classes", "single_label_classification"),
-        ("labels", "multi_label_classification"),
-        ("number", "regression"),
-        ("tags", None),
-    ],
-)
-def test_problem_types(tmp_path: Path, name: str, problem: str | None) -> None:
-    saved(tmp_path, {name: TASKS[name]})
-    assert json.loads((tmp_path / "config.json").read_text()).get("problem_type") == problem
 
 
 def their_model(kind: str, **settings: Any) -> Any:
@@ -194,16 +186,16 @@ def test_from_transformers_and_back(tmp_path: Path) -> None:
     assert load(tmp_path / "ours").tasks == loaded.tasks
 
 
-def test_windows_of_published_lengths(tmp_path: Path) -> None:
-    for kind, length, stride in (("span", 384, 128), ("classification", 512, 128)):
-        config = replace(CONFIG, max_position_embeddings=700)
-        task = replace(TASKS["answers" if kind == "span" else "classes"])
-        learner = make_learner(config, [], {"a": task})
-        (tmp_path / kind).mkdir()
-        save(tmp_path / kind, learner, None, "", tasks={"a": task})
-        (tmp_path / kind / "task.json").unlink()
-        found = load(tmp_path / kind).tasks[kind]
-        assert (found.max_length, found.stride) == (length, stride)
+@pytest.mark.parametrize(
+    ("name", "length", "stride"), [("answers", 384, 128), ("classes", 512, 128)]
+)
+def test_windows_of_published_lengths(tmp_path: Path, name: str, length: int, stride: int) -> None:
+    tasks = {"a": TASKS[name]}
+    learner = make_learner(replace(CONFIG, max_position_embeddings=700), [], tasks)
+    save(tmp_path, learner, None, "", tasks=tasks)
+    (tmp_path / "task.json").unlink()
+    (found,) = load(tmp_path).tasks.values()
+    assert (found.max_length, found.stride) == (length, stride)
 
 
 def test_fine_tuning_starts_on_a_model_of_another_task(tmp_path: Path) -> None:
@@ -264,7 +256,7 @@ def classes(tmp_path: Path) -> Path:
     ],
 )
 def test_hostile_configurations_of_heads(classes: Path, key: str, value: Any, message: str) -> None:
-    change(classes, **{key: value})
+    change(classes / "config.json", **{key: value})
     with pytest.raises(DataError, match=message):
         load(classes)
 
@@ -278,21 +270,16 @@ def test_a_task_of_another_kind_than_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 10**9, "3", True, 2.0])
 def test_hostile_numbers_of_labels(classes: Path, count: Any) -> None:
-    change(classes, id2label=None, num_labels=count)
+    change(classes / "config.json", id2label=None, num_labels=count)
     with pytest.raises(DataError, match=r"'num_labels' in .* expected a whole number"):
         load(classes)
 
 
-def test_labels_that_do_not_fit_the_weights(classes: Path) -> None:
-    change(classes, id2label={"0": "a", "1": "b"})
-    with pytest.raises(
-        IntegrityError, match=r"has the shape \[3, 24\]; its config.json asks for \[2, 24\]"
-    ):
+def test_labels_that_do_not_fit_the_weights_and_those_that_are_numbers(classes: Path) -> None:
+    change(classes / "config.json", id2label={"0": "a", "1": "b"})
+    with pytest.raises(IntegrityError, match=r"\[3, 24\]; its config.json asks for \[2, 24\]"):
         load(classes)
-
-
-def test_labels_that_are_numbers(classes: Path) -> None:
-    change(classes, id2label={"0": 1, "1": 2, "2": 3})
+    change(classes / "config.json", id2label={"0": 1, "1": 2, "2": 3})
     assert load(classes).tasks["classification"].labels == ("1", "2", "3")
 
 
@@ -308,7 +295,7 @@ def test_labels_that_are_numbers(classes: Path) -> None:
     ],
 )
 def test_heads_that_are_none_of_ours_are_left_alone(classes: Path, values: Any) -> None:
-    change(classes, **values)
+    change(classes / "config.json", **values)
     loaded = load(classes)
     assert loaded.tasks == {}
     assert set(loaded.report.unused) == {"classifier.weight", "classifier.bias"}
