@@ -42,9 +42,9 @@ WAYS = {
 MODELS = {
     "both": [],
     "forward": ["--architecture.direction", "forward"],
-    "smaller": ["--architecture.dim", "64"],
+    "smaller": ["--architecture.dim", "64", "--architecture.projection-dim", "32"],
 }
-"""Language model -> options of `bertwright pretrain`; cells of elmo-mini's LSTMs are 256 wide."""
+"""Language model -> options of `bertwright pretrain`; elmo-mini has 256 and 128."""
 
 
 def first(path: Path, sentences: int, out: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.data.batch import collate
 from bertwright.data.to_device import inputs_to_device
+from bertwright.errors import ConfigError
 from bertwright.models.elmo import Elmo
 from bertwright.nn.characters import character_ids
 from bertwright.nn.recurrent import ClippedLstm
@@ -137,3 +140,8 @@ def test_an_lstm_that_never_clips_is_pytorchs(direction: str, projection: int) -
     torch.testing.assert_close(loop[1], plain[1])
     clipped, _ = run(0.1)
     assert clipped.abs().max() <= 0.1 < plain[0].abs().max()
+
+
+def test_a_projection_is_narrower_than_the_cell() -> None:
+    with pytest.raises(ConfigError, match="projection_dim is 7; expected less than dim"):
+        replace(CONFIG, projection_dim=CONFIG.dim)

@@ -54,6 +54,8 @@ class ElmoConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "output_size", "character_size", "dim", "projection_dim")
         at_least(self, 1, "n_layers")
+        if self.projection_dim >= self.dim:
+            raise OutOfRange(self, "projection_dim", f"less than dim ({self.dim})")
         at_least(self, 0, "n_highway", "cell_clip", "proj_clip", "negative_samples")
         below_one(self, "hidden_dropout_prob")
         if not self.filters or any(len(f) != 2 or min(f) < 1 for f in self.filters):
