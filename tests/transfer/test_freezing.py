@@ -15,8 +15,7 @@ from bertwright.errors import ConfigError
 from bertwright.objectives.objective import Learner
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
 from bertwright.transfer.freezing import gradual_depth, learn_from
-from bertwright.transfer.groups import parameter_groups
-from bertwright.transfer.stepping import Stepping
+from bertwright.transfer.stepping import Stepping, parameter_groups
 
 SHAPE = BertConfig(
     vocab_size=37,

@@ -23,8 +23,6 @@ def perplexity(
     weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (),
     tune: str | None = None,
     documents: Literal["blank-line", "file", "line"] = "blank-line",
-    max_length: int | None = None,
-    stride: int | None = None,
     pairs: str | None = None,
     by: str | None = None,
     out: Path | None = None,
@@ -42,8 +40,6 @@ def perplexity(
         weights: Weights of the mixture, one a model; unset: equal.
         tune: Other held-out text, to find the weights of the mixture on.
         documents: What separates texts in a file: a blank line, the file, or every line.
-        max_length: Tokens of a window; unset: what the model reads at once, or 1,024.
-        stride: Tokens from one window to the next; the others are context. Unset: half a window.
         pairs: Table of minimal pairs, columns good and bad: show how often the good sentence is
             likelier.
         by: Column of --pairs to count by.
@@ -83,7 +79,6 @@ def perplexity(
             CorpusConfig(documents=documents),
             weights=weights,
             tune=tune,
-            windows=recipe.Windows(max_length, stride),
             on_score=write,
             on_progress=on_progress,
         )

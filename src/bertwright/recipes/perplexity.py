@@ -34,14 +34,6 @@ from bertwright.text.corpus.report import CorpusReport
 OnScore = Callable[[dict[str, Any]], None]
 
 
-@dataclass(frozen=True)
-class Windows:
-    """How texts longer than a model reads at once are scored; see `inference/score.py`."""
-
-    max_length: int | None = None
-    stride: int | None = None
-
-
 @dataclass
 class Totals:
     """Sums over texts."""
@@ -78,7 +70,6 @@ def perplexity(
     *,
     weights: Sequence[float] = (),
     tune: str | None = None,
-    windows: Windows = Windows(),
     on_score: OnScore = silent,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
@@ -88,7 +79,6 @@ def perplexity(
         models: of one tokenizer.
         weights: one a model, of the mixture; empty: equal, or by `tune`.
         tune: a file to find the weights on, held out from training and from `files`.
-        windows: of long texts.
         on_score: called with each text's tokens and their log-probabilities, in order.
 
     Raises:
@@ -99,13 +89,20 @@ def perplexity(
     weights = _check(models, weights)
     tokenizer = models[0].tokenizer
     if tune is not None:
-        found = [np.concatenate(parts) for parts in _logs(models, [tune], corpus, windows)]
-        weights = best_weights(np.stack(found))
+        tuned = [scores for _, scores in _scored(models, [tune], corpus, CorpusReport())]
+        weights = best_weights(
+            np.stack(
+                [
+                    np.concatenate([score.log_probabilities for score in of_model])
+                    for of_model in zip(*tuned, strict=True)
+                ]
+            )
+        )
     report, characters, known = CorpusReport(), 0, 0
     totals = [Totals() for _ in range(len(models) + (len(models) > 1))]
     unknown_id = tokenizer.special.get("unk")
     size = size_on_disk(find_files(files))
-    for number, (text, scores) in enumerate(_scored(models, files, corpus, windows, report)):
+    for number, (text, scores) in enumerate(_scored(models, files, corpus, report)):
         characters += len(text)
         if len(scores) > 1:
             scores = [*scores, mix(scores, weights)]
@@ -224,7 +221,6 @@ def _scored(
     models: Sequence[Model],
     files: Sequence[str],
     corpus: CorpusConfig,
-    windows: Windows,
     report: CorpusReport,
 ) -> Iterator[tuple[str, list[TextScore]]]:
     """Documents as they were read, each with its score by every model."""
@@ -234,19 +230,6 @@ def _scored(
         for text in block:
             flat, _ = tokenizer.encode_sentence_ids(split_document(text, corpus))
             ids.append(tokenizer.framing.one(flat.tolist()))
-        found = [
-            score_ids(model.runner, ids, windows.max_length, windows.stride) for model in models
-        ]
+        found = [score_ids(model.runner, ids) for model in models]
         for text, *scores in zip(block, *found, strict=True):
             yield text, scores
-
-
-def _logs(
-    models: Sequence[Model], files: Sequence[str], corpus: CorpusConfig, windows: Windows
-) -> list[list[Any]]:
-    """The log-probabilities of each model, text by text."""
-    logs: list[list[Any]] = [[] for _ in models]
-    for _, scores in _scored(models, files, corpus, windows, CorpusReport()):
-        for own, each in zip(logs, scores, strict=True):
-            own.append(each.log_probabilities)
-    return logs

@@ -104,8 +104,10 @@ def show_summary(results: Results, metric: str) -> str:
 
 def kept_seed(results: Results) -> Mapping[str, Any]:
     """The seed whose model was saved."""
-    (kept,) = (seed for seed in results["seeds"] if seed["seed"] == results["best_seed"])
-    return kept
+    kept: list[Mapping[str, Any]] = [
+        seed for seed in results["seeds"] if seed["seed"] == results["best_seed"]
+    ]
+    return kept[0]
 
 
 def baselines(results: Results, metric: str) -> dict[str, float]:

@@ -8,12 +8,19 @@
 | gradual | one more layer an epoch | slanted triangle, lower layers slower (ULMFiT) |
 
 AdamW with bias correction: without it and without warm-up, small tasks fail at some seeds (Mosbach
-et al. 2021; Zhang et al. 2021).
+et al. 2021; Zhang et al. 2021). Matrices decay, norms and biases do not.
+
+What a head has beside its last linear layer (an LSTM, a hidden layer, the transitions of a CRF, the
+weights of a mix) is not pre-trained and has a rate of 1e-3 at least: at a rate that suits a
+pre-trained encoder it would hardly move in three epochs.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError
@@ -21,8 +28,9 @@ from bertwright.objectives.objective import Learner
 from bertwright.train.optim import Optimizers
 from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
 from bertwright.transfer.freezing import freeze_unread_pooler, gradual_depth, learn_from
-from bertwright.transfer.groups import parameter_groups
 
+LEAST_RATE = 1e-3
+_NOT_PRETRAINED = ("network", "crf", "mix", "hidden")
 ULMFIT_DECAY = 1 / 2.6
 
 
@@ -71,3 +79,27 @@ class Stepping:
             factor *= without_bias_correction(round(done * self._steps) + 1)
         self.optimizers.set_rates(factor)
         return self._rate * factor
+
+
+def parameter_groups(
+    learner: Learner, rate: float, weight_decay: float, layer_decay: float = 1.0
+) -> list[dict[str, Any]]:
+    """Groups for an optimizer: `params`, `lr`, `weight_decay`.
+
+    Howard & Ruder 2018 (ULMFiT), section 3.2, discriminative fine-tuning: layer l learns at
+    `rate * decay ** (top - l)`; depths are those of `freezing.py`.
+
+    Parameters that are frozen now are in too: they are passed over while they have no gradient.
+    """
+    depth_of = learner.depths()
+    top = max(depth_of.values())
+    grouped: dict[tuple[float, bool], list[Tensor]] = {}
+    for name, parameter in learner.named_parameters():
+        own = rate * layer_decay ** (top - depth_of[name])
+        if name.startswith("objectives.") and name.split(".")[2] in _NOT_PRETRAINED:
+            own = max(own, LEAST_RATE)
+        grouped.setdefault((own, parameter.ndim >= 2), []).append(parameter)
+    return [
+        {"params": parameters, "lr": own, "weight_decay": weight_decay if decays else 0.0}
+        for (own, decays), parameters in sorted(grouped.items(), key=lambda item: item[0])
+    ]
