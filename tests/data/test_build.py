@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.data import build as build_file
 from bertwright.data import shards as shards_file
 from bertwright.data.build import build_shards
-from bertwright.data.encode import EncoderSettings, encode_blocks
+from bertwright.data.encode import Encoder
 from bertwright.data.shards import ShardWriter, open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
+from bertwright.text.workers import map_in_order
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrst"
@@ -105,7 +107,7 @@ def test_the_bytes_do_not_depend_on_the_workers(build: Build) -> None:
 
 
 def test_few_blocks_are_under_way(tokenizer_folder: Path) -> None:
-    settings = EncoderSettings(tokenizer_folder, CorpusConfig())
+    make = partial(Encoder, load_tokenizer(tokenizer_folder), CorpusConfig())
     asked = 0
 
     def blocks() -> Any:
@@ -114,7 +116,7 @@ def test_few_blocks_are_under_way(tokenizer_folder: Path) -> None:
             asked += 1
             yield ["a b c.\n"]
 
-    with closing(encode_blocks(settings, blocks(), 2)) as encoded:
+    with closing(map_in_order(make, blocks(), 2)) as encoded:
         done = 0
         for block in encoded:
             done += 1

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from bertwright.atomic import (
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import differing_keys, to_dict
-from bertwright.data.encode import EncoderSettings, encode_blocks
+from bertwright.data.encode import Encoder
 from bertwright.data.shards import FORMAT, ShardWriter, write_shards_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_cores
@@ -40,11 +41,13 @@ from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.workers import map_in_order
 from bertwright.version import __version__
 
 JOURNAL = "journal.json"
 SHARD_TOKENS = 1 << 26
 BLOCK_CHARACTERS = 1 << 20
+_GOES_ON = ", it continues after the last finished shard"
 
 OnNote = Callable[[str], None]
 
@@ -84,38 +87,46 @@ def build_shards(
     refuse_folder(out, overwrite)
     if workers < 0:
         raise ConfigError(f"workers is {workers}; expected 0 (one for every core) or more")
-    settings = EncoderSettings(Path(tokenizer_folder), corpus, segmented)
-    tokenizer = load_tokenizer(settings.tokenizer_folder)
-    key = _key(files, settings, tokenizer, shard_tokens, block_characters)
+    tokenizer = load_tokenizer(tokenizer_folder)
+    key = {
+        "format": FORMAT,
+        "version": __version__,
+        "inputs": _states(files),
+        "corpus": to_dict(corpus),
+        "tokenizer": tokenizer.fingerprint,
+        "segmented": segmented,
+        "shard_tokens": shard_tokens,
+        "block_characters": block_characters,
+    }
     total = size_on_disk(files)
     report = CorpusReport()
-    partial = out.with_name(f".{out.name}.building")
+    building = out.with_name(f".{out.name}.building")
     with disk_errors(out):
-        partial.mkdir(parents=True, exist_ok=True)
-        with held(partial, "building in"):
-            journal = find_journal(partial, key, resume, on_note)
+        building.mkdir(parents=True, exist_ok=True)
+        with held(building, "building in"):
+            journal = find_journal(building, key, resume, on_note)
             blocks = read_blocks(inputs, corpus, report, block_characters)
             try:
                 _encode_all(
                     blocks,
-                    settings,
+                    partial(Encoder, tokenizer, corpus, segmented),
                     workers or usable_cores(),
                     journal,
                     lambda: on_progress(report.position, total),
                 )
                 report.add(journal.report)
                 manifest = _finish(journal, report, tokenizer, inputs)
-                replace_folder(partial, out)
+                replace_folder(building, out)
             except BaseException:
-                if not journal.shards or not (partial / JOURNAL).is_file():
-                    shutil.rmtree(partial, ignore_errors=True)
+                if not journal.shards or not (building / JOURNAL).is_file():
+                    shutil.rmtree(building, ignore_errors=True)
                 raise
     return manifest
 
 
 def _encode_all(
     blocks: Iterator[list[str]],
-    settings: EncoderSettings,
+    make_encoder: Callable[[], Encoder],
     workers: int,
     journal: Journal,
     on_block: Callable[[], None],
@@ -125,7 +136,7 @@ def _encode_all(
         on_block()
     writer = ShardWriter(journal.folder, journal.key["shard_tokens"], journal.shards)
     try:
-        with closing(encode_blocks(settings, blocks, workers)) as encoded:
+        with closing(map_in_order(make_encoder, blocks, workers, _GOES_ON)) as encoded:
             for block in encoded:
                 shard_ended = writer.append(block)
                 journal.blocks += 1
@@ -161,28 +172,12 @@ def _finish(
     return write_shards_manifest(journal.folder, tokenizer, counts, journal.shards, facts)
 
 
-def _key(
-    files: list[Path],
-    settings: EncoderSettings,
-    tokenizer: Tokenizer,
-    shard_tokens: int,
-    block_characters: int,
-) -> dict[str, Any]:
-    """Everything that the bytes of a build depend on."""
-    inputs: dict[str, str] | None = None
-    if all(path.is_file() for path in files):
-        states = {str(path): path.stat() for path in files}
-        inputs = {path: f"{state.st_size} {state.st_mtime_ns}" for path, state in states.items()}
-    return {
-        "format": FORMAT,
-        "version": __version__,
-        "inputs": inputs,
-        "corpus": to_dict(settings.corpus),
-        "tokenizer": tokenizer.fingerprint,
-        "segmented": settings.segmented,
-        "shard_tokens": shard_tokens,
-        "block_characters": block_characters,
-    }
+def _states(files: list[Path]) -> dict[str, str] | None:
+    """Size and time of each file; None where one is none, as standard input."""
+    if not all(path.is_file() for path in files):
+        return None
+    states = {str(path): path.stat() for path in files}
+    return {path: f"{state.st_size} {state.st_mtime_ns}" for path, state in states.items()}
 
 
 @dataclass

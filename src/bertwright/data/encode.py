@@ -8,11 +8,6 @@ exactly what was given as one.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,43 +16,17 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.data.shards import EncodedBlock, token_dtype
 from bertwright.text.corpus.read import split_document
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from bertwright.text.workers import map_in_order
-
-_GOES_ON = ", it continues after the last finished shard"
-
-COUNTS = (
-    "documents_read",
-    "documents",
-    "documents_lost",
-    "documents_without_sentences",
-    "one_sentence_documents",
-    "sentences",
-    "sentences_lost",
-    "tokens",
-    "unknown_tokens",
-)
-
-
-@dataclass(frozen=True)
-class EncoderSettings:
-    """What a worker needs to make an `Encoder`; goes to it once."""
-
-    tokenizer_folder: Path
-    corpus: CorpusConfig
-    segmented: bool = False
-    """Words of the corpus are set apart by spaces."""
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 class Encoder:
     """Splits, cleans and encodes blocks of documents."""
 
-    def __init__(self, settings: EncoderSettings) -> None:
-        self.corpus = settings.corpus
-        self.segmented = settings.segmented
-        self.tokenizer = load_tokenizer(settings.tokenizer_folder)
-        self.dtype = token_dtype(self.tokenizer.vocab_size)
-        self._continues = self.tokenizer.is_continuation
+    def __init__(self, tokenizer: Tokenizer, corpus: CorpusConfig, segmented: bool = False) -> None:
+        """`segmented`: words of the corpus are set apart by spaces."""
+        self.tokenizer, self.corpus, self.segmented = tokenizer, corpus, segmented
+        self.dtype = token_dtype(tokenizer.vocab_size)
+        self._continues = tokenizer.is_continuation
 
     def __call__(self, documents: list[str]) -> EncodedBlock:
         """Documents [any number] -> ids; sentences and documents without ids are left out."""
@@ -73,23 +42,23 @@ class Encoder:
         kept = lengths > 0
         in_document = np.bincount(owner[kept], minlength=len(documents))
         document_lengths = in_document[in_document > 0]
-        counts = (
-            len(documents),
-            len(document_lengths),
-            len(documents) - len(document_lengths),
-            split.count([]),
-            int((document_lengths == 1).sum()),
-            int(kept.sum()),
-            len(sentences) - int(kept.sum()),
-            len(ids),
-            int((ids == self.tokenizer.unk_id).sum()),
-        )
+        counts = {
+            "documents_read": len(documents),
+            "documents": len(document_lengths),
+            "documents_lost": len(documents) - len(document_lengths),
+            "documents_without_sentences": split.count([]),
+            "one_sentence_documents": int((document_lengths == 1).sum()),
+            "sentences": int(kept.sum()),
+            "sentences_lost": len(sentences) - int(kept.sum()),
+            "tokens": len(ids),
+            "unknown_tokens": int((ids == self.tokenizer.unk_id).sum()),
+        }
         return EncodedBlock(
             tokens=ids.astype(self.dtype),
             word_starts=word_starts,
             sentence_lengths=lengths[kept],
             document_lengths=document_lengths,
-            counts=dict(zip(COUNTS, counts, strict=True)),
+            counts=counts,
             report=report,
         )
 
@@ -103,10 +72,3 @@ class Encoder:
         starts[ends[:-1][word_lengths > 0]] = True
         last_words = np.cumsum([0, *map(len, segments)])
         return ids, np.diff(ends[last_words]), starts
-
-
-def encode_blocks(
-    settings: EncoderSettings, blocks: Iterable[list[str]], workers: int
-) -> Generator[EncodedBlock, None, None]:
-    """Encode blocks in order, in `workers` processes (1: in this one); close it at the end."""
-    return map_in_order(partial(Encoder, settings), blocks, workers, _GOES_ON)
