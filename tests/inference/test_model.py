@@ -113,9 +113,9 @@ def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert found == model.next_sentence("w x y z", "a b c d e")
-    judgement = next_sentence.next_sentence(model.runner, "a b", long)
-    assert judgement.tokens_truncated == 26 + 2 - 9
-    assert judgement.probability == model.next_sentence("a b", "a b c d e f g")
+    probability, left_out = next_sentence.next_sentence(model.runner, "a b", long)
+    assert left_out == 26 + 2 - 9
+    assert probability == model.next_sentence("a b", "a b c d e f g")
 
 
 def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.tasks.span import (
     LONGEST_QUESTION,
-    best_null_threshold,
     decide,
+    decide_best,
     decode_span,
     make_span_instances,
 )
@@ -334,15 +334,6 @@ def test_a_passage_without_tokens_has_no_answer() -> None:
     assert json.loads(json.dumps(prediction.as_dict(), allow_nan=False))["answer"] == ""
 
 
-def test_wrong_shapes_are_refused() -> None:
-    example = SpanExample("x", "the cat", ())
-    ((instance, scores),) = score(TaskConfig("span"), example)
-    with pytest.raises(ValueError, match=r"scores \[5, 2\] of a window of 6 tokens"):
-        decode_span(TaskConfig("span"), example, [(instance, scores[1:])])
-    with pytest.raises(ValueError, match="0 windows"):
-        decode_span(TaskConfig("span"), example, [])
-
-
 def predicted(text: str, null_score: float) -> SpanPrediction:
     """A prediction with one answer, and "" as the answer given."""
     return SpanPrediction("", 0, 0, 0.0, null_score, (Answer(text, 0, len(text), 1.0, 1.0),))
@@ -361,8 +352,10 @@ def test_the_best_threshold_parts_right_answers_from_none() -> None:
         predicted("red cat", -1.0),
         predicted("cat", 9.0),
     ]
-    assert best_null_threshold(examples, predictions) == 0.0
+    decided, threshold = decide_best(examples, predictions)
+    assert threshold == 0.0
+    assert [each.answer for each in decided] == ["red cat", "", "red cat", ""]
     # "red cat" is not exactly "red", so that nothing is gained by answering the third.
-    assert best_null_threshold(examples, predictions, "exact_match") == -1.5
+    assert decide_best(examples, predictions, "exact_match")[1] == -1.5
     with pytest.raises(ValueError, match="no predictions"):
-        best_null_threshold(examples[3:], predictions[3:])
+        decide_best(examples[3:], predictions[3:])

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from bertwright.config.task import Scheme, TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TaggingExample
+from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.metrics import per_class, value
-from bertwright.tasks.predictions import Entity
-from bertwright.tasks.tagging import EntityCounts, TagCounts, decode_tagging, make_tagging_instances
+from bertwright.tasks.predictions import Entity, TaggingPrediction
+from bertwright.tasks.tagging import EntityCounts, decode_tagging, make_tagging_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
@@ -284,11 +285,6 @@ def test_no_words() -> None:
     assert (empty.words, empty.tags, empty.scores, empty.entities) == ((), (), (), ())
 
 
-def test_wrong_shapes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"probabilities \[3, 3\].*expected \[2, 3\]"):
-        decode_tagging(TASK, TaggingExample(("a", "b")), PROBABILITIES, np.zeros(3, np.int64))
-
-
 def scores(gold: str, said: str) -> dict[str, float]:
     """Of sentences that are cut by "|"."""
     sides = [[sentence.split() for sentence in side.split("|")] for side in (gold, said)]
@@ -380,9 +376,11 @@ def test_parts_of_speech_as_in_scikit_learn(drawn: list[list[tuple[str, str]]]) 
     flat = [[tag for tags in side for tag in tags] for side in (gold, said)]
     if not flat[0]:
         return
-    counts = TagCounts(gold, said)
-    found = value(counts.statistic, len(gold))
-    assert found["accuracy"] == pytest.approx(accuracy_score(*flat))
+    examples = [TaggingExample(("w",) * len(tags), tuple(tags)) for tags in gold]
+    predictions = [
+        TaggingPrediction(("w",) * len(tags), tuple(tags), (0.5,) * len(tags), ()) for tags in said
+    ]
+    found = evaluate(TaskConfig("tagging", ("N",)), examples, predictions, intervals=False)
     macro = f1_score(*flat, average="macro", zero_division=0)
-    assert found["macro_f1"] == pytest.approx(macro)
-    assert counts.by_tag[2].sum() == len(flat[0])
+    assert found.metrics == pytest.approx({"accuracy": accuracy_score(*flat), "macro_f1": macro})
+    assert sum(row["support"] for row in found.per_class) == len(flat[0])

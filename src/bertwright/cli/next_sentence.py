@@ -21,19 +21,19 @@ def next_sentence(first: str, second: str, *, model: str, json: Json = False) ->
     from bertwright.inference.next_sentence import next_sentence as predict
 
     runner = load(model).runner
-    found = predict(runner, first, second)
-    if not math.isfinite(found.probability):
+    probability, left_out = predict(runner, first, second)
+    if not math.isfinite(probability):
         raise DataError(f"{model} {NOT_FINITE}")
-    if found.tokens_truncated:
-        say(f"{found.tokens_truncated} tokens far from the joint were left out: the pair is long")
+    if left_out:
+        say(f"{left_out} tokens far from the joint were left out: the pair is long")
     if json:
         print_json(
             {
                 "first": first,
                 "second": second,
-                "probability": found.probability,
-                "tokens_cut": found.tokens_truncated,
+                "probability": probability,
+                "tokens_cut": left_out,
             }
         )
         return
-    print_fields({"probability that B follows A": f"{found.probability:.4f}"})
+    print_fields({"probability that B follows A": f"{probability:.4f}"})

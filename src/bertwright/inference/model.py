@@ -301,14 +301,14 @@ class Model:
 
     def next_sentence(self, first: str, second: str) -> float:
         """The probability that `second` follows `first`; warns if tokens had to be left out."""
-        found = next_sentence.next_sentence(self.runner, first, second)
-        if found.tokens_truncated:
+        probability, left_out = next_sentence.next_sentence(self.runner, first, second)
+        if left_out:
             warnings.warn(
-                f"{found.tokens_truncated} tokens far from the joint were left out: this model "
+                f"{left_out} tokens far from the joint were left out: this model "
                 f"reads {self.spec.max_length} at once",
                 stacklevel=2,
             )
-        return found.probability
+        return probability
 
     def generate(
         self, prompts: str | Sequence[str], config: GenerationConfig | None = None, **settings: Any

@@ -13,22 +13,13 @@ from bertwright.objectives.next_sentence import NextSentence
 from bertwright.text.windows import truncate_pair
 
 
-class NextSentencePrediction(NamedTuple):
-    """What the head predicts of a pair."""
-
-    probability: float
-    """That B follows A."""
-    tokens_truncated: int
-    """Tokens left out because the pair was too long: from A's beginning and B's end."""
-
-
 class Pair(NamedTuple):
     """Two texts as one sequence."""
 
     ids: list[int]
     segments: list[int]
     tokens_truncated: int
-    """As `NextSentencePrediction` has it."""
+    """Tokens left out because the pair was too long: from A's beginning and B's end."""
 
 
 def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
@@ -54,8 +45,8 @@ def predict_pairs(runner: ModelRunner, pooled: Tensor) -> list[float]:
     return found
 
 
-def next_sentence(runner: ModelRunner, first: str, second: str) -> NextSentencePrediction:
-    """The probability that `second` follows `first`.
+def next_sentence(runner: ModelRunner, first: str, second: str) -> tuple[float, int]:
+    """The probability that `second` follows `first`, and how many tokens were left out.
 
     A pair longer than the encoder reads keeps the tokens around its joint: the end of A and the
     beginning of B, half of the room each or more where the other needs less.
@@ -66,4 +57,4 @@ def next_sentence(runner: ModelRunner, first: str, second: str) -> NextSentenceP
     pair = make_pair(runner, first, second)
     ((_, encoded),) = runner.run([pair.ids], [pair.segments], positions=[()])
     assert encoded.pooled is not None
-    return NextSentencePrediction(predict_pairs(runner, encoded.pooled)[0], pair.tokens_truncated)
+    return predict_pairs(runner, encoded.pooled)[0], pair.tokens_truncated

@@ -11,7 +11,6 @@ The first k columns of K (largest s) reduce the dimension. Letters: n vectors, W
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from zipfile import BadZipFile
@@ -19,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from bertwright.arrays import Float32s, Float64s
-from bertwright.atomic import disk_errors
+from bertwright.atomic import atomic_path
 from bertwright.errors import ConfigError, DataError
 
 _FLOOR = 1e-6
@@ -49,15 +48,8 @@ class Whitening:
 
     def save(self, path: Path) -> None:
         """Write an `.npz`, by one rename."""
-        partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-        with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with partial.open("wb") as file:
-                    np.savez(file, mean=self.mean, kernel=self.kernel)
-                partial.replace(path)
-            finally:
-                partial.unlink(missing_ok=True)
+        with atomic_path(path, overwrite=True) as partial, partial.open("wb") as file:
+            np.savez(file, mean=self.mean, kernel=self.kernel)
 
 
 @dataclass

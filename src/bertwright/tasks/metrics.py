@@ -51,14 +51,7 @@ def value(statistic: Statistic, examples: int) -> dict[str, float]:
 def bootstrap(
     statistic: Statistic, examples: int, resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> dict[str, tuple[float, float]]:
-    """The lower and upper end of each metric's interval.
-
-    Raises `ValueError` without examples or resamples, or with a level that is not between 0 and 1.
-    """
-    if examples < 1 or resamples < 1:
-        raise ValueError(f"{resamples} resamples of {examples} examples; expected 1 or more")
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level}; expected more than 0 and less than 1")
+    """The lower and upper end of each metric's interval."""
     generator = np.random.default_rng(seed)
     found: dict[str, list[Float64s]] = {}
     left, at_once = resamples, max(1, _CELLS // examples)
@@ -103,13 +96,11 @@ def matthews_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s
     return ratio(above, np.sqrt(np.maximum(below, 0)))
 
 
-def class_statistic(
-    gold: Int64s, predicted: Int64s, classes: int, positive: int | None = None
-) -> Statistic:
+def class_statistic(parts: Any, positive: int | None = None) -> Statistic:
     """`accuracy`, `macro_f1`, `micro_f1`, `matthews`, and `f1` of the class `positive`.
 
-    `gold` and `predicted` are numbers of classes, [E]. One class an example makes micro F1 the
-    accuracy; it is given because tables ask for it.
+    `parts` are `class_counts`. One class an example makes micro F1 the accuracy; it is given
+    because tables ask for it.
     """
 
     def formula(sums: Float64s) -> Mapping[str, Float64s]:
@@ -123,7 +114,7 @@ def class_statistic(
         metrics["matthews"] = matthews_of(hits, chosen, true)
         return metrics
 
-    return of_sums(class_counts(gold, predicted, classes), formula)
+    return of_sums(parts, formula)
 
 
 def class_counts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -113,12 +113,8 @@ Prediction = (
 
 def is_finite(prediction: Prediction) -> bool:
     """Whether all its numbers are; those of weights that diverged are not."""
-    if isinstance(prediction, NumberPrediction):
-        return math.isfinite(prediction.value)
-    if isinstance(prediction, SpanPrediction):
-        likely = (answer.probability for answer in prediction.n_best)
-        return all(map(math.isfinite, (prediction.score, prediction.null_score, *likely)))
-    if isinstance(prediction, GenerationPrediction):
-        return prediction.score is None or math.isfinite(prediction.score)
-    scores = prediction.scores
-    return all(map(math.isfinite, scores.values() if isinstance(scores, dict) else scores))
+    try:
+        json.dumps(prediction.as_dict(), allow_nan=False)
+    except ValueError:
+        return False
+    return True

@@ -196,30 +196,17 @@ def decode_span(
     windows: Sequence[tuple[Instance, Scores]],
     n_best: int = 20,
 ) -> SpanPrediction:
-    """The answer to a question.
+    """The best answer, an exact slice of the passage; "" where there is none.
 
     Args:
         task: a span task.
         example: the question and its passage.
         windows: all windows of the example, each with scores [T, 2] of starts and ends.
         n_best: how many slices to keep; if the task allows it, no answer stands among them.
-
-    Returns:
-        The best answer, an exact slice of the passage; "" where there is none.
-
-    Raises:
-        ValueError: no windows, scores of another shape, or `n_best` below 1.
     """
-    if not windows or n_best < 1:
-        raise ValueError(f"{len(windows)} windows, n_best {n_best}; expected 1 or more of both")
     best: dict[tuple[int, int], float] = {}  # by characters: tokens may be of the same ones
     null = math.inf
     for instance, scores in windows:
-        if scores.shape != (len(instance.offsets), 2):
-            raise ValueError(
-                f"scores {list(scores.shape)} of a window of {len(instance.offsets)} tokens; "
-                f"expected {[len(instance.offsets), 2]}"
-            )
         null = min(null, float(scores[0, 0]) + float(scores[0, 1]))
         for score, start, stop in _slices(instance, scores, task.max_answer_tokens, n_best):
             best[start, stop] = max(score, best.get((start, stop), -math.inf))
@@ -257,23 +244,14 @@ def decide_best(
     predictions: Sequence[SpanPrediction],
     metric: Literal["f1", "exact_match"] = "f1",
 ) -> tuple[list[SpanPrediction], float]:
-    """The same predictions under `best_null_threshold`, and the threshold."""
-    threshold = best_null_threshold(examples, predictions, metric)
-    return [decide(prediction, threshold) for prediction in predictions], threshold
-
-
-def best_null_threshold(
-    examples: Sequence[SpanExample],
-    predictions: Sequence[SpanPrediction],
-    metric: Literal["f1", "exact_match"] = "f1",
-) -> float:
-    """The `null_threshold` with which these predictions would have scored best, whatever they were
-    made with; examples whose answers are not known are left out."""
+    """The same predictions under the `null_threshold` with which they score best, whatever they
+    were made with, and it; examples whose answers are not known are left out of the choice."""
     pairs = zip(examples, predictions, strict=True)
     known = [(example, own) for example, own in pairs if example.answers is not None]
     accepted = [[text for text, _ in example.answers or ()] for example, _ in known]
     best = _best_thresholds([own for _, own in known], accepted, rules_for(accepted, True))
-    return best[metric][1]
+    threshold = best[metric][1]
+    return [decide(prediction, threshold) for prediction in predictions], threshold
 
 
 def _best_thresholds(

@@ -47,9 +47,9 @@ from bertwright.tasks.metrics import (
     Statistic,
     calibration,
     class_counts,
+    class_statistic,
     confusion_matrix,
     f1_of,
-    macro_f1_of,
     of_sums,
     only_prediction,
     per_class,
@@ -206,12 +206,6 @@ def decode_tagging(
     Entities are in characters of the text where it and its offsets are known, otherwise in words.
     Tags that break the scheme are read as conlleval reads them; those without a scheme mark none.
     """
-    expected = (len(example.words), len(task.labels))
-    if probabilities.shape != expected or labels.shape != expected[:1]:
-        raise ValueError(
-            f"probabilities {list(probabilities.shape)} and labels {list(labels.shape)}; expected "
-            f"{list(expected)} and {list(expected[:1])}"
-        )
     tags = tuple(task.labels[number] for number in labels)
     scores = probabilities[np.arange(len(tags)), labels].tolist()
     found = []
@@ -257,35 +251,6 @@ class EntityCounts:
         return of_sums(self.parts, formula)
 
 
-class TagCounts:
-    """Tags where each word has one and there are no entities: parts of speech."""
-
-    def __init__(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
-        flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
-        self.tags = tuple(sorted(set(flat[0]) | set(flat[1])))
-        """C tags, in gold or predicted, in the order of the alphabet."""
-        numbers = {tag: number for number, tag in enumerate(self.tags)}
-        self.gold, self.predicted = (
-            np.array([numbers[tag] for tag in side], dtype=np.int64) for side in flat
-        )
-        """Numbers of tags, [W]."""
-        sizes = [len(tags) for tags in gold]
-        self._parts = class_counts(self.gold, self.predicted, len(self.tags), sizes)
-        self.by_tag: Float64s = self._parts.sum(axis=0).reshape(3, -1)
-        """[3, C], for `per_class`."""
-
-    @property
-    def statistic(self) -> Statistic:
-        """`accuracy` of words, and `macro_f1` over tags."""
-
-        def formula(sums: Float64s) -> Mapping[str, Float64s]:
-            hits, chosen, true = np.split(sums, 3, axis=1)
-            accuracy = ratio(hits.sum(1), true.sum(1))
-            return {"accuracy": accuracy, "macro_f1": macro_f1_of(hits, chosen, true)}
-
-        return of_sums(self._parts, formula)
-
-
 def tagging_metrics(
     task: TaskConfig, examples: Sequence[TaggingExample], predictions: Sequence[TaggingPrediction]
 ) -> Metrics:
@@ -306,18 +271,26 @@ def tagging_metrics(
     }
     confidence = np.array([s for p in predictions for s in p.scores])
     calibrated = calibration(confidence, np.array([ok for oks in right for ok in oks], np.bool_))
-    tags = TagCounts(gold, predicted)
-    confusion = confusion_matrix(tags.gold, tags.predicted, tags.tags)
-    if task.scheme == "none":
+    flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
+    names = tuple(sorted({*flat[0], *flat[1]}))
+    numbers = {tag: number for number, tag in enumerate(names)}
+    true_tags, chosen_tags = (np.array([numbers[t] for t in side], np.int64) for side in flat)
+    confusion = confusion_matrix(true_tags, chosen_tags, names)
+    if task.scheme == "none":  # each word has a tag, and there are no entities: parts of speech
+        parts = class_counts(true_tags, chosen_tags, len(names), [len(tags) for tags in gold])
+        of_classes = class_statistic(parts)
+
+        def statistic(counts: Float64s) -> Mapping[str, Float64s]:
+            found = of_classes(counts)
+            return {name: found[name] for name in ("accuracy", "macro_f1")}
+
         return Metrics(
             main="accuracy",
-            statistic=tags.statistic,
+            statistic=statistic,
             errors=wrong,
             describe=lambda row: (" ".join(gold[row]), " ".join(predicted[row])),
-            degenerate=only_prediction(
-                tags.gold.tolist(), tags.predicted.tolist(), tags.tags.__getitem__
-            ),
-            per_class=per_class(tags.by_tag, tags.tags),
+            degenerate=only_prediction(*flat, str),
+            per_class=per_class(parts.sum(axis=0).reshape(3, -1), names),
             confusion=confusion,
             calibration=calibrated,
         )

@@ -113,14 +113,14 @@ def classification_metrics(
     confidence = np.array([p.scores[cast(str, p.label)] for p in predictions])
     number = len(task.labels)
     positive = (task.labels.index("1") if "1" in task.labels else 1) if number == 2 else None
-    table = class_counts(gold, predicted, number).sum(axis=0).reshape(3, -1)
+    parts = class_counts(gold, predicted, number)
     return Metrics(
         main="accuracy",
-        statistic=class_statistic(gold, predicted, number, positive),
+        statistic=class_statistic(parts, positive),
         errors={int(row): float(confidence[row]) for row in np.flatnonzero(gold != predicted)},
         describe=lambda row: (task.labels[gold[row]], task.labels[predicted[row]]),
         degenerate=only_prediction(gold.tolist(), predicted.tolist(), lambda n: task.labels[n]),
-        per_class=per_class(table, task.labels),
+        per_class=per_class(parts.sum(axis=0).reshape(3, -1), task.labels),
         confusion=confusion_matrix(gold, predicted, task.labels),
         calibration=calibration(confidence, gold == predicted),
     )
