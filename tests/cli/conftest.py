@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
+import pkgutil
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +25,12 @@ JsonOf = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def ran(capsys: pytest.CaptureFixture[str]) -> Ran:
+def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Run a command line, which must end with `code`; what it printed, `out` and `err`."""
 
-    def outputs(*words: object, code: int = 0) -> Any:
+    def outputs(*words: object, code: int = 0, stdin: bytes = b"") -> Any:
+        given = io.BufferedReader(io.BytesIO(stdin))  # type: ignore[arg-type]
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(given))
         capsys.readouterr()
         assert run([*map(str, words)]) == code, capsys.readouterr().err
         return capsys.readouterr()
@@ -36,7 +41,23 @@ def ran(capsys: pytest.CaptureFixture[str]) -> Ran:
 @pytest.fixture
 def json_of(ran: Ran) -> JsonOf:
     """Run a command line with `--json`; the object that it printed."""
-    return lambda *words: json.loads(ran(*words, "--json").out)
+    return lambda *words, **stdin: json.loads(ran(*words, "--json", **stdin).out)
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Have a function, by its import path, stop as by Ctrl-C after two of its results."""
+
+    def patch(name: str) -> None:
+        whole = pkgutil.resolve_name(name)
+
+        def two(*words: Any) -> Any:
+            yield from itertools.islice(whole(*words), 2)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(name, two)
+
+    return patch
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,15 +108,11 @@ def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
     assert read.columns == Columns("sentence", None, "label")
 
 
-def test_other_columns_and_standard_input(
-    finetuned: Finetuned, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = b"words,mood\nthe film was good,good\nthe film was bad,bad\n"
-    model = str(finetuned("classification"))
-    text = rows.replace(b",", b"\t")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text))))
-    words = ["evaluate", "--model", model, "--data", "-", "--text", "words", "--label", "mood"]
-    assert json_of(*words)["examples"] == 2
+def test_other_columns_and_standard_input(finetuned: Finetuned, json_of: JsonOf) -> None:
+    rows = b"words\tmood\nthe film was good\tgood\nthe film was bad\tbad\n"
+    words = ["evaluate", "--model", finetuned("classification"), "--data", "-"]
+    found = json_of(*words, "--text", "words", "--label", "mood", stdin=rows)
+    assert found["examples"] == 2
 
 
 BAD = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,39 +48,21 @@ def test_one_prompt_is_streamed(folder: Path, ran: Ran) -> None:
     assert printed.out == PROMPTS[0] + alone.text + "\n"
 
 
-def test_files_standard_input_and_json(
-    folder: Path,
-    tmp_path: Path,
-    ran: Ran,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_files_standard_input_and_json(folder: Path, tmp_path: Path, ran: Ran) -> None:
     sampled = ("--sample", "--top-p", 0.9, "--num", 2, "--max-new-tokens", 5, "--seed", 4)
     printed = ran("generate", *PROMPTS, "--model", folder, "--json", *sampled)
     found = json.loads(printed.out)["prompts"]
     assert [each["prompt"] for each in found] == list(PROMPTS)
     assert found[0]["texts"][0]["text"] != found[0]["texts"][1]["text"]
-
-    class Stdin:
-        buffer = io.BufferedReader(io.BytesIO("\n".join(PROMPTS).encode()))  # type: ignore[arg-type]
-
-    monkeypatch.setattr(sys, "stdin", Stdin())
-    out = tmp_path / "out.jsonl"
-    ran("generate", "--input", "-", "--out", out, "--model", folder, *sampled)
+    out, typed = tmp_path / "out.jsonl", "\n".join(PROMPTS).encode()
+    ran("generate", "--input", "-", "--out", out, "--model", folder, *sampled, stdin=typed)
     assert [json.loads(line) for line in out.read_text().splitlines()] == found
 
 
 def test_an_interrupted_run_keeps_what_was_written(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
+    folder: Path, tmp_path: Path, interrupted: Callable[[str], None], ran: Ran
 ) -> None:
-    whole = generating.generate
-
-    def interrupted(*words: Any) -> Any:
-        for number, found in enumerate(whole(*words)):
-            if number == 2:
-                raise KeyboardInterrupt
-            yield found
-
-    monkeypatch.setattr(generating, "generate", interrupted)
+    interrupted("bertwright.inference.generate.generate")
     out = tmp_path / "out.jsonl"
     ran("generate", *PROMPTS, "--out", out, "--model", folder, "--max-new-tokens", 3, code=130)
     assert len(out.read_text().splitlines()) == 2

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,13 +101,9 @@ def test_embed(model: str, tmp_path: Path, ran: Ran) -> None:
     assert "exists already" in ran(*words, code=2).err
 
 
-def test_embed_from_standard_input(
-    model: str, tmp_path: Path, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bytes_in = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"a\r\nb \xff\n")))
-    monkeypatch.setattr(sys, "stdin", bytes_in)
-    out = tmp_path / "v.npy"
-    assert json_of("embed", "--model", model, "--input", "-", "--out", out)["invalid_utf8"] == 1
+def test_embed_from_standard_input(model: str, tmp_path: Path, json_of: JsonOf) -> None:
+    words = ["embed", "--model", model, "--input", "-", "--out", out := tmp_path / "v.npy"]
+    assert json_of(*words, stdin=b"a\r\nb \xff\n")["invalid_utf8"] == 1
     np.testing.assert_allclose(np.load(out), load(model).embed(["a", "b \ufffd"]), atol=1e-6)
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bertwright.cli.app import run
 from bertwright.inference.model import load
-from bertwright.inference.parsing import parse as parsing
 from bertwright.text.treebank.trees import parse_trees
 from tests.cli.conftest import JsonOf, Ran
 
@@ -62,7 +59,7 @@ def test_the_treebank_is_learned(parser: str, treebank: Path, json_of: JsonOf) -
 
 
 def test_arguments_files_and_standard_input(
-    parser: str, tmp_path: Path, ran: Ran, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
+    parser: str, tmp_path: Path, ran: Ran, json_of: JsonOf
 ) -> None:
     text = "the dog saw a horse."
     shown = ran("parse", "--model", parser, text).out
@@ -74,27 +71,18 @@ def test_arguments_files_and_standard_input(
     (same,) = load(parser).parse("a cat slept.")
     assert str(same.tree) == parsed["tree"]
     out = tmp_path / "out.trees"
-    given = io.BufferedReader(io.BytesIO(f"{text}\n\n{text}\n".encode()))  # type: ignore[arg-type]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
-    ran("parse", "--model", parser, "--input", "-", "--beam", "1", "--out", out)
+    words = ["parse", "--model", parser, "--input", "-", "--beam", "1", "--out", out]
+    ran(*words, stdin=f"{text}\n\n{text}\n".encode())
     first, empty, third = out.read_text("utf-8").splitlines()
     assert (first, empty) == (third, "")
 
 
 def test_an_interrupted_run_keeps_what_was_written(
-    parser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parser: str, tmp_path: Path, interrupted: Callable[[str], None], ran: Ran
 ) -> None:
-    whole = parsing.parse
-
-    def interrupted(*words: Any) -> Any:
-        for number, found in enumerate(whole(*words)):
-            if number == 2:
-                raise KeyboardInterrupt
-            yield found
-
-    monkeypatch.setattr(parsing, "parse", interrupted)
+    interrupted("bertwright.inference.parsing.parse.parse")
     out = tmp_path / "out.trees"
-    assert run(["parse", "--model", parser, *["a cat slept."] * 3, "--out", str(out)]) == 130
+    ran("parse", "--model", parser, *["a cat slept."] * 3, "--out", out, code=130)
     assert len(out.read_text("utf-8").splitlines()) == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -63,22 +62,15 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_unlabelled_inputs(
-    finetuned: Finetuned,
-    tmp_path: Path,
-    predict: Ran,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-) -> None:
+def test_unlabelled_inputs(finetuned: Finetuned, tmp_path: Path, predict: Ran, kind: str) -> None:
     model = finetuned(kind)
     (tmp_path / "in.txt").write_text(INPUTS[kind])
     out = tmp_path / "new" / "out.jsonl"
     predict(model, tmp_path / "in.txt", out)
     found = lines(out)
     assert len(found) == 2
-    bytes_in = io.TextIOWrapper(io.BufferedReader(io.BytesIO(INPUTS[kind].encode())))
-    monkeypatch.setattr(sys, "stdin", bytes_in)
-    assert [json.loads(line) for line in predict(model, "-", "-").out.splitlines()] == found
+    printed = predict(model, "-", "-", stdin=INPUTS[kind].encode()).out
+    assert [json.loads(line) for line in printed.splitlines()] == found
     first = found[0]
     if kind == "classification":
         assert [each["line"] for each in found] == [1, 3]

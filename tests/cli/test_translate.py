@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,9 +14,8 @@ from safetensors.torch import load_file
 
 from bertwright.inference.model import load
 from bertwright.inference.translation import evaluate
-from bertwright.inference.translation import translate as translating
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.cli.conftest import Ran
+from tests.cli.conftest import JsonOf, Ran
 from tests.inference.translation.test_translate import TEXTS, make
 from tests.recipes.sample import SPECIAL, WORDS, build_data, newest, train
 from tests.recipes.sample import config_of as bert_run
@@ -36,11 +34,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_arguments_files_and_standard_input(
-    folder: Path,
-    source: Path,
-    tmp_path: Path,
-    ran: Ran,
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, source: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
 ) -> None:
     expected = load(folder).translate(TEXTS, beam=3)
     lines = [each.text for each in expected]
@@ -54,13 +48,8 @@ def test_arguments_files_and_standard_input(
     written = [json.loads(line) for line in out.read_text().splitlines()]
     assert [each["text"] for each in written] == lines
     assert [each["source"] for each in written] == TEXTS
-
-    class Stdin:
-        buffer = io.BufferedReader(io.BytesIO(source.read_bytes()))  # type: ignore[arg-type]
-
-    monkeypatch.setattr(sys, "stdin", Stdin())
-    found = json.loads(ran("translate", "--input", "-", "--json", *settings).out)["translations"]
-    assert [each["text"] for each in found] == lines
+    found = json_of("translate", "--input", "-", *settings, stdin=source.read_bytes())
+    assert [each["text"] for each in found["translations"]] == lines
 
 
 def test_figures_are_those_of_sacrebleu(
@@ -86,17 +75,9 @@ def test_figures_are_those_of_sacrebleu(
 
 
 def test_an_interrupted_run_keeps_what_was_written(
-    folder: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
+    folder: Path, source: Path, tmp_path: Path, interrupted: Callable[[str], None], ran: Ran
 ) -> None:
-    whole = translating.translate
-
-    def interrupted(*words: Any) -> Any:
-        for number, found in enumerate(whole(*words)):
-            if number == 2:
-                raise KeyboardInterrupt
-            yield found
-
-    monkeypatch.setattr(translating, "translate", interrupted)
+    interrupted("bertwright.inference.translation.translate.translate")
     out = tmp_path / "out.txt"
     ran("translate", "--input", source, "--out", out, "--model", folder, code=130)
     assert len(out.read_text().splitlines()) == 2
