@@ -43,27 +43,25 @@ from tests import small_bert
 from tests.checkpoint.conftest import VOCABULARY, new_learner
 from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
 
+Written = tuple[Path, Path, dict[str, Any]]
 TEXTS = ["a b, c?", "z y x w v u t s", "q!", "h e l l o ."]
 
 
 def write_model(folder: Path, name: str = "encoder") -> Path:
     """A folder of random weights, with one task head or none."""
-    folder.mkdir()
-    (folder.parent / "tokenizer").mkdir()
-    make_tokenizer(VOCABULARY).save(folder.parent / "tokenizer")
+    folder.mkdir(parents=True)
+    tokenizer = folder.parent / "tokenizer"
+    tokenizer.mkdir()
+    make_tokenizer(VOCABULARY).save(tokenizer)
+    learner, tasks = new_learner(), {}
     if name in TASKS:
-        learner, _, config = learner_of(name)
-        assert config is not None
-        save(folder, learner, folder.parent / "tokenizer", "", tasks={name: config})
-    else:
-        save(folder, new_learner(), folder.parent / "tokenizer", "")
+        learner, tasks = learner_of(name)[0], {name: TASKS[name]}
+    save(folder, learner, tokenizer, "", tasks=tasks)
     return folder
 
 
 @pytest.fixture(scope="module")
-def written(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[Path, Path, dict[str, Any]]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """A model, its int8 export for ONNX Runtime and the figures: written once."""
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
@@ -98,7 +96,7 @@ def test_the_model_and_files_stay(tmp_path: Path) -> None:
     assert (tmp_path / "t.txt").read_text() == "mine"
 
 
-def test_int8_is_near_and_says_how_near(written: tuple[Path, Path, dict[str, Any]]) -> None:
+def test_int8_is_near_and_says_how_near(written: Written) -> None:
     model, out, facts = written
     assert facts["largest_difference"] < 1e-4
     figures = facts["int8_on_text"]
@@ -113,7 +111,7 @@ def test_int8_is_near_and_says_how_near(written: tuple[Path, Path, dict[str, Any
 
 
 def test_weights_whose_sums_would_be_cut_are_refused(
-    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out, facts = written
     assert facts["weight_bits"] == exported.weight_bits()
@@ -129,7 +127,7 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     assert open_exported(wide).int8
 
 
-def test_the_folder_is_whole(written: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_the_folder_is_whole(written: Written, tmp_path: Path) -> None:
     _, out, _ = written
     names = {path.name for path in out.iterdir()}
     assert names == {
@@ -148,13 +146,7 @@ def test_the_folder_is_whole(written: tuple[Path, Path, dict[str, Any]], tmp_pat
         open_exported(tmp_path)
 
 
-def test_what_cannot_be_run_is_told(written: tuple[Path, Path, dict[str, Any]]) -> None:
-    exported = open_exported(written[1], threads=1)
-    with pytest.raises(DataError, match="sequence 1 has 18 tokens; this model takes 1 to 17"):
-        exported.run_all([[2, 3], [5] * 18])
-
-
-def test_any_batch_gives_the_same(written: tuple[Path, Path, dict[str, Any]]) -> None:
+def test_any_batch_gives_the_same(written: Written) -> None:
     exported = open_exported(written[1], threads=1)
     ids = [[2, 7, 8, 3], [2, 3], [2, *range(5, 20), 3], [5], [6, 7]]
     alone, together = (exported.run_all(ids, batch_tokens=n)["pooler_output"] for n in (1, 9999))
@@ -162,10 +154,12 @@ def test_any_batch_gives_the_same(written: tuple[Path, Path, dict[str, Any]]) ->
         assert a.shape == (24,)
         # int8 takes one scale for all of a batch, so here neighbours do show
         np.testing.assert_allclose(a, b, atol=0.2)
+    with pytest.raises(DataError, match="sequence 1 has 18 tokens; this model takes 1 to 17"):
+        exported.run_all([[2, 3], [5] * 18])
 
 
 def test_an_export_that_is_off_is_refused(
-    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, out, _ = written
 
@@ -186,7 +180,7 @@ SENTENCES = EmbeddingDefaults(
 
 
 def test_how_vectors_are_made_goes_along(
-    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, out, facts = written
     assert facts["pooling"] is None
@@ -238,17 +232,16 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
     model, out = write_model(tmp_path / "model"), tmp_path / "out"
-    with pytest.raises(ConfigError, match="has no head 'none'; it has masked_lm, next_sentence, "):
-        export(model, out, "onnx", head="none")
-    with pytest.raises(ConfigError, match=r"no layer 4: this model has 0 \(the embeddings\) to 3"):
-        export(model, out, "onnx", layers=(4,))
-    with pytest.raises(ConfigError, match="name one layer twice"):
-        export(model, out, "onnx", layers=(3, -1))
-    with pytest.raises(ConfigError, match="layers are vectors; the head masked_lm has its own"):
-        export(model, out, "onnx", head="masked_lm", layers=(1,))
+    for options, message in (
+        ({"head": "none"}, "has no head 'none'; it has masked_lm, next_sentence, "),
+        ({"layers": (4,)}, r"no layer 4: this model has 0 \(the embeddings\) to 3"),
+        ({"layers": (3, -1)}, "name one layer twice"),
+        ({"head": "masked_lm", "layers": (1,)}, "layers are vectors; the head masked_lm has its"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            export(model, out, "onnx", **options)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="the sample has no text"):
         export(model, out, "onnx", int8=True, sample=[" "])
-    (tmp_path / "scores").mkdir()
     scores = write_model(tmp_path / "scores" / "model", "number")
     with pytest.raises(DataError, match="correlation here: give two texts or more"):
         export(scores, out, "onnx", int8=True, sample=["a"])
