@@ -156,7 +156,7 @@ def test_it_goes_on_where_it_was_interrupted(
         return finetuning.finetune(tasks, *given)
 
     monkeypatch.setattr("bertwright.recipes.glue.run.finetune", once)
-    words = ["--tasks", "CoLA", "rte", *QUICK]
+    words = ["--tasks", "CoLA", "RTE", *QUICK]
     glue(tiny, data, out, *words, code=130)
     assert not (out / "glue.json").exists()
     assert "CoLA: finished before" in glue(tiny, data, out, *words).err
@@ -178,7 +178,7 @@ def test_a_task_that_diverges_does_not_stop_the_others(
         return finetuning.finetune(tasks, *given)
 
     monkeypatch.setattr("bertwright.recipes.glue.run.finetune", learn)
-    said = glue(tiny, data, out, "--tasks", "CoLA", "rte", *QUICK, code=1)
+    said = glue(tiny, data, out, "--tasks", "CoLA", "RTE", *QUICK, code=1)
     assert "warning: CoLA: diverged: every seed" in said.err
     assert "CoLA: every seed diverged, and the average is of the other tasks" in said.err
     assert "GLUE average over 1 of 9 tasks" in said.out
