@@ -6,30 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-HEAD = {
-    "layers": None,
-    "network": "linear",
-    "network_size": 256,
-    "pooling": "mean",
-    "crf": False,
-    "dropout": 0.1,
-}
-TASK = {
-    "kind": "classification",
-    "labels": ["negative", "positive"],
-    "multi_label": False,
-    "scheme": "none",
-    "max_length": 128,
-    "stride": 32,
-    "merge": "mean",
-    "context": "sentence",
-    "unanswerable": False,
-    "null_threshold": 0.0,
-    "max_answer_tokens": 30,
-    "text_column": "sentence",
-    "text2_column": None,
-    "head": HEAD,
-}
+from bertwright.config import values
+from bertwright.config.task import TaskConfig
+
+TASK = values.to_dict(
+    TaskConfig("classification", ("no", "yes"), max_length=128, text_column="sentence")
+)
+HEAD = TASK["head"]
 LENGTHS = {
     "examples": 800,
     "in_windows": 12,
@@ -221,15 +204,6 @@ def multi_label() -> dict[str, Any]:
         task={**TASK, "labels": TOPICS, "multi_label": True},
         confusion={"labels": TOPICS, "by_label": [[[700, 20], [31, 49]]] * len(TOPICS)},
         per_class=_per_class(TOPICS),
-        worst=[
-            error(
-                "The ministry pays for a laboratory of winter sports.",
-                "science, sport, politics",
-                "",
-                0.93,
-                3,
-            )
-        ],
     )
 
 
@@ -243,16 +217,6 @@ def regression() -> dict[str, Any]:
             "mean": {"pearson_spearman": 0.0, "mean_squared_error": 2.2},
             "tfidf": {"pearson_spearman": 0.68, "mean_squared_error": 1.4},
         },
-        worst=[
-            error(
-                "A man plays a flute.",
-                "1.5",
-                "4.207",
-                2.7071,
-                88,
-                "A flute is being carried away by a man.",
-            )
-        ],
     )
 
 
@@ -267,15 +231,6 @@ def tagging() -> dict[str, Any]:
         baselines={"majority": {"f1": 0.0}, "word_shape": {"f1": 0.71}},
         task={**TASK, "kind": "tagging", "labels": labels, "scheme": "iob2", "head": head},
         per_class=_per_class(["LOC", "PER"]),
-        worst=[
-            error(
-                "Paris met Berlin in Jordan .",
-                "PER Paris; PER Berlin; LOC Jordan",
-                "LOC Paris; LOC Berlin",
-                0.97,
-                4021,
-            )
-        ],
     )
 
 
@@ -317,16 +272,6 @@ def multiple_choice() -> dict[str, Any]:
         **_good_seeds("accuracy", (0.781, 0.79, 0.786)),
         baselines={"majority": {"accuracy": 0.26}},
         calibration=_calibration(),
-        worst=[
-            error(
-                "She puts the cake into the oven.",
-                "waits for half an hour.",
-                "eats the oven.",
-                0.74,
-                9,
-                "Then she",
-            )
-        ],
     )
 
 
