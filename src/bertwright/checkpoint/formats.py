@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.model_folder import short
 from bertwright.config.bert import BertConfig
 from bertwright.config.runs.word_vectors import WordVectorsConfig
-from bertwright.config.systems import SYSTEMS, resolve
+from bertwright.config.systems import SYSTEMS
 from bertwright.errors import ConfigError, DataError
 
 FROM_FILES = "word-vectors"
@@ -28,7 +29,7 @@ def format_called(model_type: str) -> Format[Any]:
 
 
 def _resolve(name: str) -> Format[Any]:
-    found = resolve(name)
+    found = resolve_name(name)
     assert isinstance(found, Format)
     return found
 

@@ -28,7 +28,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
@@ -105,10 +105,6 @@ GROUPS = {
     "export": "Export a model to another runtime.",
 }
 
-OF_SYSTEMS = {"pretrain"}
-"""Verbs whose options depend on the model: their function of `VERBS` gives the verb for a command
-line."""
-
 EPILOGUE = (
     "Every verb takes --help, --help-all (every option), and --debug (the traceback of an error). "
     "Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, "
@@ -134,12 +130,12 @@ def make_app(
     groups: dict[str, App] = {}
     for index, (command, (target, line)) in enumerate(verbs.items()):
         group, _, name = command.rpartition(" ")
-        of_system = command in OF_SYSTEMS and words[:1] == [command]
         if group and group not in groups:
             groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=index)
             app.command(groups[group])
         (groups[group] if group else app).command(
-            _call(target, words) if of_system else target,
+            # its options depend on the model: `verb_for` gives the verb for a command line
+            resolve_name(target)(words) if [command] == words[:1] == ["pretrain"] else target,
             name=name,
             help=line,
             sort_key=index,
@@ -185,12 +181,6 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         message, exit_code = explain(error)
         complain(message)
         return exit_code
-
-
-def _call(target: str, words: Sequence[str]) -> Any:
-    """What a function, by its import path, gives for `words`."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)(words)
 
 
 def explain(error: Exception) -> tuple[str, int]:

@@ -57,7 +57,14 @@ def openvino(*, options: Annotated[Options, EVERY_KEY]) -> None:
 def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
     if options.sample is not None and not options.int8:
         raise ConfigError("--sample is for --int8; leave it out, or pass both")
-    texts = None if options.sample is None else _read_sample(options.sample)
+    texts = None
+    if options.sample is not None:
+        from bertwright.inference.text_files import open_texts
+
+        opened = open_texts(str(options.sample), option="--sample")
+        texts = [text for each, _ in opened.rows if (text := str(each).strip())]
+        if opened.repaired:
+            raise DataError(f"{options.sample} is not UTF-8; expected a text a line")
     from bertwright.checkpoint.export.write import export
 
     facts = export(
@@ -90,21 +97,3 @@ def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
             value = ", ".join(f"{kind} {number:.5f}" for kind, number in value.items())
         shown[f"int8 {name.replace('_', ' ')}"] = value
     print_fields(shown)
-
-
-def _read_sample(path: Path) -> list[str]:
-    """The lines of a file that are not empty.
-
-    Raises:
-        DataError: no such file, not UTF-8, or nothing in it.
-    """
-    if not path.is_file():
-        raise DataError(f"no file {path}; --sample takes a file with one text per line")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from error
-    lines = [line for line in map(str.strip, text.split("\n")) if line]
-    if not lines:
-        raise DataError(f"{path} is empty; --sample takes a file with one text per line")
-    return lines

@@ -7,9 +7,6 @@ dotted strings, imported when first needed, how models are stored (`format`, a `
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.awd_lstm import AwdLstmRun
 from bertwright.config.runs.bert import BertRun
@@ -59,9 +56,3 @@ def system_of_model(model: str | None) -> str:
             return system
     known = [name for run in SYSTEMS.values() for name in run.presets]
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}")
-
-
-def resolve(name: str) -> Any:
-    """What a dotted string names: `package.module:NAME`."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import torch
 
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import resolve
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split
@@ -84,11 +84,11 @@ class System:
         """The names of the objectives of a run."""
         if self.objectives is not None:
             return list(self.objectives(run))
-        return list(resolve(run.format).objectives)
+        return list(resolve_name(run.format).objectives)
 
 
 def system_of(run: RunConfig | type[RunConfig]) -> System:
     """The system of a run, or of a class of runs."""
-    found = resolve(run.system)
+    found = resolve_name(run.system)
     assert isinstance(found, System)
     return found
