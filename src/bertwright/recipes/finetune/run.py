@@ -288,9 +288,9 @@ class _Seeds:
             table, setups = features
             heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
             learner = Learner(table, heads)
-        log, on_tokens = None, self._count
-        if features is not None:  # training on features that are there takes a moment
-            on_tokens = silent
+        # training on features that are there takes a moment
+        on_tokens: Callable[[float], None] = self._count if features is None else silent
+        log = None
         if self.hardware.ranks.is_first:
             if self.config.seeds > 1:
                 last = self.config.seed + self.config.seeds - 1
