@@ -48,7 +48,7 @@ FORMS: dict[str, Form] = {
     ".ndjson": "jsonl",
     ".json": "json",
     **dict.fromkeys((".conll", ".conll03", ".bio", ".iob", ".iob2", ".bmes", ".bioes"), "conll"),
-    **dict.fromkeys((".conllu", ".conllup"), "conllu"),
+    ".conllu": "conllu",
 }
 """The form that a suffix says."""
 Row = dict[Any, Any]

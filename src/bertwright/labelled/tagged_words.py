@@ -39,9 +39,7 @@ _NUMBER = re.compile(r"(\d+)([-.]\d+)?")
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _VALUES = ("feats", "deps", "misc")
 """Columns of CoNLL-U where `_` is a value; in others it stands for a missing one."""
-_GLOBAL = re.compile(r"# *global\.columns *= *(.+)")
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
-_COMMENT = re.compile(r"# *(id\b|\w+ = )")
 
 
 @dataclass(frozen=True)
@@ -81,17 +79,9 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
     """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words.
 
     Raises:
-        DataError: there are no words; columns of CoNLL-U Plus that do not begin with ID and FORM.
+        DataError: there are no words.
     """
-    if found := _GLOBAL.fullmatch(source.first):
-        names = tuple(found[1].lower().split())
-        if names[:2] != _UNIVERSAL[:2] or len(names) < 3:
-            raise DataError(
-                f"{source.name} has the columns {listed(found[1].split())}; expected ID, FORM and "
-                "others in CoNLL-U Plus"
-            )
-        return Layout(True, len(names), names, word=1, numbered=True, universal=True)
-    lines = [line for line in _no_comments(source) if not line.startswith(_DOCUMENT)]
+    lines = [line for line in _not_blank(source) if not line.startswith(_DOCUMENT)]
     bare = [line for line in lines if line[0] != "#"]
     if not lines or (universal and not bare):
         raise DataError(f"{source.name} has no words; expected a word and its tag a line")
@@ -110,8 +100,8 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
     return Layout(layout.tabs, 2 if a_line else len(rows[0]), names, a_line, word, numbered)
 
 
-def _no_comments(source: Source) -> list[str]:
-    return [line for line in source.head if line.strip(" \t") and not _COMMENT.match(line)]
+def _not_blank(source: Source) -> list[str]:
+    return [line for line in source.head if line.strip(" \t")]
 
 
 def _is_numbered(rows: Sequence[Sequence[str]]) -> bool:
@@ -202,9 +192,7 @@ def _sentences(lines: Iterator[tuple[int, str]], layout: Layout) -> Iterator[lis
     """The lines of each sentence; none where a document begins."""
     own: list[tuple[int, str]] = []
     for number, line in chain(lines, [(0, "")]):
-        is_comment = line[:1] == "#" and bool(
-            layout.numbered or (not own and bool(_COMMENT.match(line)))
-        )
+        is_comment = layout.numbered and line[:1] == "#"
         if is_comment and _NEW_DOCUMENT.match(line):
             yield []
         elif not line.strip(" \t") or line.startswith(_DOCUMENT):
@@ -255,24 +243,17 @@ def _sentence_a_line(
 
 
 def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
-    """Whether a file whose name says nothing is words in columns and no plain text.
-
-    So it is with `-DOCSTART-`, with numbered words and tabs as in CoNLL-U, with a header as `token
-    TAB tag`, with as many tags as words behind a tab on every line, or with a known label in the
-    last column of every line.
-    """
-    lines = _no_comments(source)
+    """Whether a file whose name says nothing is words in columns and no plain text: with
+    `-DOCSTART-`, with the columns of CoNLL-U, or with a known label at the end of every line."""
+    lines = _not_blank(source)
     if any(line.startswith(_DOCUMENT) for line in lines):
         return True
     layout = layout_of(source)
-    if layout.tabs and (layout.numbered or (layout.names and layout.names[0].lower() != "text")):
-        return True
-    lines = lines[1:] if layout.names else lines
-    if layout.a_line:
-        halves = [line.partition("\t") for line in lines]
-        return all(len(words.split()) == len(tags.split()) for words, _, tags in halves)
-    rows = [_BLANKS.split(line.strip(" \t")) for line in lines]
-    return labels is not None and all(len(row) > 1 and row[-1] in labels for row in rows)
+    if layout.universal or labels is None:
+        return layout.universal
+    lines = [line for line in lines if not (layout.numbered and line[:1] == "#")]
+    rows = [_BLANKS.split(line.strip(" \t")) for line in lines[bool(layout.names) :]]
+    return all(len(row) > 1 and row[-1] in labels for row in rows)
 
 
 def are_words(columns: Sequence[str]) -> bool:
