@@ -205,7 +205,6 @@ def test_the_head_that_links_pronouns_is_found(
 
     def target(row: int, token: int) -> int | None:
         found = words[row]
-        assert found is not None
         spans, each = found[1], sentences[row]
         return spans[each.right].start if token in range(*spans[each.pronoun].indices(99)) else None
 

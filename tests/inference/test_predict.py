@@ -76,8 +76,6 @@ def test_ways_to_say_the_same(model: Model) -> None:
     one, other = model.predict([("a", "b c"), {"text": "a", "text2": "b c"}], "mood")
     assert one == other
     one, other = model.predict(["a b", ["a", "b"]], "names")
-    assert isinstance(one, TaggingPrediction)
-    assert isinstance(other, TaggingPrediction)
     assert (one.tags, one.offsets, other.offsets) == (other.tags, ((0, 1), (2, 3)), None)
     one, other = model.predict([("a ?", "b"), {"context": "b", "question": "a ?"}], "answer")
     assert one == other

@@ -50,9 +50,7 @@ def test_texts() -> None:
     assert batch.inputs.sequences.lengths == [5, 4, 4, 3]
     assert batch.task == "head"
     assert batch.rows == (2, 0, 1)
-    assert batch.owners is not None
     assert batch.owners.tolist() == [2, 0, 2, 1]  # counted in the batch
-    assert batch.labels is not None
     assert batch.labels.tolist() == [1, 1, 0]
     assert batch.labels.dtype == batch.inputs.ids.dtype == torch.int64
     assert (batch.words, batch.counts) == (None, ())
@@ -62,12 +60,10 @@ def test_labels_of_other_texts() -> None:
     several = TaskConfig("classification", labels=("x", "y", "z"), multi_label=True)
     instances = [instance(0, 3, label=(2, 0)), instance(1, 3, label=())]
     labels = make_batch("head", several, instances, [0, 1]).labels
-    assert labels is not None
     assert labels.tolist() == [[1, 0, 1], [0, 0, 0]]
     assert labels.dtype == torch.float32
     numbers = [instance(0, 3, label=0.5), instance(1, 3, label=-2.0)]
     labels = make_batch("head", TaskConfig(kind="regression"), numbers, [1, 0]).labels
-    assert labels is not None
     assert labels.tolist() == [-2.0, 0.5]
     assert labels.dtype == torch.float32
 
@@ -80,8 +76,6 @@ def test_tagging() -> None:
         instance(2, 2, label=[], words=(), counts=(0,)),
     ]
     batch = make_batch("head", task, instances, [0, 2, 1])
-    assert batch.words is not None
-    assert batch.labels is not None
     assert batch.inputs.ids[batch.words].tolist() == [1, 2, 1001, 1102, 1104]
     assert batch.labels.tolist() == [0, 1, 1, 0, 1]
     assert batch.counts == (2, 0, 3)
@@ -97,8 +91,6 @@ def test_sentences_of_one_window_are_examples_of_their_own() -> None:
     ]
     batch = make_batch("head", task, instances, [1, 0])
     assert (batch.rows, batch.counts) == ((2, 0, 1), (1, 1, 2))
-    assert batch.labels is not None
-    assert batch.words is not None
     assert batch.labels.tolist() == [1, 0, 1, 1]
     assert batch.inputs.ids[batch.words].tolist() == [2002, 1, 3, 4]
 
@@ -113,9 +105,7 @@ def test_spans_are_judged_window_by_window() -> None:
     batch = make_batch("head", task, instances, [0, 2, 1])
     assert batch.rows == (1, 2, 0)
     assert [number for number, _ in sequences_of(batch)] == [1, 2, 0]
-    assert batch.labels is not None
     assert batch.labels.tolist() == [[0, 0], [3, 4], [1, 2]]
-    assert batch.owners is not None
     assert batch.owners.tolist() == [0, 1, 2]
 
 
@@ -128,9 +118,7 @@ def test_choices_are_counted_through() -> None:
     batch = make_batch("head", task, instances, [1, 0])
     assert batch.counts == (3, 2)
     assert sequences_of(batch) == [(1, 2), (0, 1), (1, 0), (0, 2), (0, 0), (1, 1)]
-    assert batch.owners is not None
     assert batch.owners.tolist() == [2, 4, 0, 4, 3, 1]
-    assert batch.labels is not None
     assert batch.labels.tolist() == [2, 1]
 
 

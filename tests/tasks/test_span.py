@@ -94,8 +94,6 @@ def test_answers_are_found_by_their_characters(
     assert UNCASED.tokens_of(instance.ids[0][first : last + 1]) == expected
     assert lengths.answers_widened == lengths.answers_lost == 0
     start, end = instance.offsets[first], instance.offsets[last]
-    assert start is not None
-    assert end is not None
     assert context[start[0] : end[1]] == answer[0].strip()
 
 

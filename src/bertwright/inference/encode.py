@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -281,21 +281,10 @@ class ModelRunner:
             )
 
     def run(
-        self,
-        ids: Ids,
-        segments: Ids | None = None,
-        keep_layers: bool = False,
-        positions: Positions | None = None,
+        self, ids: Ids, segments: Ids | None = None, **settings: Any
     ) -> Iterator[tuple[list[int], Encoded]]:
-        """Encode sequences up to the last layer; see `encode_batches`."""
-        return encode_batches(
-            self.encoder,
-            ids,
-            segments,
-            self.batch_tokens,
-            keep_layers=keep_layers,
-            positions=positions,
-        )
+        """Encode sequences; see `encode_batches`."""
+        return encode_batches(self.encoder, ids, segments, self.batch_tokens, **settings)
 
 
 def encode_batches(

@@ -289,7 +289,7 @@ def tagging_metrics(
             statistic=statistic,
             errors=wrong,
             describe=lambda row: (" ".join(gold[row]), " ".join(predicted[row])),
-            degenerate=only_prediction(*flat, str),
+            degenerate=only_prediction(flat[0], flat[1], str),
             per_class=per_class(parts.sum(axis=0).reshape(3, -1), names),
             confusion=confusion,
             calibration=calibrated,

@@ -99,16 +99,17 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
         DataError, IntegrityError: as `load` and `read_vectors`.
     """
     path = Path(path)
-    if is_vector_file(path):
-        _only_static(layer, path)
+    is_file = is_vector_file(path)
+    folder = path if is_file else find_checkpoint(path)
+    kind = read_json(folder / CONFIG).get("model_type") if (folder / CONFIG).is_file() else None
+    if not is_file and kind not in STATIC:
+        return of_model(load(path), layer or 0)
+    if layer:
+        raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")
+    if is_file:
         return WordTable(*read_vectors(path))
-    folder = find_checkpoint(path)
-    is_ours = folder.is_dir() and (folder / CONFIG).is_file()
-    if is_ours and read_json(folder / CONFIG).get("model_type") in STATIC:
-        _only_static(layer, path)
-        table = _mapped(folder)
-        return _with_unseen(table, folder) if _is_fasttext(folder) else table
-    return of_model(load(path), 0 if layer is None else layer)
+    table = _mapped(folder)
+    return _with_unseen(table, folder) if kind == "fasttext" else table
 
 
 def of_model(model: Model, layer: int) -> WordTable:
@@ -167,10 +168,6 @@ def _tensor(folder: Path, name: str) -> Float32s:
     return found
 
 
-def _is_fasttext(folder: Path) -> bool:
-    return bool(read_json(folder / CONFIG)["model_type"] == "fasttext")
-
-
 def _with_unseen(table: WordTable, folder: Path) -> WordTable:
     """The same, which makes vectors of the character n-grams of other words."""
     config, rows = read_config(folder), _tensor(folder, "encoder.rows")
@@ -185,8 +182,3 @@ def _with_unseen(table: WordTable, folder: Path) -> WordTable:
         return mean
 
     return WordTable(table.words, table.vectors, unseen)
-
-
-def _only_static(layer: int | None, path: Path) -> None:
-    if layer:
-        raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")
