@@ -23,7 +23,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,21 +45,13 @@ _SPECIAL = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<UNK>": "[UNK]"}
 _LN10 = math.log(10)
 
 
-class Written(NamedTuple):
-    """What was converted."""
-
-    out: Path
-    ngrams: list[int]
-    """Of the orders 1 to n."""
-
-
 def is_arpa(path: Path) -> bool:
     """Whether a path is an ARPA file by its name."""
     return path.name.removesuffix(".gz").endswith(SUFFIX) and path.is_file()
 
 
-def export_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
-    """Write an n-gram model as an ARPA file.
+def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
+    """Write an n-gram model as an ARPA file; how many n-grams there are of the orders 1 to n.
 
     Raises:
         ConfigError: it is no n-gram model, or `out` is there or ends otherwise.
@@ -88,7 +80,7 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
             file.write(f"\n\\{k}-grams:\n")
             file.writelines(_lines(texts, table))
         file.write("\n\\end\\\n")
-    return Written(out, sizes)
+    return sizes
 
 
 def _lines(texts: list[str], table: Table) -> Iterator[str]:
@@ -111,8 +103,8 @@ def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
     return words
 
 
-def import_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
-    """Write an ARPA file as a folder of ours.
+def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
+    """Write an ARPA file as a folder of ours; how many n-grams there are of the orders 1 to n.
 
     Its tokenizer splits texts at blanks and punctuation, as BERT's does, and lower-cases if no word
     has a capital; it then strips accents if no word has one.
@@ -134,7 +126,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
     accented = any(map(unicodedata.combining, unicodedata.normalize("NFD", "".join(plain))))
     rules = BertRules(lowercase=not cased, strip_accents=False if cased or accented else None)
     save_with_words(out, learner, words, rules, f"# {source.name}\n\nAn n-gram model", overwrite)
-    return Written(out, sizes)
+    return sizes
 
 
 def _read(path: Path) -> tuple[list[str], list[Table]]:

@@ -140,14 +140,10 @@ def write_config(
 
     [PAD] is what the tokenizer that is there has.
     """
-    content = {
-        **format_of(config).write_config(config, objectives),
-        "pad_token_id": model_folder.pad_id(folder),
-        "bertwright_version": __version__,
-        **(more or {}),
-    }
-    if "eos_token_id" in content:
-        content |= model_folder.end_ids(folder)
+    content = format_of(config).write_config(config, objectives)
+    ids = model_folder.special_ids(folder)
+    content |= ids if "eos_token_id" in content else {"pad_token_id": ids["pad_token_id"]}
+    content |= {"bertwright_version": __version__, **(more or {})}
     model_folder.write_json(folder / CONFIG, content)
 
 

@@ -101,21 +101,15 @@ def copy_tokenizer(source: Path, folder: Path, max_length: int | None = None) ->
         write_json(path, {**content, "model_max_length": max_length})
 
 
-def pad_id(folder: Path) -> int:
-    """Where [PAD] stands in the vocabulary of a folder; 0 if it has none, as in the published."""
-    if (folder / "vocab.txt").is_file():
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-        return lines.index("[PAD]") if "[PAD]" in lines else 0
-    return 0
-
-
-def end_ids(folder: Path) -> dict[str, int]:
-    """`bos_token_id` and `eos_token_id` of the tokenizer of a folder, if it has such."""
-    if not (folder / "tokenizer.json").is_file():
-        return {}
+def special_ids(folder: Path) -> dict[str, int]:
+    """`pad_token_id`, 0 if there is none, as in the published, and `bos_token_id` and
+    `eos_token_id` of the tokenizer of a folder, if it has such."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        return {"pad_token_id": 0}
     special = Tokenizer(*read_folder(folder)).special
     roles = (("bos_token_id", "cls", "bos"), ("eos_token_id", "sep", "eos"))
-    return {key: special[role] for key, *names in roles for role in names if role in special}
+    ends = {key: special[role] for key, *names in roles for role in names if role in special}
+    return {"pad_token_id": special.get("pad", 0), **ends}
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:

@@ -69,7 +69,7 @@ def convert(
         if to not in ("huggingface", "arpa"):
             raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
         work = arpa.export_arpa if to == "arpa" else arpa.import_arpa
-        facts = {"ngrams": work(source, out, overwrite).ngrams}
+        facts = {"ngrams": work(source, out, overwrite)}
         shown = {f"{k}-grams": count for k, count in enumerate(facts["ngrams"], 1)}
     else:
         done = models.convert(source, out, to, overwrite, given or None, average)

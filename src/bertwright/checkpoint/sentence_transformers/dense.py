@@ -121,7 +121,7 @@ def read_layer(dense: Dense) -> DenseLayer:
     """
     path = dense.folder / WEIGHTS
     if not path.is_file():
-        if is_pickled(dense):
+        if (dense.folder / pickled.NAME).is_file():
             raise DataError(
                 f"{dense.folder} has its weights as a pickle ({pickled.NAME}), which may run code "
                 "when opened; convert the model once: bertwright convert SRC DST "
@@ -144,12 +144,6 @@ def read_layer(dense: Dense) -> DenseLayer:
     read = model_folder.read_tensors(headers, list(shapes))
     tensors = {name: value.float().clone() for name, value in read.items()}
     return DenseLayer(dense, tensors["linear.weight"], tensors.get("linear.bias"))
-
-
-def is_pickled(dense: Dense) -> bool:
-    """Whether a layer has its weights as a pickle alone."""
-    folder = dense.folder
-    return not (folder / WEIGHTS).is_file() and (folder / pickled.NAME).is_file()
 
 
 def write_layer(folder: Path, layer: DenseLayer) -> None:
