@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bertwright.cli.app import run
+from bertwright.cli.app import VERBS, run
 from bertwright.config.bert import BertConfig
 from tests.cli.labelled import FILES, WORDS
 from tests.small_bert import LETTERS, write_model
@@ -28,11 +28,11 @@ JsonOf = Callable[..., dict[str, Any]]
 def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Run a command line, which must end with `code`; what it printed, `out` and `err`."""
 
-    def outputs(*words: object, code: int = 0, stdin: bytes = b"") -> Any:
+    def outputs(*words: object, code: int = 0, stdin: bytes = b"", verbs: Any = VERBS) -> Any:
         given = io.BufferedReader(io.BytesIO(stdin))  # type: ignore[arg-type]
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(given))
         capsys.readouterr()
-        assert run([*map(str, words)]) == code, capsys.readouterr().err
+        assert run([*map(str, words)], verbs) == code, capsys.readouterr().err
         return capsys.readouterr()
 
     return outputs

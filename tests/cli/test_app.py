@@ -17,8 +17,9 @@ import pytest
 
 import bertwright
 from bertwright.checkpoint.checkpoint import DamagedCheckpoint
-from bertwright.cli.app import VERBS, make_app, run
+from bertwright.cli.app import VERBS, make_app
 from bertwright.config import values
+from tests.cli.conftest import Ran
 from tests.cli.sample import SampleConfig, SampleOptimizer
 
 SAMPLE = {
@@ -30,85 +31,62 @@ SAMPLE = {
 """Verbs over the small configuration; "data" is a group and a key of the configuration too."""
 
 ROOT = Path(__file__).parents[2]
-Outcome = tuple[int, str, str]
 
 
 @pytest.fixture
-def line(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Run one command line here; give exit code, standard output and standard error."""
-
-    def run_line(*words: str) -> Outcome:
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            code = run(words, SAMPLE)
-        finally:
-            signal.signal(signal.SIGTERM, before)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_line
+def line(ran: Ran) -> Ran:
+    """Run one command line of the sample's verbs."""
+    return lambda *words, code=0: ran(*words, code=code, verbs=SAMPLE)
 
 
-def resolved(outcome: Outcome) -> Any:
+def resolved(printed: Any) -> Any:
     """The configuration that the sample verb was called with."""
-    code, out, err = outcome
-    assert (code, err) == (0, "")
-    return json.loads(out)
+    assert printed.err == ""
+    return json.loads(printed.out)
 
 
-def test_a_warning_of_ours_is_one_line(
-    line: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warning_of_ours_is_one_line(line: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     def warn() -> None:
         warnings.warn(DamagedCheckpoint("step-2 is damaged"), stacklevel=2)
         warnings.warn("of another package", RuntimeWarning, stacklevel=2)
 
     monkeypatch.setattr("tests.cli.sample.fail", warn)
-    code, out, err = line("fail")
-    assert (code, out) == (0, "")
-    assert err.startswith("warning: step-2 is damaged\n")
-    assert "RuntimeWarning: of another package" in err
+    printed = line("fail")
+    assert printed.out == ""
+    assert printed.err.startswith("warning: step-2 is damaged\n")
+    assert "RuntimeWarning: of another package" in printed.err
 
 
-def test_defaults(line: Callable[..., Outcome]) -> None:
+def test_defaults(line: Ran) -> None:
     assert resolved(line("train")) == values.to_dict(SampleConfig())
 
 
 @pytest.mark.parametrize(
     ("words", "key", "value"),
     [
-        (["--optimizer.learning-rate", "1e-4"], "learning_rate", 1e-4),
-        (["--optimizer.learning_rate=1e-4"], "learning_rate", 1e-4),
-        (["--optimizer.decay"], "decay", True),
-        (["--optimizer.no-decay"], "decay", False),
-        (["--optimizer.decay=false"], "decay", False),
-        (["--optimizer.name", "none"], "name", None),
-        (["--optimizer.skip", "1", "--optimizer.skip=-2"], "skip", [1, -2]),
-        (["--optimizer.betas", "0.8", "0.9"], "betas", [0.8, 0.9]),
+        ("--optimizer.learning-rate 1e-4", "optimizer.learning_rate", 1e-4),
+        ("--optimizer.learning_rate=1e-4", "optimizer.learning_rate", 1e-4),
+        ("--optimizer.decay", "optimizer.decay", True),
+        ("--optimizer.no-decay", "optimizer.decay", False),
+        ("--optimizer.decay=false", "optimizer.decay", False),
+        ("--optimizer.name none", "optimizer.name", None),
+        ("--optimizer.skip 1 --optimizer.skip=-2", "optimizer.skip", [1, -2]),
+        ("--optimizer.betas 0.8 0.9", "optimizer.betas", [0.8, 0.9]),
+        ("--resume", "resume", True),
+        ("--no-resume", "resume", False),
+        ("--resume=false", "resume", False),
+        ("--steps 7", "steps", 7),
+        ("--steps none", "steps", None),
+        ("--model=bert-base", "model", "bert-base"),
+        ("--data shards", "data", "shards"),
     ],
 )
-def test_sections(line: Callable[..., Outcome], words: list[str], key: str, value: object) -> None:
-    assert resolved(line("train", *words))["optimizer"][key] == value
-
-
-@pytest.mark.parametrize(
-    ("words", "key", "value"),
-    [
-        (["--resume"], "resume", True),
-        (["--no-resume"], "resume", False),
-        (["--resume=false"], "resume", False),
-        (["--steps", "7"], "steps", 7),
-        (["--steps", "none"], "steps", None),
-        (["--model=bert-base"], "model", "bert-base"),
-        (["--data", "shards"], "data", "shards"),
-    ],
-)
-def test_keys(line: Callable[..., Outcome], words: list[str], key: str, value: object) -> None:
-    assert resolved(line("train", *words))[key] == value
+def test_keys(line: Ran, words: str, key: str, value: object) -> None:
+    assert values.flatten(resolved(line("train", *words.split())))[key] == value
 
 
 def test_a_tilde_in_the_value_of_an_option_is_the_home_folder(
-    line: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "run.toml").write_text('data = "~/shards"\n[optimizer]\nname = "a=~/b"\n')
@@ -117,14 +95,12 @@ def test_a_tilde_in_the_value_of_an_option_is_the_home_folder(
     assert (config["data"], config["second"]["name"]) == (f"{home}/shards", f"{home}/c")
     assert config["optimizer"]["name"] == f"a={home}/b"
     assert values.at_home("~root/x and ~/y") == "~root/x and ~/y"
-    out = json.loads(line("data", "build", "--out=~/b", "~/a text")[1])
+    out = json.loads(line("data", "build", "--out=~/b", "~/a text").out)
     assert (out["out"], out["corpus"]) == (f"{home}/b", ["~/a text"])
 
 
 @pytest.mark.parametrize("verb", ["train", "data train"])
-def test_the_command_line_goes_over_the_file(
-    line: Callable[..., Outcome], tmp_path: Path, verb: str
-) -> None:
+def test_the_command_line_goes_over_the_file(line: Ran, tmp_path: Path, verb: str) -> None:
     file = tmp_path / "run.toml"
     file.write_text(
         'data = "shards"\nmodel = "bert-base"\nsteps = "none"\n'
@@ -147,9 +123,7 @@ def test_the_command_line_goes_over_the_file(
         ),
     ],
 )
-def test_a_saved_configuration_runs_again(
-    line: Callable[..., Outcome], tmp_path: Path, config: SampleConfig
-) -> None:
+def test_a_saved_configuration_runs_again(line: Ran, tmp_path: Path, config: SampleConfig) -> None:
     file = tmp_path / "config.toml"
     file.write_text(values.to_toml(config), encoding="utf-8")
     assert resolved(line("train", "--config", str(file))) == values.to_dict(config)
@@ -173,14 +147,12 @@ def test_a_saved_configuration_runs_again(
         ("steps =", "{file} is not TOML"),
     ],
 )
-def test_a_wrong_file(
-    line: Callable[..., Outcome], tmp_path: Path, content: str, message: str
-) -> None:
+def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "run.toml"
     file.write_text(content)
-    code, out, err = line("train", "--config", str(file))
-    assert (code, out) == (2, "")
-    assert message.format(file=file) in err
+    printed = line("train", "--config", file, code=2)
+    assert printed.out == ""
+    assert message.format(file=file) in printed.err
 
 
 @pytest.mark.parametrize(
@@ -211,11 +183,11 @@ def test_a_wrong_file(
         ("trian", 'Unknown command "trian". Did you mean "train"?'),
     ],
 )
-def test_wrong_usage(line: Callable[..., Outcome], words: str, message: str) -> None:
-    code, out, err = line(*words.split())
-    assert (code, out) == (2, "")
-    assert message in err
-    assert "Traceback" not in err
+def test_wrong_usage(line: Ran, words: str, message: str) -> None:
+    printed = line(*words.split(), code=2)
+    assert printed.out == ""
+    assert message in printed.err
+    assert "Traceback" not in printed.err
 
 
 @pytest.mark.parametrize(
@@ -232,47 +204,43 @@ def test_wrong_usage(line: Callable[..., Outcome], words: str, message: str) -> 
         ("bug", 1, "unexpected ZeroDivisionError: division by zero"),
     ],
 )
-def test_exit_codes(line: Callable[..., Outcome], how: str, code: int, message: str) -> None:
-    got, out, err = line("fail", how)
-    assert (got, out) == (code, "")
-    assert message in err
-    assert "Traceback" not in err
+def test_exit_codes(line: Ran, how: str, code: int, message: str) -> None:
+    printed = line("fail", how, code=code)
+    assert printed.out == ""
+    assert message in printed.err
+    assert "Traceback" not in printed.err
 
 
-def test_debug_shows_where(line: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_shows_where(line: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         line("fail", "bug", "--debug")
     monkeypatch.setenv("BERTWRIGHT_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         line("fail", "bug")
     monkeypatch.setenv("BERTWRIGHT_DEBUG", "0")
-    assert line("fail", "bug")[0] == 1
+    line("fail", "bug", code=1)
 
 
-def test_after_two_dashes_everything_is_text(line: Callable[..., Outcome]) -> None:
-    code, out, _ = line("data", "build", "--out", "b", "--", "--debug", "--no-a.b")
-    assert code == 0
-    assert json.loads(out)["corpus"] == ["--debug", "--no-a.b"]
+def test_after_two_dashes_everything_is_text(line: Ran) -> None:
+    printed = line("data", "build", "--out", "b", "--", "--debug", "--no-a.b")
+    assert json.loads(printed.out)["corpus"] == ["--debug", "--no-a.b"]
 
 
 @pytest.mark.parametrize("words", ["- --out -", "--out - -", "--out=- -", "--out - -- -"])
-def test_a_hyphen_is_a_word(line: Callable[..., Outcome], words: str) -> None:
-    code, out, err = line("data", "build", *words.split())
-    assert (code, err) == (0, "")
-    assert json.loads(out) == {"corpus": ["-"], "out": "-", "workers": 1, "json": False}
-    assert "Unused Tokens: ['-']." in line("train", "-")[2]
+def test_a_hyphen_is_a_word(line: Ran, words: str) -> None:
+    found = resolved(line("data", "build", *words.split()))
+    assert found == {"corpus": ["-"], "out": "-", "workers": 1, "json": False}
+    assert "Unused Tokens: ['-']." in line("train", "-", code=2).err
 
 
-def test_a_json_verb_prints_one_object(line: Callable[..., Outcome]) -> None:
-    code, out, err = line("data", "build", "a", "b", "--out", "o", "--json")
-    assert (code, err) == (0, "")
-    assert json.loads(out) == {"corpus": ["a", "b"], "out": "o", "workers": 1, "json": True}
-    assert out.count("\n") == 1
+def test_a_json_verb_prints_one_object(line: Ran) -> None:
+    printed = line("data", "build", "a", "b", "--out", "o", "--json")
+    assert resolved(printed) == {"corpus": ["a", "b"], "out": "o", "workers": 1, "json": True}
+    assert printed.out.count("\n") == 1
 
 
-def test_help_explains_every_key(line: Callable[..., Outcome]) -> None:
-    code, out, _ = line("train", "--help")
-    assert code == 0
+def test_help_explains_every_key(line: Ran) -> None:
+    out = line("train", "--help").out
     for text in ("--optimizer.learning-rate", "The highest learning rate.", "default: 0.001"):
         assert text in out
     assert "How fast the moments forget. [default:" in re.sub(r"[\s│]+", " ", out)
@@ -280,17 +248,16 @@ def test_help_explains_every_key(line: Callable[..., Outcome]) -> None:
         assert text in out
 
 
-def test_an_empty_list_is_no_default(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["glue", "--help"]) == 0
-    out = capsys.readouterr().out
+def test_an_empty_list_is_no_default(ran: Ran) -> None:
+    out = ran("glue", "--help").out
     assert "--tasks" in out
     assert "()" not in out
 
 
 @pytest.mark.parametrize("verb", ["data check x", "finetune classification"])
-def test_a_recipe_is_of_pretrain(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*verb.split(), "--config", "small-budget"]) == 2
-    assert "no configuration file small-budget" in capsys.readouterr().err
+def test_a_recipe_is_of_pretrain(verb: str, ran: Ran) -> None:
+    printed = ran(*verb.split(), "--config", "small-budget", code=2)
+    assert "no configuration file small-budget" in printed.err
 
 
 @pytest.mark.parametrize("command", VERBS)
@@ -304,12 +271,11 @@ def test_every_verb_is_there_and_explains_its_options(command: str) -> None:
 
 
 def test_a_misspelt_variable_does_not_leave_the_door_open(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     monkeypatch.setenv("BERTWRIGHT_PORT_80_TCP_ADDR", "10.0.0.1")  # as Kubernetes makes
     monkeypatch.setenv("BERTWRIGHT_API_KEY", "keys.txt")
-    assert run(["serve", "--model", "x"]) == 2
-    said = re.sub(r"\s+", " ", capsys.readouterr().err)
+    said = ran("serve", "--model", "x", code=2).err
     assert "unknown variable BERTWRIGHT_API_KEY in the environment" in said
     assert "did you mean BERTWRIGHT_API_KEYS?" in said
 

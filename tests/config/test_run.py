@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,12 +16,11 @@ from bertwright.config.run import (
     CheckpointConfig,
     LogConfig,
     OptimizerConfig,
-    RunConfig,
     ScheduleConfig,
     ValidationConfig,
 )
 from bertwright.config.runs.bert import ArchitectureConfig, BertRun, LongPhaseConfig
-from bertwright.config.systems import SYSTEMS, system_of_model
+from bertwright.config.systems import SYSTEMS
 from bertwright.errors import ConfigError
 
 
@@ -123,32 +122,6 @@ def test_what_is_out_of_range(section: type, wrong: dict[str, Any]) -> None:
     ((name, value),) = wrong.items()
     with pytest.raises(ConfigError, match=f"{name} is {value}; expected "):
         section(**wrong)
-
-
-@dataclass(frozen=True)
-class ToyRun(RunConfig):
-    """The runs of a system that is only here."""
-
-    presets: ClassVar[dict[str, int]] = {"toy-small": 8, "toy-large": 16}
-    default_model: ClassVar[str] = "toy-small"
-
-    window: int = 5
-    """Tokens that one prediction sees."""
-
-
-def test_another_system_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, "toy", ToyRun)
-    assert [system_of_model(name) for name in (None, "bert-base", "toy-large")] == [
-        "bert",
-        "bert",
-        "toy",
-    ]
-    config = values.from_dict(ToyRun, {"data": "d", "out": "o", "steps": 3, "window": 7})
-    assert (config.model, config.window) == ("toy-small", 7)
-    with pytest.raises(ConfigError, match="no model 'toy-tiny'; expected bert-tiny"):
-        system_of_model("toy-tiny")
-    with pytest.raises(ConfigError, match="no model 'bert-base'; expected toy-small, toy-large"):
-        ToyRun("d", "o", "bert-base", steps=1)
 
 
 @pytest.mark.parametrize(
