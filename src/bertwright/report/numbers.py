@@ -112,12 +112,3 @@ def short(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """`55 s`, `4 min 30 s` or `1 h 04 min`"""
-    if round(seconds) < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours} h {minute:02} min" if hours else f"{minute} min {second:02} s"

@@ -22,13 +22,13 @@ from bertwright.arrays import Float32s
 from bertwright.atomic import disk_errors
 from bertwright.config import values
 from bertwright.errors import ConfigError
+from bertwright.progress import clock
 from bertwright.report import curves, numbers
 from bertwright.report.curves import Record
 from bertwright.report.numbers import (
     baseline_title,
     count,
     direction,
-    duration,
     number,
     show,
     title,
@@ -124,14 +124,14 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = ("count", "figure", "duration", "show", "spread", "number", "title", "baseline_title")
+    shown = ("count", "figure", "show", "spread", "number", "title", "baseline_title")
     found.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
         "percent": "{:.1%}".format,
         "values": _values,
         "basename": lambda path: PurePath(str(path or "")).name,
         "method": curves.method_title,
-        "rate": _rate,
+        "clock": clock,
     }
     found.filters |= more
     found.globals |= {
@@ -190,7 +190,7 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
             yield f"{loss:.3f}", f"{shown} loss, {where}"
     end = run.records[-1]
     yield count(end.get("tokens")), "tokens trained on"
-    yield duration(number(end.get("seconds")) or 0.0), _length(run)
+    yield clock(number(end.get("seconds")) or 0.0), _length(run)
     rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
     if rates:
         yield count(sorted(rates)[len(rates) // 2]), "tokens per second, median"
@@ -293,7 +293,7 @@ def _task_headline(results: Results) -> Iterator[tuple[str, str]]:
     train, dev = (count(data[split]["examples"]) for split in ("train", "dev"))
     yield train, f"training examples; {dev} of dev"
     on_average = ", on average" if len(seeds) > 1 else ""
-    yield duration(fmean(seed["seconds"] for seed in seeds)), f"per seed{on_average}"
+    yield clock(fmean(seed["seconds"] for seed in seeds)), f"per seed{on_average}"
 
 
 def _compared(results: Results, main: str) -> list[tuple[str, float, bool]]:
@@ -336,9 +336,3 @@ def _values(found: object, kind: object = "") -> str:
     if isinstance(found, (list, tuple)):
         return (" " if kind == "tagging" else ", ").join(map(str, found))
     return str(found)
-
-
-def _rate(value: object) -> str:
-    """Few digits: it varies from minute to minute."""
-    found = number(value)
-    return f"{found:.2g}" if found is not None and found < 10 else count(value)
