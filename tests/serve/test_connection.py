@@ -7,7 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Literal
 
 import pytest
@@ -15,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.connection import MAX_HEAD, bounded
+from bertwright.serve.connection import MAX_AHEAD, MAX_HEAD, bounded
 from bertwright.serve.middleware import Middleware
 from bertwright.serve.service import JsonReply
 
@@ -165,6 +166,20 @@ def test_headers_have_a_bound(server: uvicorn.Server, piece: int, ended: bool) -
             return  # it was cut while it sent: the reason may be lost on its way
     assert said.startswith(b"HTTP/1.1 431 ")
     assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["code"] == "headers_too_large"
+
+
+def test_requests_ahead_of_their_replies_have_a_bound(server: uvicorn.Server) -> None:
+    get = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
+    with connect(server) as few:
+        few.sendall(get * MAX_AHEAD)
+        statuses = [status for status, _, _ in islice(replies(few), MAX_AHEAD)]
+    assert statuses == [200] * MAX_AHEAD
+    with connect(server) as many:
+        with suppress(OSError):
+            many.sendall(get * 10_000)
+        status, headers, _ = next(replies(many))
+        assert (status, headers["connection"]) == (429, "close")
+        assert until_left(server, 0) < 5
 
 
 def test_large_headers_below_the_bound(server: uvicorn.Server) -> None:

@@ -5,6 +5,7 @@
 | sends a request to a full server | 429 at once, before a task is made and the body is read |
 | sends its headers too slowly, or nothing | the connection is closed |
 | sends more than 64 KB of headers, trailers and chunk extensions | 431 |
+| sends more requests than 64 before it has the first's reply | 429, and the end |
 | does not read its reply | the connection is cut, and its memory freed |
 | asks to upgrade to another protocol | 400 |
 """
@@ -18,13 +19,17 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.serve.errors import HttpError, busy, invalid_request
 from bertwright.serve.middleware import HEADERS, Middleware
 
 MAX_HEAD = 65536
 """Bytes of a request that are not its body."""
 CHUNK = 16
 """Such bytes that each chunk of a body may have beside: its size and line ends."""
+
+
+MAX_AHEAD = 64
+"""Requests that wait for the reply to one before them; uvicorn keeps any number."""
 
 
 class ServerConnection(HttpToolsProtocol):
@@ -65,13 +70,15 @@ class ServerConnection(HttpToolsProtocol):
             reason = "the server speaks HTTP/1.1 alone; send no Upgrade header"
             self.refuse(invalid_request(reason, "bad_http"))
             return
-        except httptools.HttpParserError:
+        except httptools.HttpParserError as error:
             if self.overhead <= MAX_HEAD:
-                self.refuse(invalid_request("this is not HTTP/1.1", "bad_http"))
+                why = error.__context__
+                if not isinstance(why, HttpError):
+                    why = invalid_request("this is not HTTP/1.1", "bad_http")
+                self.refuse(why)
                 return
         if self.overhead > MAX_HEAD:
-            reason = f"headers and trailers have more than {MAX_HEAD} bytes"
-            self.refuse(HttpError(431, "headers_too_large", reason))
+            self.refuse(_headers_too_large())
         elif self.heads == before:
             if self.slow_head is None and not self.is_active:
                 self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
@@ -88,8 +95,9 @@ class ServerConnection(HttpToolsProtocol):
         """A head ends."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > MAX_HEAD:
-            self.overhead = size
-            raise ValueError(size)
+            raise _headers_too_large()
+        if len(self.pipeline) >= MAX_AHEAD:
+            raise busy(f"more than {MAX_AHEAD} requests of one connection wait")
         if self.parser.should_upgrade():
             return
         self.heads += 1
@@ -179,6 +187,11 @@ class ServerConnection(HttpToolsProtocol):
             self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
         if close:
             self.transport.close()
+
+
+def _headers_too_large() -> HttpError:
+    reason = f"headers and trailers have more than {MAX_HEAD} bytes"
+    return HttpError(431, "headers_too_large", reason)
 
 
 def bounded(config: ServeConfig, around: Middleware | None = None) -> type[ServerConnection]:
