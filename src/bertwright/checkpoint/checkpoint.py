@@ -202,19 +202,16 @@ def load(
     if "pooler" in report.started:
         assert encoder.pooler is not None
         initialize(encoder.pooler.to_empty(device="cpu"), std, generator)
-    for name in [name for name in new if name not in tasks]:
-        make = partial(form.objectives[name], config, encoder)
-        learner.objectives[name] = task_heads.initialized(make, std, generator)
-    for name, task in tasks.items():
-        # Whole modules, not only parameters: what a module keeps for itself must not stay on meta.
-        seeded = generator if name in new else torch.Generator().manual_seed(0)
-        head = task_heads.initialized(partial(make_head, encoder.spec, task), std, seeded)
-        if name not in new:
-            prefix = f"objectives.{name}."
-            own = {n.removeprefix(prefix): x for n, x in state.items() if n.startswith(prefix)}
-            head.load_state_dict(own, assign=True)
-        head.tie(encoder)
-        learner.objectives[name] = head
+    for name in new:
+        if name in tasks:
+            head = task_heads.initialized(
+                partial(make_head, encoder.spec, tasks[name]), std, generator
+            )
+            head.tie(encoder)
+            learner.objectives[name] = head
+        else:
+            make = partial(form.objectives[name], config, encoder)
+            learner.objectives[name] = task_heads.initialized(make, std, generator)
     if missing := [name for name, buffer in learner.named_buffers() if buffer.is_meta]:
         # what is not saved, as a table of sinusoids: a new learner has it
         whole = make_learner(config, [n for n in learner.objectives if n not in tasks], tasks)
