@@ -76,12 +76,3 @@ def test_no_piece_is_longer_than_the_model_reads(embedder: Embedder, truncate: b
     own = embedder.with_config(replace(CONFIG, truncate=truncate))
     more = embedder.with_config(replace(CONFIG, truncate=truncate, max_length=99))
     np.testing.assert_array_equal(more.embed([LONG]), own.embed([LONG]))
-
-
-def test_first_and_last_layers_of_windows(embedder: Embedder) -> None:
-    texts = ["x", LONG, ""]
-    one, three = (embedder.with_config(VectorConfig((n,))).embed(texts) for n in (1, 3))
-    for joined in ("concat", "sum"):  # of no matter: it is a mean
-        config = VectorConfig((0,), joined, "first-last")
-        found = embedder.with_config(config).embed(texts)
-        np.testing.assert_allclose(found, (one + three) / 2, atol=1e-6)

@@ -32,29 +32,29 @@ from tests.small_bert import write_model
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
 
 
+def given(lengths: list[int]) -> tuple[Tensor, Tensor, Sequences]:
+    """Ids, segments and bounds of some sequences."""
+    ids = torch.randint(5, 40, (sum(lengths),), generator=torch.Generator().manual_seed(1))
+    return ids, torch.arange(len(ids)) % 2, Sequences(lengths)
+
+
 def test_the_packed_model_is_the_model(model: Model) -> None:
     bert = model.runner.encoder
-    packed = PackedBert(bert, torch.float32)
-    sequences = Sequences([5, 3, 3, 1])
-    ids = torch.randint(5, 40, (12,), generator=torch.Generator().manual_seed(1))
-    types = torch.zeros(12, dtype=torch.long)
+    ids, types, sequences = given([5, 3, 3, 1])
     with torch.inference_mode():
         right = bert(Inputs(ids, sequences, types), keep_layers=True).layers
-        found = packed.run(ids, types, sequences, (3, 0, 1))
+        found = PackedBert(bert, torch.float32).run(ids, types, sequences, (3, 0, 1))
     for layer, number in zip(found, (3, 0, 1), strict=True):
         torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("places", [[], [0], [4, 11, 0]])
 def test_the_highest_layer_is_computed_where_it_is_read(model: Model, places: list[int]) -> None:
-    packed = PackedBert(model.runner.encoder, torch.float32)
-    sequences, types = Sequences([5, 3, 3, 1]), torch.zeros(12, dtype=torch.long)
-    ids = torch.arange(5, 17)
+    packed, read = PackedBert(model.runner.encoder, torch.float32), given([5, 3, 3, 1])
     at = torch.tensor(places, dtype=torch.long)
     for layers in ((3,), (1, 2), (2, 0)):
         with torch.inference_mode():
-            whole = packed.run(ids, types, sequences, layers)
-            found = packed.run(ids, types, sequences, layers, at)
+            whole, found = packed.run(*read, layers), packed.run(*read, layers, at)
         for number, one, other in zip(layers, whole, found, strict=True):
             if number == max(layers):
                 assert int(other.isfinite().all(1).sum()) == len(places)
@@ -92,15 +92,12 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
 
 @pytest.mark.parametrize("places", [None, [0, 3]])
 def test_one_call_gives_what_its_layers_give(model: Model, places: list[int] | None) -> None:
-    packed = PackedBert(model.runner.encoder, torch.float32)
-    lengths = [9, 6, 6, 3]
-    sequences, ids = Sequences(lengths), torch.arange(sum(lengths)) % 35 + 5
-    types = torch.arange(sum(lengths)) % 2
+    packed, read = PackedBert(model.runner.encoder, torch.float32), given([9, 6, 6, 3])
     at = None if places is None else torch.tensor(places)
     with torch.inference_mode():
-        found = packed.run(ids, types, sequences, (1, 3), at)
+        found = packed.run(*read, (1, 3), at)
         packed.open()
-        for one, other in zip(found, packed.run(ids, types, sequences, (1, 3), at), strict=True):
+        for one, other in zip(found, packed.run(*read, (1, 3), at), strict=True):
             torch.testing.assert_close(one, other, atol=0, rtol=0, equal_nan=True)
 
 
@@ -119,7 +116,7 @@ def test_where_torch_interprets_nothing_python_calls(
     called: list[int] = []
     for number, layer in enumerate(packed.layers, 1):
         layer.register_forward_hook(lambda *_, number=number: called.append(number))
-    packed.run(torch.arange(5, 8), torch.zeros(3, dtype=torch.long), Sequences([3]), (2,))
+    packed.run(*given([3]), (2,))
     assert called == [1, 2]
 
 
@@ -161,8 +158,7 @@ def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtyp
 def test_scores_that_exp_cannot_take(model: Model) -> None:
     bert = model.runner.encoder
     bert.layer(0).attention.qkv.weight.data *= 60
-    sequences, types = Sequences([6]), torch.zeros(6, dtype=torch.long)
-    ids = torch.arange(5, 11)
+    ids, types, sequences = given([6])
     with torch.inference_mode():
         right = bert(Inputs(ids, sequences, types)).last
         (found,) = PackedBert(bert, torch.float32).run(ids, types, sequences, (3,))
