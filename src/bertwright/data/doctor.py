@@ -59,12 +59,9 @@ def check(
     *,
     on_progress: OnProgress = silent,
 ) -> Checkup:
-    """Examine what `bertwright data build` wrote.
+    """Examine the shards in a folder, and what `instances` makes of them to train on.
 
-    Args:
-        folder: of the shards.
-        instances: makes what a run trains on of them, which is examined.
-        on_progress: counts tokens.
+    `on_progress` counts tokens.
 
     Raises:
         DataError: the folder is no built corpus, or has no documents.

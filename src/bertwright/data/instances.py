@@ -43,13 +43,8 @@ class Shuffled:
     """Instances whose order is another one in every epoch."""
 
     def __init__(self, lengths: Int64s, longest: int, seed: int) -> None:
-        """Keep what the order depends on.
-
-        Args:
-            lengths: `[I]` tokens of every instance.
-            longest: tokens of the longest that there can be.
-            seed: of the order.
-        """
+        """Take `[I]` tokens of every instance, those of the longest that there can be, and the
+        seed of the order."""
         self.longest, self.seed = longest, seed
         self.unordered = lengths
         self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
@@ -128,14 +123,8 @@ def quantiles(values: Any) -> dict[str, float]:
 def note_lengths(
     checkup: Checkup, lengths: Int64s, longest: int, option: str | None = None
 ) -> None:
-    """The number of instances, their mean length, and a histogram.
-
-    Args:
-        checkup: gets the findings.
-        lengths: of every instance.
-        longest: tokens of the longest that there can be.
-        option: of `pretrain`, which determines that, where instances are made to be as long.
-    """
+    """The number of instances, their mean length, and a histogram. `option` of `pretrain` sets the
+    length of the longest that there can be, where instances are made to be as long."""
     checkup.statistics["instances"] = len(lengths)
     checkup.note(
         "ok" if len(lengths) else "error",

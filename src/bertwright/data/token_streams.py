@@ -54,14 +54,8 @@ class TokenStreams(Shuffled):
         burn_in: int = 0,
         seed: int = 0,
     ) -> None:
-        """Open the documents.
-
-        Args:
-            shards: the corpus.
-            documents: D numbers of documents.
-            length: T.
-            burn_in: tokens of a window that repeat the end of the one before; below T - 1.
-            seed: of the order of windows.
+        """Open the documents of these numbers, [D], in windows of `length` T, of which `burn_in`
+        tokens (below T - 1) repeat the end of the one before.
 
         Raises:
             DataError: no document has two tokens.

@@ -35,17 +35,10 @@ def build_parallel(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Encode two files into the folder `out`; return its manifest.
+    """Encode two files, each of a sentence a line in UTF-8, also compressed, into the folder
+    `out` with a tokenizer of both languages; return its manifest.
 
-    Pairs of two empty lines are left out.
-
-    Args:
-        source: one sentence a line, UTF-8, also compressed.
-        target: its translations, as many lines.
-        out: the folder to write.
-        tokenizer_folder: of both languages.
-        overwrite: replace a built corpus that is there.
-        on_progress: counts bytes of both files.
+    Pairs of two empty lines are left out. `on_progress` counts bytes of both files.
 
     Raises:
         ConfigError: `out` holds something, or what is read.

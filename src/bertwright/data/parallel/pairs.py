@@ -48,14 +48,8 @@ class ParallelText(Shuffled):
     """The `Instances` of translation, of some pairs of shards built with --parallel."""
 
     def __init__(self, shards: Shards, documents: Int64s, length: int, *, seed: int = 0) -> None:
-        """Open the pairs.
-
-        Args:
-            shards: the corpus.
-            documents: numbers of pairs.
-            length: maximum tokens of a source and of a target, with those for begin and end; longer
-                pairs are left out (`left_out`).
-            seed: of their order.
+        """Open the pairs of these numbers whose source and target have at most `length` tokens,
+        with those for begin and end; longer ones are left out (`left_out`).
 
         Raises:
             DataError: other shards, a vocabulary without begin and end, or no pair that short.

@@ -43,16 +43,10 @@ def build_trees(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Encode a treebank into the folder `out`; return its manifest.
+    """Encode a file or a folder of bracketed trees into the folder `out`; return its manifest.
 
-    Args:
-        trees: a file of bracketed trees, or a folder of these.
-        out: the folder to write.
-        tokenizer_folder: a WordPiece vocabulary of the words; None: one is trained on them.
-        vocab_size: of that one.
-        leaves: how words are written in the target.
-        overwrite: replace a built corpus that is there.
-        on_progress: counts trees.
+    Without a `tokenizer_folder` (a WordPiece) a vocabulary of `vocab_size` is trained on the words.
+    `leaves` is how words are written in the target; `on_progress` counts trees.
 
     Raises:
         ConfigError: `out` holds something, or what is read.

@@ -44,14 +44,8 @@ class Stories(Shuffled):
     def __init__(
         self, shards: Shards, documents: Int64s, memory_size: int, longest: int, seed: int = 0
     ) -> None:
-        """Open the documents.
-
-        Args:
-            shards: the corpus.
-            documents: D numbers of documents.
-            memory_size: sentences of a story that are kept beside the question, the newest.
-            longest: tokens of a story at most.
-            seed: of the order of stories.
+        """Open the documents of these numbers, [D]. Of each story the newest `memory_size`
+        sentences are kept beside the question, `longest` tokens at most.
 
         Raises:
             DataError: a document that is no story: it has fewer than three sentences, or an answer

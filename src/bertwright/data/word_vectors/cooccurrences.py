@@ -57,12 +57,8 @@ class CountedPairs:
     """Sorted runs of entries in a folder."""
 
     def __init__(self, folder: Path, memory: int) -> None:
-        """Begin to count.
-
-        Args:
-            folder: for runs and shuffled entries.
-            memory: bytes that entries may take, about; sorting takes three times as much.
-        """
+        """Count with files in `folder`; entries take `memory` bytes, about, and sorting three
+        times as much."""
         self.folder, self._most = folder, max(1, memory // BYTES)
         self._parts: list[Entries] = []
         self._runs: list[Entries] = []
@@ -127,14 +123,8 @@ def _append(path: Path, values: Int64s | Float64s) -> None:
 def count_pairs(
     chunks: Iterable[tuple[Int32s, Int64s]], counts: Int64s, window: int, pairs: CountedPairs
 ) -> None:
-    """Count the pairs of a text.
-
-    Args:
-        chunks: ids, and where documents end.
-        counts: `[V]`; words of 0 are left out, as if they were not in the text.
-        window: farthest distance.
-        pairs: where they go.
-    """
+    """Count the pairs of a text, given as ids and where documents end; words whose `counts` `[V]`
+    are 0 are left out, as if they were not in it. `window` is the farthest distance."""
     for tokens, ends in chunks:
         kept = counts[tokens] > 0
         before = np.append(0, np.cumsum(kept))

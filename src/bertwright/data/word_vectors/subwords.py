@@ -38,12 +38,8 @@ def word_units(
 ) -> tuple[Int64s, Int64s]:
     """The rows that make each word's vector: its own, then V + the bucket of each n-gram.
 
-    Args:
-        words: V words.
-        bare: rows of special tokens, which have no n-grams.
-        buckets: rows of n-grams.
-        min_n: characters of the shortest n-gram.
-        max_n: of the longest.
+    Rows `bare`, of special tokens, have no n-grams; the others those of `min_n` to `max_n`
+    characters.
 
     Returns:
         `[V + 1]` where each word's rows start, and the rows.

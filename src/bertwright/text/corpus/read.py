@@ -43,12 +43,8 @@ MAX_SENTENCE_CHARACTERS = 4096
 def read_documents(
     inputs: Sequence[str], config: CorpusConfig, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """Documents as lists of sentences, at least one each.
-
-    Args:
-        inputs: what `files.find_files` takes.
-        config: what a document and a sentence is, and the cleaning.
-        report: is filled while reading.
+    """Documents as lists of sentences, at least one each, of what `files.find_files` takes; the
+    report is filled while reading.
 
     Raises:
         DataError: unreadable or malformed input; at the end, if there was no document at all.
@@ -66,13 +62,11 @@ def read_blocks(
     report: CorpusReport,
     block_characters: int = 1 << 20,
 ) -> Iterator[list[str]]:
-    """Raw documents, decoded and deduplicated but not split, in blocks.
+    """Raw documents, decoded and deduplicated but not split, in blocks; a block ends with the
+    document that brings it to `block_characters`.
 
     The blocks depend on the input alone, so work shared out by them gives the same bytes for any
     number of workers.
-
-    Args:
-        block_characters: a block ends with the document that brings it to this size.
 
     Raises:
         DataError, MissingExtra: as `read_documents`.

@@ -18,12 +18,8 @@ from bertwright.text.tables import ROWS, open_parquet, replace_surrogates, split
 def read_rows(
     stream: BinaryIO, kind: str, name: str, config: CorpusConfig, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """The text of the rows of one file, in groups.
-
-    Args:
-        stream: the decompressed bytes.
-        kind: `.jsonl`, `.ndjson`, `.csv`, `.tsv` (tabs, no quoting) or `.parquet`.
-        name: of the file, for messages.
+    """The text of the rows of one file, in groups; `kind` is `.jsonl`, `.ndjson`, `.csv`, `.tsv`
+    (tabs, no quoting) or `.parquet`, `name` is for messages.
 
     Raises:
         DataError: a malformed row, no column `config.text_column` (its message lists those there).

@@ -91,16 +91,9 @@ class HeldOut:
 def choose_additions(
     counts: Mapping[str, int], tokenizer: Tokenizer, add: int, min_count: int = 5
 ) -> list[Addition]:
-    """The entries that save most.
+    """The entries that save most, at most `add`: characters, then words, each by falling gain.
 
-    Args:
-        counts: words as BERT's rules split them, and how often they occur.
-        tokenizer: the vocabulary as it is.
-        add: new entries, at most.
-        min_count: rarer words and characters are not added.
-
-    Returns:
-        Characters, then words, each by falling gain; fewer than `add` where the corpus has no more.
+    `counts` has words as BERT's rules split them; those rarer than `min_count` are not added.
 
     Raises:
         DataError: the tokenizer is not BERT's.

@@ -43,10 +43,7 @@ def check_vocabulary(vocab: Mapping[str, int]) -> None:
 
 
 def check_rules(description: Mapping[str, Any]) -> None:
-    """Check what rules make of a text of any kind.
-
-    Args:
-        description: the content of `tokenizer.json`.
+    """Check what the rules of a `tokenizer.json` make of a text of any kind.
 
     Raises:
         DataError: they make too much of a character, or take too long for a word.
@@ -101,10 +98,8 @@ def _growth(step: dict[str, Any]) -> int:
 
 
 def check_time(tokenize: Callable[[list[str]], object]) -> None:
-    """Tokenize a text of runs of letters, each with something else behind it.
-
-    Args:
-        tokenize: lets other threads run meanwhile.
+    """Tokenize a text of runs of letters, each with something else behind it; `tokenize` lets other
+    threads run meanwhile.
 
     Raises:
         DataError: it fails, or takes more than `SECONDS`.
