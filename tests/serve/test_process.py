@@ -269,12 +269,12 @@ def test_hangup_waits_for_the_first_models_and_may_fail(caplog: pytest.LogCaptur
         raise ConfigError("no file")
 
     async def hang_up() -> None:
-        service = SimpleNamespace(batcher=None, swap=swap, read_keys=read_keys)
+        service = SimpleNamespace(engines={}, swap=swap, read_keys=read_keys)
         server = Server(uvicorn.Config("none"), cast(Service, service))
         server._swap()
         await asyncio.sleep(0.02)
         assert not asked
-        service.batcher = object()
+        service.engines = {"m": object()}
         await server._swaps
 
     asyncio.run(hang_up())

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.errors import HttpError, invalid_request, unavailable
+from bertwright.serve.errors import HttpError, invalid_request
 from bertwright.serve.middleware import Middleware
 from bertwright.serve.requests import dump
 from bertwright.serve.routes import generation, heads, openai, vectors
@@ -72,7 +72,7 @@ def _add_swap(app: FastAPI, service: Service) -> None:
     async def swap(request: Request, body: SwapRequest) -> Response:
         if body.folder is not None and body.model is None:
             raise invalid_request("folder needs the name of a model")
-        _check_loaded(service)
+        service.check_loaded()
         engines = await service.swap(body.model, body.folder)
         models = [{"model": engine.name, "sha256": engine.sha256} for engine in engines]
         return _json({"swapped": models})
@@ -80,12 +80,6 @@ def _add_swap(app: FastAPI, service: Service) -> None:
     app.add_api_route(
         "/admin/swap", swap, methods=["POST"], summary="Load a model again.", responses=ERRORS
     )
-
-
-def _check_loaded(service: Service) -> None:
-    """Raise `HttpError` while the first models are being loaded."""
-    if service.batcher is None:
-        raise unavailable("models are being loaded", "loading")
 
 
 def _add_get(app: FastAPI, path: str, handler: Handler, text: str, shown: bool = True) -> None:
@@ -109,12 +103,12 @@ def _add_health(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def list_models(_: Request) -> Response:
-        _check_loaded(service)
+        service.check_loaded()
         engines = service.engines.values()
         return _json({"object": "list", "data": [openai.describe(engine) for engine in engines]})
 
     async def one_model(_: Request, name: str) -> Response:
-        _check_loaded(service)
+        service.check_loaded()
         engine = service.engines.get(name)
         if engine is None:
             raise HttpError(404, "model_not_found", "no such model")

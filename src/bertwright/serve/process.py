@@ -153,7 +153,7 @@ class Server(uvicorn.Server):
             self.service.read_keys()
         except ConfigError as error:
             log.error("the old keys stay", extra={"facts": {"error": str(error)}})
-        while self.service.batcher is None:  # the models of the start are still being loaded
+        while not self.service.engines:  # the models of the start are still being loaded
             await asyncio.sleep(0.1)
         with contextlib.suppress(HttpError):  # which is logged
             await self.service.swap(None)

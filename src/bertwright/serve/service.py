@@ -264,13 +264,10 @@ class Service:
                 raise HttpError(409, "not_swapped", "; ".join([*done, *failed]))
             return made
 
-    async def read(self, receive: Receive) -> bytes:
-        """The body of a request, within the server's bounds.
-
-        Raises:
-            HttpError: 413, too large; 408, too slow; 499, the client left.
-        """
-        return await read_bytes(receive, self.config.max_body_bytes, self.config.body_seconds)
+    def check_loaded(self) -> None:
+        """Raise `HttpError` while the first models are being loaded."""
+        if not self.engines:
+            raise unavailable("models are being loaded", "loading")
 
     async def in_thread(self, call: Callable[..., T], *args: Any) -> T:
         """What `call` returns, beside the event loop.
@@ -330,8 +327,7 @@ class Service:
         Raises:
             HttpError: it is refused, or there are no models yet.
         """
-        if self.batcher is None or not self.engines:
-            raise unavailable("models are being loaded", "loading")
+        self.check_loaded()
         call = partial(prepare, route, self.engines, body, self.config)
         if request.scope["state"].get("is_large"):
             return await self.in_thread(call)
@@ -437,12 +433,13 @@ def return_memory() -> None:
         libc.malloc_trim(0)
 
 
-async def read_bytes(receive: Receive, most: int, seconds: float) -> bytes:
-    """The body of a request.
+async def read_bytes(receive: Receive, config: ServeConfig) -> bytes:
+    """The body of a request, within the server's bounds.
 
     Raises:
         HttpError: 413, too large; 408, too slow; 499, the client left.
     """
+    most, seconds = config.max_body_bytes, config.body_seconds
     size, parts, more = 0, [], True
     try:
         async with asyncio.timeout(seconds):

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from bertwright.serve.replies import ErrorReply
 from bertwright.serve.requests import Prepare
 from bertwright.serve.schemas import read_body
-from bertwright.serve.service import SMALL, Service
+from bertwright.serve.service import SMALL, Service, read_bytes
 
 Respond = Callable[[Service, Prepare, Any, Request], Coroutine[Any, Any, Response]]
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -41,7 +41,7 @@ class JsonRoute(APIRoute):
         given = scope.get("path_params", {})
         if self._schema is not None:
             service: Service = scope["state"]["service"]
-            content = await service.read(receive)
+            content = await read_bytes(receive, service.config)
             large = scope["state"]["is_large"] = len(content) > SMALL
             if large:
                 body = await service.in_thread(read_body, self._schema, content)
