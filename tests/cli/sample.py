@@ -54,9 +54,7 @@ class SampleConfig:
 
 
 def train(
-    *,
-    config: Annotated[SampleConfig, EVERY_KEY] = SampleConfig(),
-    config_file: ConfigFile = None,
+    *, config: Annotated[SampleConfig, EVERY_KEY] = SampleConfig(), config_file: ConfigFile = None
 ) -> None:
     """Train a sample.
 

@@ -122,8 +122,8 @@ def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: 
     words = ["similar", "--model", folder, "--corpus", table, "c d", "--json"]
     for options, query, corpus in (
         ([], "the j ", "x "),
-        (["--query-prompt", "", "--corpus-prompt-name", "other"], "", "y "),
-        (["--query-prompt-name", "passage", "--corpus-prompt", ""], "x ", ""),
+        (["--query-prompt", "", "--corpus-prompt", "y "], "", "y "),
+        (["--query-prompt", "x ", "--corpus-prompt", ""], "x ", ""),
     ):
         shown = ran(*words, *options)
         (found,) = json.loads(shown.out)["queries"]
@@ -217,7 +217,13 @@ def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> No
     assert "no query" in ran(*words, code=2).err
     assert "--corpus takes a file" in ran(*words[:-1], tmp_path / "nothing", "a", code=4).err
     np.save(tmp_path / "v.npy", np.zeros((3, 24), np.float32))
-    assert "has 3 vectors and" in ran(*words, "a", "--vectors", tmp_path / "v.npy", code=4).err
+    words += ["a", "--vectors"]
+    assert "has 3 vectors and" in ran(*words, tmp_path / "v.npy", code=4).err
+    np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
+    assert "is an .npz of several arrays" in ran(*words, tmp_path / "v.npz", code=4).err
+    np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
+    np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
+    assert "they are of other vectors" in ran(*words, tmp_path / "v.npy", code=4).err
 
 
 @pytest.mark.parametrize(
@@ -231,30 +237,12 @@ def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> No
     ],
 )
 def test_similar_refuses_arrays_that_are_no_vectors(
-    model: str,
-    table: str,
-    tmp_path: Path,
-    ran: Ran,
-    array: np.ndarray,
-    message: str,
+    model: str, table: str, tmp_path: Path, ran: Ran, array: np.ndarray, message: str
 ) -> None:
     path = tmp_path / "v.npy"
     np.save(path, array)
     words = ["similar", "--model", model, "--corpus", table, "a", "--vectors"]
     assert message in ran(*words, path, code=4).err
-
-
-def test_similar_refuses_several_arrays_and_scales_of_others(
-    model: str, table: str, tmp_path: Path, ran: Ran
-) -> None:
-    words = ["similar", "--model", model, "--corpus", table, "a", "--vectors"]
-    np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
-    printed = ran(*words, tmp_path / "v.npz", code=4)
-    assert "is an .npz of several arrays" in printed.err
-    np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
-    np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
-    printed = ran(*words, tmp_path / "v.npy", code=4)
-    assert "they are of other vectors" in printed.err
 
 
 def test_pooling_none_is_tokens(model: str, table: str, tmp_path: Path, ran: Ran) -> None:

@@ -205,22 +205,6 @@ def test_tags_that_break_their_scheme_are_mended_and_told(
     ran("evaluate", *data)
 
 
-def test_wrong_answers_are_counted_or_refused(
-    tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
-) -> None:
-    data = json.loads((files / "span" / "train.json").read_text())
-    data["data"][0]["paragraphs"][3]["qas"][0]["answers"][0]["answer_start"] += 2
-    (tmp_path / "train.json").write_text(json.dumps(data))
-    words = ["finetune", "span", "--train", tmp_path / "train.json", *QUICK]
-    words += ["--dev", files / "span" / "dev.json", "--model", tiny]
-    printed = ran(*words, "--out", tmp_path / "no", "--wrong-answers", "refuse", code=4)
-    assert "answer" in printed.err
-    assert not (tmp_path / "no").exists()
-    results = json_of(*words, "--out", tmp_path / "run")
-    assert results["data"]["train"]["examples"] == 23
-    assert any("1" in warning and "answer" in warning for warning in results["warnings"])
-
-
 @pytest.mark.parametrize("where", ["train", "dev", "model"])
 def test_what_is_not_there(tiny: Path, files: Path, tmp_path: Path, ran: Ran, where: str) -> None:
     given = {"train": f"{files}/classification/train.tsv", "model": str(tiny)}

@@ -14,11 +14,11 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import DataError
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.run import summary
-from bertwright.recipes.glue.tasks import SUBMITTED, TASKS, find_tasks
+from bertwright.recipes.glue.tasks import SUBMITTED, find_tasks
 from bertwright.report.glue import averages, table
 from tests.cli.conftest import Ran
 from tests.cli.labelled import BAD, GOOD, THINGS
@@ -83,11 +83,7 @@ def glue(ran: Ran) -> Ran:
 
 
 def test_the_whole(
-    tiny: Path,
-    data: Path,
-    tmp_path: Path,
-    glue: Ran,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: Path, data: Path, tmp_path: Path, glue: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
     said = glue(tiny, data, out, "--seeds", "2", *QUICK)
@@ -216,13 +212,7 @@ def test_labels_the_server_does_not_know(tiny: Path, data: Path, tmp_path: Path,
     ],
 )
 def test_what_it_refuses(
-    tiny: Path,
-    data: Path,
-    tmp_path: Path,
-    ran: Ran,
-    words: list[str],
-    code: int,
-    message: str,
+    tiny: Path, data: Path, tmp_path: Path, ran: Ran, words: list[str], code: int, message: str
 ) -> None:
     given = [] if "--data" in words else ["--data", data]
     out = tmp_path / "run"
@@ -239,16 +229,6 @@ def test_it_touches_no_other_folder(tiny: Path, data: Path, tmp_path: Path, glue
 def test_there_is_no_task(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no task of GLUE"):
         find_tasks(tmp_path)
-    with pytest.raises(ConfigError, match="no task 'SQuAD'"):
-        find_tasks(tmp_path, ["SQuAD"])
-
-
-def test_the_table_of_tasks_is_that_of_glue() -> None:
-    assert [task.name for task in TASKS] == [
-        *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")
-    ]
-    assert len(SUBMITTED) == 11
-    assert {"MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"} < set(SUBMITTED)
 
 
 def test_the_average_without_wnli() -> None:

@@ -175,11 +175,7 @@ class ToyRun(RunConfig):
 
 @pytest.mark.parametrize("named", ["model", "model in a file", "init", "run", "latest", "file"])
 def test_a_system_brings_its_own_keys(
-    came: Calls,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ran: Ran,
-    named: str,
+    came: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, named: str
 ) -> None:
     """By the model, the checkpoint or the file that is named; help and values are its own."""
     monkeypatch.setitem(SYSTEMS, "toy", ToyRun)

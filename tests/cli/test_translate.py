@@ -92,12 +92,7 @@ def test_an_interrupted_run_keeps_what_was_written(
     ],
 )
 def test_references_of_other_lines(
-    folder: Path,
-    source: Path,
-    tmp_path: Path,
-    lines: list[str],
-    message: str,
-    ran: Ran,
+    folder: Path, source: Path, tmp_path: Path, lines: list[str], message: str, ran: Ran
 ) -> None:
     pytest.importorskip("sacrebleu")
     reference = tmp_path / "test.en"

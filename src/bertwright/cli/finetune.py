@@ -123,10 +123,6 @@ def read_tasks(path: Path) -> Chosen:
         where = f"{path}, [{name}]"
         rest = dict(section)
         kind = values.convert(Kind, rest.pop("kind", None), "kind", where)
-        keys = ["kind", *values.keys_of(TaskFilesConfig)]
-        for key in rest:
-            if key not in keys:
-                raise values.unknown_key(key, keys, where)
         chosen[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
     if not chosen:
         raise ConfigError(f"{path} has no section; expected one per task, as [sst2]")

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, TextColumn
 from bertwright.cli.output import print_json, print_table, say
-from bertwright.config.vectors import (
-    OF_DOCUMENTS,
-    OF_QUERIES,
-    VectorPrecision,
-    choose_prompt,
-    usual_prompt,
-)
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, VectorPrecision, usual_prompt
 from bertwright.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from bertwright.inference.embed import Embedder
 
 
 def similar(
@@ -30,9 +21,7 @@ def similar(
     vectors: Path | None = None,
     text: TextColumn = None,
     query_prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    query_prompt_name: str | None = None,
     corpus_prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    corpus_prompt_name: str | None = None,
     top: int = 10,
     precision: VectorPrecision = "fp32",
     json: Json = False,
@@ -47,10 +36,8 @@ def similar(
         vectors: Vectors of the corpus: .npy that embed wrote with the same model and defaults.
         query_prompt: Text to put before each query; "" for none. Unset: the folder's prompt query,
             else its default.
-        query_prompt_name: The query prompt by its name in a sentence-transformers folder.
         corpus_prompt: Text to put before each text of the corpus; "" for none. Unset: the folder's
             prompt document, passage or corpus, else its default.
-        corpus_prompt_name: The corpus prompt by its name.
         top: Texts to show per query.
         precision: Precision, as for embed.
     """
@@ -61,7 +48,7 @@ def similar(
     from bertwright.inference.text_files import open_texts
     from bertwright.inference.vector_files import read_vectors
 
-    if vectors is not None and (corpus_prompt, corpus_prompt_name) != (None, None):
+    if vectors is not None and corpus_prompt is not None:
         raise ConfigError(
             "--corpus-prompt is for a corpus that is embedded now; that of --vectors has its own "
             "already: leave it out"
@@ -71,8 +58,13 @@ def similar(
     loaded = load(model).embedder(precision=precision)
     for note in loaded.notes:
         say(note)
-    of_query = _prompt(loaded, query_prompt, query_prompt_name, OF_QUERIES)
-    of_corpus = _prompt(loaded, corpus_prompt, corpus_prompt_name, OF_DOCUMENTS)
+    of_query, of_corpus = (
+        next(each for each in (given, usual, loaded.config.prompt) if each is not None)
+        for given, usual in (
+            (query_prompt, usual_prompt(loaded.prompts, OF_QUERIES)),
+            (corpus_prompt, usual_prompt(loaded.prompts, OF_DOCUMENTS)),
+        )
+    )
     for prompt, of in ((of_query, "query"), (of_corpus if vectors is None else "", "text")):
         if prompt:
             say(f"before every {of}: {prompt!r}")
@@ -103,11 +95,3 @@ def similar(
     for query, nearest_to in zip(queries, results, strict=True):
         cells = [[f"{each['cosine']:.4f}", each["row"], each["text"]] for each in nearest_to]
         print_table(["cosine", "row", "text"], cells, query)
-
-
-def _prompt(loaded: Embedder, text: str | None, name: str | None, usual: tuple[str, ...]) -> str:
-    """The given prompt, else the first usual one that the folder has, else its default."""
-    found = choose_prompt(loaded.prompts, text, name)
-    if found is None:
-        found = usual_prompt(loaded.prompts, usual)
-    return loaded.config.prompt if found is None else found
