@@ -16,7 +16,6 @@ from bertwright.labelled.examples import (
 )
 from bertwright.tasks.baselines import baseline_predictions, overlaps, shape
 from bertwright.tasks.evaluate import Evaluation, evaluate
-from bertwright.tasks.predictions import NumberPrediction
 
 NOUNS = ("film", "book", "song", "play", "meal")
 GOOD, BAD = ("fine", "lovely", "great"), ("awful", "dull", "poor")
@@ -43,68 +42,55 @@ def reviews(size: int, seed: int) -> list[Example]:
 @pytest.mark.parametrize("size", [60, 300])
 def test_classes(size: int) -> None:
     task = TaskConfig(kind="classification", labels=("bad", "good", "never seen"))
-    found = judged(task, reviews(size, 1), reviews(50, 2))
+    train, dev = reviews(size, 1), reviews(50, 2)
+    found = judged(task, train, dev)
     assert set(found) == {"majority", "tfidf"}
     assert found["majority"].degenerate
     assert found["majority"].score == found["majority"].per_class[1]["support"] / 50 < 0.9
     assert found["tfidf"].score == 1
+    predictions = baseline_predictions(task, train, dev, seed=5)
+    assert predictions == baseline_predictions(task, train, dev, seed=5)
+    for prediction in (*predictions["majority"], *predictions["tfidf"]):
+        assert list(prediction.scores) == list(task.labels)
+        assert sum(prediction.scores.values()) == pytest.approx(1)
+        assert prediction.label == max(prediction.scores, key=prediction.scores.__getitem__)
 
 
-def test_scores_are_probabilities_of_all_labels() -> None:
-    task = TaskConfig(kind="classification", labels=("never seen", "bad", "good"))
-    for predictions in baseline_predictions(task, reviews(60, 1), reviews(9, 2)).values():
-        for prediction in predictions:
-            assert list(prediction.scores) == list(task.labels)
-            assert sum(prediction.scores.values()) == pytest.approx(1)
-            assert prediction.label == max(prediction.scores, key=prediction.scores.__getitem__)
-
-
-def test_the_same_seed_gives_the_same_predictions() -> None:
-    task = TaskConfig(kind="classification", labels=("bad", "good"))
-    one, two = (
-        baseline_predictions(task, reviews(250, 1), reviews(9, 2), seed=5) for _ in range(2)
-    )
-    assert one == two
+WORDS = [f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")]
 
 
 def test_pairs_are_judged_by_what_they_share() -> None:
     def pairs(size: int, seed: int) -> list[Example]:
         draw, made = random.Random(seed), list[Example]()
         for _ in range(size):
-            words = draw.sample([f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")], 8)
+            words = draw.sample(WORDS, 8)
             same = draw.random() < 0.5
             other = [*words[1:4], words[0]] if same else words[4:]
             made.append(TextExample(" ".join(words[:4]), " ".join(other), "01"[same]))
         return made
 
-    found = judged(
-        TaskConfig(kind="classification", labels=("0", "1")), pairs(150, 1), pairs(60, 2)
-    )
+    task = TaskConfig(kind="classification", labels=("0", "1"))
+    found = judged(task, pairs(150, 1), pairs(60, 2))
     assert found["tfidf"].score > 0.95 > 0.7 > found["majority"].score
 
 
 def test_chinese_goes_by_characters() -> None:
-    good, bad = "很好真棒不错", "糟糕难看失望"
+    """It has no white space: as words, hardly any text of dev was ever seen."""
 
     def made(seed: int) -> list[Example]:
         draw = random.Random(seed)
         return [
             TextExample(
-                "".join(draw.choices("的电影书店菜我们今天看吃", k=6)) + draw.choice(side),
+                "".join([*draw.choices("的电影书店菜我们今天看吃", k=6), draw.choice(side)]),
                 None,
                 name,
             )
             for _ in range(60)
-            for side, name in ((good, "1"), (bad, "0"))
+            for side, name in (("很好真棒不错", "1"), ("糟糕难看失望", "0"))
         ]
 
-    # no white space: as words, hardly any text of dev was ever seen
-    assert (
-        judged(TaskConfig(kind="classification", labels=("0", "1")), made(1), made(2))[
-            "tfidf"
-        ].score
-        > 0.9
-    )
+    task = TaskConfig(kind="classification", labels=("0", "1"))
+    assert judged(task, made(1), made(2))["tfidf"].score > 0.9
 
 
 def test_label_sets() -> None:
@@ -126,7 +112,7 @@ def test_numbers() -> None:
     def made(size: int, seed: int) -> list[Example]:
         draw, found = random.Random(seed), list[Example]()
         for _ in range(size):
-            words = draw.sample([f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")], 10)
+            words = draw.sample(WORDS, 10)
             shared = draw.randint(0, 5)
             other = words[:shared] + words[5 : 10 - shared]
             found.append(TextExample(" ".join(words[:5]), " ".join(other), float(shared)))
@@ -139,7 +125,7 @@ def test_numbers() -> None:
     single: list[Example] = [TextExample(f"{n % 3} stars", None, n % 3) for n in range(30)]
     assert judged(TaskConfig(kind="regression"), single, single)["tfidf_ridge"].score > 0.9
     predictions = baseline_predictions(TaskConfig(kind="regression"), train, dev)["tfidf_ridge"]
-    values = [p.value for p in predictions if isinstance(p, NumberPrediction)]
+    values = [p.value for p in predictions]
     assert 0 <= min(values) <= max(values) <= 5  # never beyond what was seen
 
 
@@ -213,14 +199,10 @@ def test_choices() -> None:
 
 @pytest.mark.parametrize("texts", [["", ""], ["x", ""], ["。", "。"]])
 def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
-    train: list[Example] = [
-        TextExample(text, None, label) for text, label in zip(texts, "ab", strict=True)
-    ]
-    found = baseline_predictions(TaskConfig(kind="classification", labels=("a", "b")), train, train)
-    assert len(found["tfidf"]) == 2
-    one_class = baseline_predictions(
-        TaskConfig(kind="classification", labels=("a", "b")), train[:1], train
-    )
+    task = TaskConfig(kind="classification", labels=("a", "b"))
+    train = [TextExample(text, None, label) for text, label in zip(texts, "ab", strict=True)]
+    assert len(baseline_predictions(task, train, train)["tfidf"]) == 2
+    one_class = baseline_predictions(task, train[:1], train)
     assert [p.as_dict()["label"] for p in one_class["tfidf"]] == ["a", "a"]
 
 
@@ -243,10 +225,9 @@ def test_overlap_of_a_pair() -> None:
 
 
 def test_nothing_to_learn_from() -> None:
-    with pytest.raises(DataError, match="0 training and 1 development examples; a baseline needs"):
-        baseline_predictions(
-            TaskConfig(kind="classification", labels=("a",)), [], [TextExample("x", None, "a")]
-        )
+    task = TaskConfig(kind="classification", labels=("a",))
+    with pytest.raises(DataError, match="0 training and 1 development examples"):
+        baseline_predictions(task, [], [TextExample("x", None, "a")])
 
 
 def test_the_nearest_source_lends_its_target() -> None:

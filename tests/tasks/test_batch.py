@@ -56,15 +56,22 @@ def test_texts() -> None:
     assert (batch.words, batch.counts) == (None, ())
 
 
-def test_labels_of_other_texts() -> None:
-    several = TaskConfig("classification", labels=("x", "y", "z"), multi_label=True)
-    instances = [instance(0, 3, label=(2, 0)), instance(1, 3, label=())]
-    labels = make_batch("head", several, instances, [0, 1]).labels
-    assert labels.tolist() == [[1, 0, 1], [0, 0, 0]]
-    assert labels.dtype == torch.float32
-    numbers = [instance(0, 3, label=0.5), instance(1, 3, label=-2.0)]
-    labels = make_batch("head", TaskConfig(kind="regression"), numbers, [1, 0]).labels
-    assert labels.tolist() == [-2.0, 0.5]
+NUMBERS = [instance(0, 3, label=0.5), instance(1, 3, label=-2.0)]
+SETS = [instance(0, 3, label=(2, 0)), instance(1, 3, label=())]
+
+
+@pytest.mark.parametrize(
+    ("task", "instances", "expected"),
+    [
+        (TaskConfig("classification", TASK.labels, multi_label=True), SETS, [[1, 0, 1], [0] * 3]),
+        (TaskConfig("regression"), NUMBERS, [0.5, -2.0]),
+    ],
+)
+def test_labels_of_other_texts(
+    task: TaskConfig, instances: list[Instance], expected: list[Any]
+) -> None:
+    labels = make_batch("head", task, instances, [0, 1]).labels
+    assert labels.tolist() == expected
     assert labels.dtype == torch.float32
 
 
