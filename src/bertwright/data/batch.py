@@ -40,11 +40,7 @@ class Batch(Protocol):
 def collate(
     sequences: Sequence[Any], segments: Sequence[Sequence[int]] | None = None
 ) -> tuple[InputArrays, Int64s]:
-    """Lay sequences of ids end to end, longest first.
-
-    Args:
-        sequences: B of `[T]` or `[T, C]` ids.
-        segments: of each token; None: all 0.
+    """Lay B sequences of `[T]` or `[T, C]` ids, and their segments, end to end, longest first.
 
     Returns:
         The inputs, and `[B]`: which of the given sequences each is (`results[order] = rows`).

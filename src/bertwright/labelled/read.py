@@ -41,15 +41,9 @@ def read_examples(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),  # noqa: B008
 ) -> Read:
-    """Read one file of examples; `-` is standard input.
-
-    Args:
-        path: TSV, CSV, JSON lines, JSON, Parquet, CoNLL columns, SQuAD JSON or plain text; all but
-            Parquet from standard input too, and all in .gz, .xz, .bz2 and .zst; or rows in memory.
-        kind: of the task; says what the columns mean.
-        columns: those that the user names; the label of tagging may be a number from 1 (-1 the
-            last).
-        options: all else.
+    """Read one file of examples, also compressed, or rows in memory; `-` is standard input, of
+    which all but Parquet is read too. The kind of the task says what the columns mean; `columns`
+    are those that the user names.
 
     Raises:
         DataError: a missing or doubled column, a column that the form has no use for, a bad row,

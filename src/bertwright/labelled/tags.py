@@ -41,9 +41,6 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     `none` where tags are neither O nor a letter with a type, as parts of speech; a file of O alone
     is `none` too. Where nearly all words have tags of a scheme, the others are slips
     (`stray_tags`). Where all is legal in both IOB1 and IOB2, it is IOB2.
-
-    Args:
-        sentences: the tags of each sentence.
     """
     sentences = list(sentences)
     counts = Counter(tag for sentence in sentences for tag in sentence)
@@ -95,12 +92,8 @@ def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str, ...]:
-    """The same entities, tagged as the scheme says; legal tags come back as they are.
-
-    Args:
-        scheme: of the tags; with `none` nothing is changed.
-        letters: what IOBES writes inside, at the end and for an only word: `MES`, `ILU`.
-    """
+    """The same entities, tagged as the scheme says; legal tags come back as they are, with `none`
+    all. `letters` is what IOBES writes inside, at the end and for an only word: `MES`, `ILU`."""
     if scheme == "none":
         return tuple(tags)
     inside, last, only = tuple(letters if scheme == "iobes" else "IIB")

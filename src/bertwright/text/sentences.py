@@ -118,15 +118,8 @@ _MONTHS_AFTER_ORDINAL = _words(
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text into its sentences.
-
-    Args:
-        text: any string; a line break always ends a sentence.
-
-    Returns:
-        The sentences in order, without white space at their ends, none empty. Joined without white
-        space they are the text without white space.
-    """
+    """The sentences of any text in order, without white space at their ends, none empty. A line
+    break always ends one. Joined without white space they are the text without white space."""
     sentences: list[str] = []
     for line in text.split("\n"):
         line = line.strip()

@@ -57,10 +57,8 @@ def csv_delimiter(line: str) -> tuple[str, bool]:
 def split_rows(lines: Iterator[str], name: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """The rows of a file that are not empty, with the line that each begins at.
 
-    Args:
-        lines: without their ends.
-        name: of the file, for messages.
-        quoted: whether it is CSV; otherwise tabs separate, and a quote is a character.
+    It is CSV if it is `quoted`; otherwise tabs separate, and a quote is a character. Lines have no
+    ends; `name` is for messages.
 
     Raises:
         DataError: a quote that is not closed.

@@ -25,12 +25,8 @@ Span = tuple[int, int]
 
 
 def split(length: int, room: int, stride: int) -> list[Span]:
-    """Windows over `length` tokens, in order.
-
-    Args:
-        length: n; of no tokens there is one empty window.
-        room: R, tokens of a window at most.
-        stride: S, tokens that neighbours share; never more than half of the room.
+    """Windows over `length` (n) tokens, in order, of at most `room` (R), of which neighbours share
+    `stride` (S), never more than half of the room. Of no tokens there is one empty window.
 
     Raises:
         ValueError: no room.
@@ -52,13 +48,8 @@ def holds(count: int, room: int, stride: int) -> int:
 
 
 def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span, Span]]:
-    """Windows over a pair of texts: start and stop in the first and in the second.
-
-    Args:
-        first: tokens of the first text.
-        second: tokens of the second.
-        room: tokens of both that a window has room for.
-        stride: see `split`.
+    """Windows over a pair of texts of so many tokens: start and stop in the first and in the
+    second, `room` tokens of both at most; `stride` as in `split`.
 
     Raises:
         ValueError: no room for two texts.

@@ -34,14 +34,8 @@ def sum_entries(parts: list[Entries]) -> Entries:
 
 
 def chunk_entries(tokens: Int32s, ends: Int64s, window: int, size: int) -> Entries:
-    """The entries of one chunk: words of a document alone are near one another.
-
-    Args:
-        tokens: `[N]` ids, without words that are not trained.
-        ends: where documents end.
-        window: farthest distance.
-        size: V.
-    """
+    """The entries of one chunk of `[N]` ids, without words that are not trained, and where documents
+    end in it: words of one document alone are near one another, at most `window` apart."""
     owner = np.searchsorted(ends, np.arange(len(tokens)), side="right")
     ids = tokens.astype(np.int64)
     parts = [(np.empty(0, np.int64), np.empty(0))]

@@ -165,13 +165,9 @@ def _is_windows(data: bytes) -> bool:
 def split_documents(
     blocks: Iterator[str], documents: str, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """Raw documents of one text file, in groups; those of white space alone are still among them.
-
-    Args:
-        blocks: the text, split anywhere.
-        documents: what separates, as in `CorpusConfig`, or `wikiextractor`.
-        report: counts `documents_cut` and `files_of_one_document`.
-    """
+    """Raw documents of one text file, split anywhere into `blocks`, in groups; those of white
+    space alone are still among them. `documents` says what separates, as in `CorpusConfig`, or
+    `wikiextractor`; `documents_cut` and `files_of_one_document` are counted."""
     separator = _SEPARATOR[documents]
     parts: list[str] = []  # of the document that is still open
     size = lines = groups = 0

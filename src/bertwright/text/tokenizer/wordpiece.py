@@ -81,12 +81,8 @@ class Alphabet:
 
 
 def choose_alphabet(counts: Mapping[str, int], coverage: float) -> Alphabet:
-    """The most frequent characters of the words of `counts`, ties by code point.
-
-    Args:
-        counts: how often each word occurs.
-        coverage: characters are kept until this fraction of all occurrences is covered.
-    """
+    """The most frequent characters of words with their counts, ties by code point, until the
+    fraction `coverage` of all occurrences is covered."""
     words = list(counts)
     lengths = np.array([len(word) for word in words], dtype=np.int64)
     codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
