@@ -175,26 +175,19 @@ def train_seed(
     return run
 
 
+@dataclass
 class TaskLoader:
     """The steps of labelled tasks, as the training loop takes them."""
 
-    def __init__(
-        self,
-        tasks: Sequence[tuple[str, TaskConfig, Sequence[Instance], float]],
-        batch_size: int,
-        micro_tokens: int,
-        seed: int,
-        ranks: Ranks,
-        on_tokens: Callable[[float], None] = silent,
-    ) -> None:
-        """`tasks`: name, task, instances to train on, and weight of each."""
-        self._on_tokens = on_tokens
-        self._tasks = list(tasks)
-        self._batch_size = batch_size
-        self._micro_tokens = micro_tokens
-        self._seed = seed
-        self._ranks = ranks
-        self._order: tuple[int, list[tuple[int, Int64s]]] = (-1, [])
+    tasks: Sequence[tuple[str, TaskConfig, Sequence[Instance], float]]
+    """Name, task, instances to train on, and weight of each."""
+    batch_size: int
+    micro_tokens: int
+    seed: int
+    ranks: Ranks
+    on_tokens: Callable[[float], None] = silent
+    order: tuple[int, list[tuple[int, Int64s]]] = field(default=(-1, []), init=False)
+    """An epoch and its steps."""
 
     @property
     def steps_in_epoch(self) -> int:
@@ -205,46 +198,46 @@ class TaskLoader:
         """This rank's micro-batches of a step, and the position of the next."""
         steps = self._epoch(at.epoch)
         number, rows = steps[at.step]
-        name, task, instances, _ = self._tasks[number]
-        own = rows[self._ranks.rank :: self._ranks.world_size].tolist()
+        name, task, instances, _ = self.tasks[number]
+        own = rows[self.ranks.rank :: self.ranks.world_size].tolist()
         batches = [
-            make_batch(name, task, instances, part, str(self._ranks.device))
+            make_batch(name, task, instances, part, str(self.ranks.device))
             for part in micro_batches(instances, own, self._most_tokens(instances, own))
         ]
-        self._on_tokens(sum(batch.num_tokens for batch in batches))
+        self.on_tokens(sum(batch.num_tokens for batch in batches))
         if at.step + 1 < len(steps):
             return batches, replace(at, step=at.step + 1)
         return batches, replace(at, epoch=at.epoch + 1, step=0)
 
     def _most_tokens(self, instances: Sequence[Instance], rows: Sequence[int]) -> int:
         """Of a micro-batch: so few that each core of a CPU has one of its own (train/loop.py)."""
-        if self._ranks.device.type != "cpu" or self._ranks.world_size > 1:
-            return self._micro_tokens
+        if self.ranks.device.type != "cpu" or self.ranks.world_size > 1:
+            return self.micro_tokens
         tokens = np.cumsum(sorted((instances[row].num_tokens for row in rows), reverse=True))
         share = tokens[np.searchsorted(tokens, tokens[-1] / torch.get_num_threads())]
-        return min(self._micro_tokens, max(LEAST, int(share)))
+        return min(self.micro_tokens, max(LEAST, int(share)))
 
     def _epoch(self, epoch: int) -> list[tuple[int, Int64s]]:
         """The steps of an epoch: a task's number and the instances of it."""
-        if self._order[0] != epoch:
+        if self.order[0] != epoch:
             steps = []
-            for number, (name, _, instances, weight) in enumerate(self._tasks):
+            for number, (name, _, instances, weight) in enumerate(self.tasks):
                 for rows in self._passes(name, len(instances), weight, epoch):
                     steps += [(number, part) for part in self._split(name, instances, rows)]
-            if len(self._tasks) > 1:
-                order = permutation(make_key("tasks", self._seed, epoch), len(steps))
+            if len(self.tasks) > 1:
+                order = permutation(make_key("tasks", self.seed, epoch), len(steps))
                 steps = [steps[index] for index in order]
-            self._order = epoch, steps
-        return self._order[1]
+            self.order = epoch, steps
+        return self.order[1]
 
     def _split(self, name: str, instances: Sequence[Instance], rows: Int64s) -> list[Int64s]:
         """A pass in steps of at most `batch_size` examples (or of an instance a rank); what is left
         in the end for too few ranks joins the last."""
-        fewest = self._ranks.world_size
+        fewest = self.ranks.world_size
         starts, held = [0], 0
         for index, row in enumerate(rows.tolist()):
             held += len(instances[row].counts)
-            if held > self._batch_size and index - starts[-1] >= fewest:
+            if held > self.batch_size and index - starts[-1] >= fewest:
                 starts.append(index)
                 held = len(instances[row].counts)
         if len(rows) - starts[-1] < fewest:
@@ -260,7 +253,7 @@ class TaskLoader:
         """A task's instances in random order, `weight` times over."""
         passes: list[Int64s] = []
         while weight > 0:
-            key = make_key(f"examples of {name}", self._seed, epoch, len(passes))
+            key = make_key(f"examples of {name}", self.seed, epoch, len(passes))
             rows = permutation(key, count)
             passes.append(rows[: max(1, round(min(1.0, weight) * count))])
             weight -= 1

@@ -29,22 +29,16 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
-from bertwright.labelled.columns import Columns
-from bertwright.labelled.examples import TextExample
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import stream_examples
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueTask, find_tasks
-from bertwright.recipes.predict import evaluate_file
+from bertwright.recipes.predict import evaluate_file, predict_file
 from bertwright.recipes.run_folder import CONFIG
 from bertwright.report.glue import averages, table
 from bertwright.report.verdict import GLUE, RESULTS
-from bertwright.tasks.predict import predict_stream
-from bertwright.tasks.predictions import NumberPrediction, Prediction, TextPrediction
 from bertwright.train.hardware import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"
@@ -256,50 +250,33 @@ def write_submission(
         DataError: a test set of which a row cannot be read, or labels that the server does not
             know.
     """
-    ((name, trained),) = model.tasks.items()
+    (trained,) = model.tasks.values()
     if set(trained.labels) != set(task.labels):
         raise DataError(
             f"the labels of {task.name} are {', '.join(trained.labels)}; GLUE's are "
             f"{', '.join(task.labels)}: its server would not know them"
         )
     for submitted, path in tests:
-        options = ReadOptions(
-            pair=trained.text2_column is not None,
-            hint=Columns(trained.text_column, trained.text2_column),
-            bad_rows="skip",
-        )
-        stream = stream_examples(path, trained.kind, options=options)
-        runner = model.runner
-        predicted = predict_stream(
-            runner.learner,
-            name,
-            trained,
-            runner.tokenizer,
-            stream.examples,
-            runner.device,
-            precision,
-            runner.batch_tokens,
-        )
+        lines: list[str] = []
+        report = predict_file(model, str(path), lines.append, bad_rows="skip", precision=precision)
+        if report.skipped:
+            raise DataError(
+                f"{' '.join(report.warnings)}; GLUE's server wants a prediction for every row, so "
+                f"{submitted} is not written: put some text there"
+            )
         with atomic_file(folder / submitted, overwrite=True) as file:
             file.write("index\tprediction\n")
-            for number, (example, prediction) in enumerate(predicted):
-                assert isinstance(example, TextExample)
-                index = example.id if example.id.isdecimal() else str(number)
-                file.write(f"{index}\t{_submitted(prediction)}\n")
-            if stream.log.skipped:
-                raise DataError(
-                    f"{' '.join(stream.log.summary())}; GLUE's server wants a prediction for every "
-                    f"row, so {submitted} is not written: put some text there"
-                )
+            for number, found in enumerate(map(json.loads, lines)):
+                id_ = found.get("id", "")
+                file.write(f"{id_ if id_.isdecimal() else number}\t{_submitted(found)}\n")
         yield submitted
 
 
-def _submitted(prediction: Prediction) -> str:
+def _submitted(prediction: Mapping[str, Any]) -> str:
     """A prediction as the server reads it."""
-    if isinstance(prediction, NumberPrediction):
-        return f"{min(max(prediction.value, LIMITS[0]), LIMITS[1]):.3f}"
-    assert isinstance(prediction, TextPrediction)
-    return str(prediction.label)
+    if "value" in prediction:
+        return f"{min(max(prediction['value'], LIMITS[0]), LIMITS[1]):.3f}"
+    return str(prediction["label"])
 
 
 def _write(run: Path, whole: Mapping[str, Any]) -> None:
