@@ -34,7 +34,7 @@ def sum_entries(parts: list[Entries]) -> Entries:
 
 
 def chunk_entries(tokens: Int32s, ends: Int64s, window: int, size: int) -> Entries:
-    """The entries of one chunk of `[N]` ids, without words that are not trained, and where documents
+    """The entries of a chunk of `[N]` ids, without words that are not trained, and where documents
     end in it: words of one document alone are near one another, at most `window` apart."""
     owner = np.searchsorted(ends, np.arange(len(tokens)), side="right")
     ids = tokens.astype(np.int64)

@@ -39,8 +39,8 @@ def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
 
 
 def count_words(shards: Shards, with_unknown: bool) -> Int64s:
-    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained, but for
-    [UNK] where it is a word, too.
+    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained, but
+    for [UNK] where it is a word, too.
 
     Raises:
         DataError: fewer than two different words, or no two in one document.
