@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bertwright.cli.app import run
 from tests.cli.conftest import JsonOf, Ran
-from tests.report.finetuned_runs import multi_task, topics, write_finetuned
+from tests.report.finetuned_runs import topics, write_finetuned
 from tests.report.test_pretrained_page import write_run
 
 
@@ -20,9 +20,7 @@ def test_the_page_and_where_it_is(tmp_path: Path, ran: Ran) -> None:
 def test_json_and_out(tmp_path: Path, json_of: JsonOf) -> None:
     folder = write_run(tmp_path / "news")
     page = tmp_path / "page.html"
-    told = json_of("report", folder, "--out", page)
-    assert told["report"] == str(page)
-    assert told["dev"]["step"] == 8
+    assert json_of("report", folder, "--out", page) == {"report": str(page)}
     assert page.is_file()
     assert not (folder / "report.html").exists()
 
@@ -54,27 +52,12 @@ def test_data_that_went_away_is_left_out(tmp_path: Path) -> None:
     assert "The data" not in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_fine_tuned_run(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
+def test_a_fine_tuned_run(tmp_path: Path, ran: Ran) -> None:
     folder = write_finetuned(tmp_path / "reviews", topics())
     # files, where a pre-training run has a folder
     (folder / "config.toml").write_text('[data]\ntrain = "train.tsv"\n')
-    told = json_of("report", folder)
-    assert told["report"] == str(folder / "report.html")
-    assert told["main"] == "accuracy"
-    assert told["summary"]["sd"] == 0.004
-    assert told["worth_it"] == "yes"
-    assert told["verdict"].startswith("Yes: 86.6% accuracy against 82.2%")
+    assert ran("report", folder).out == f"{folder / 'report.html'}\n"
+    assert "86.6%" in (folder / "report.html").read_text(encoding="utf-8")
     (folder / "results.json").unlink()  # while the run goes on
     ran("report", folder)
     assert "train.tsv" in (folder / "report.html").read_text(encoding="utf-8")
-
-
-def test_several_tasks_are_told_one_by_one(tmp_path: Path, json_of: JsonOf) -> None:
-    folder = write_finetuned(tmp_path / "both", multi_task())
-    told = json_of("report", folder)
-    assert list(told) == ["report", "tasks"]
-    assert {name: each["main"] for name, each in told["tasks"].items()} == {
-        "sentiment": "accuracy",
-        "names": "f1",
-    }
-    assert all(each["summary"]["mean"] for each in told["tasks"].values())
