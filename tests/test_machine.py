@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,28 +76,30 @@ def test_threads_are_bound_by_a_quota_alone_and_never_over_a_wish(
     assert os.environ.pop("OMP_NUM_THREADS") == "1"
 
 
-def test_threads_sleep_soon_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, "")  # given back at the end
-        monkeypatch.delenv(name)
+@pytest.mark.parametrize(
+    ("set_it", "name", "value"),
+    [
+        (sleep_when_idle, "GOMP_SPINCOUNT", "20000"),
+        (keep_few_kernels, "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256"),
+    ],
+)
+def test_a_setting_is_the_users_choice(
+    monkeypatch: pytest.MonkeyPatch, set_it: Callable[[], None], name: str, value: str
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    for given in (None, "7"):
+        monkeypatch.setenv(name, given or "")  # given back at the end
+        if given is None:
+            monkeypatch.delenv(name)
+        set_it()
+        assert os.environ[name] == (given or value)
+
+
+def test_threads_that_are_to_wait_actively_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     sleep_when_idle()
     assert "GOMP_SPINCOUNT" not in os.environ
-    monkeypatch.delenv("OMP_WAIT_POLICY")
-    sleep_when_idle()
-    assert os.environ["GOMP_SPINCOUNT"] == "20000"
-    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    sleep_when_idle()
-    assert os.environ["GOMP_SPINCOUNT"] == "7"
-
-
-def test_kernels_kept_are_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
-    keep_few_kernels()
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "256"
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
-    keep_few_kernels()
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
 
 
 def test_memory_still_comes_with_freed_memory_kept() -> None:

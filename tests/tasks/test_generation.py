@@ -13,7 +13,6 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.examples import GenerationExample
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.generator import Generator
 from bertwright.objectives.objective import Learner
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
@@ -33,10 +32,6 @@ EXAMPLES = [
 ]
 
 
-def head_of(learner: Learner) -> Generator:
-    return learner.objectives["head"]
-
-
 def logits_after(learner: Learner, source: str, target: list[int]) -> torch.Tensor:
     """Of the next token, all read at once: `[V]`"""
     first = TOKENIZER.encode(source).ids
@@ -44,7 +39,7 @@ def logits_after(learner: Learner, source: str, target: list[int]) -> torch.Tens
     segments = torch.tensor([0] * len(first) + [1] * len(target))
     inputs = Inputs(ids, Sequences([len(ids)], prefixes=[len(first)]), segments)
     with torch.inference_mode():
-        found = head_of(learner).logits(learner.encoder(inputs).last)[-1]
+        found = learner.objectives["head"].logits(learner.encoder(inputs).last)[-1]
     return found.clone()
 
 
@@ -230,5 +225,5 @@ def test_weights_that_diverged_are_known() -> None:
     learner = make_learner(TASK)
     data = TaskData("head", TASK, TOKENIZER, EXAMPLES)
     assert all(map(is_finite, predict(learner, data)))
-    head_of(learner).bias.data[3] = torch.nan
+    learner.objectives["head"].bias.data[3] = torch.nan
     assert not any(map(is_finite, predict(learner, data)))
