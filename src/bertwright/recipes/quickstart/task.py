@@ -13,7 +13,7 @@ fine-tuned; the same model from random weights, fine-tuned with the same setting
 model frozen, with a linear layer on the mean of its last layer's vectors; TF-IDF + logistic
 regression; and the most frequent label. Nothing is chosen by the test file: settings are fixed (a
 learning rate of 3e-4 and 160 / sqrt(examples) epochs, between 3 and 20), and the last weights
-count. One seed, and 95 % intervals by bootstrap of the test examples.
+count. One seed, and Wilson's 95 % intervals over the test examples.
 
 In `OUT/task/`: `train-96.jsonl`, `train-400.jsonl`, ... (each holds the one before) and
 `test.jsonl`, an object a line with `text`, `label` and `module`; the figures in
@@ -37,16 +37,12 @@ import numpy as np
 
 from bertwright.atomic import disk_errors
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, Interrupted
-from bertwright.labelled.read import read_examples
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, package_of, read_modules
 from bertwright.recipes.run_folder import ENVIRONMENT
-from bertwright.tasks.baselines import baseline_predictions
-from bertwright.tasks.evaluate import evaluate
 
 MOST_LABELS = 8
 FEWEST_LABELS = 3
@@ -152,6 +148,14 @@ def epochs_for(examples: int) -> int:
     return min(20, max(3, round(160 / math.sqrt(examples))))
 
 
+def wilson(fraction: float, count: int) -> list[float]:
+    """The 95 % interval of a fraction of `count` (Wilson 1927)."""
+    z = 1.96
+    middle = fraction + z * z / (2 * count)
+    half = z * math.sqrt(fraction * (1 - fraction) / count + (z / (2 * count)) ** 2)
+    return [(middle + sign * half) / (1 + z * z / count) for sign in (-1, 1)]
+
+
 def _compare(
     paths: Paths, files: LabelledFiles, unfinished: Path, on_progress: OnProgress
 ) -> LearningCurve:
@@ -174,11 +178,11 @@ def _compare(
         for name in ("pretrained", "frozen", "random_start", "tfidf", "majority")
     }
 
-    def add(name: str, accuracy: float, interval: Sequence[float], is_degenerate: bool) -> None:
+    def add(name: str, accuracy: float, is_degenerate: bool) -> None:
         figures = methods[name]
-        figures["accuracy"].append(float(accuracy))
-        figures["intervals"].append([float(end) for end in interval])
-        figures["degenerate"].append(bool(is_degenerate))
+        figures["accuracy"].append(accuracy)
+        figures["intervals"].append(wilson(accuracy, files.test[0]))
+        figures["degenerate"].append(is_degenerate)
 
     total = sum(2 * n * e + n for n, e in zip(sizes, epochs, strict=True))
     done = 0
@@ -193,16 +197,11 @@ def _compare(
             ("random_start", count * passes, replace(tuned, epochs=passes, random_start=True)),
         ):
             results = finetune([task], config, silent, overwrite=True)
-            mean = results["summary"]["accuracy"]["mean"]
-            add(name, mean, results["intervals"]["accuracy"], results["degenerate"])
+            add(name, results["summary"]["accuracy"]["mean"], results["degenerate"])
+            for baseline, metrics in results["baselines"].items():  # of the first alone
+                add(baseline, metrics["accuracy"], baseline == "majority")
             done += seen
             on_progress(done, total)
-        examples, tested = (read_examples(p, "classification").examples for p in (path, test))
-        baselines = TaskConfig("classification", files.labels)
-        predicted = baseline_predictions(baselines, examples, tested, seed=SEED)
-        for name, predictions in predicted.items():
-            measured = evaluate(baselines, tested, predictions, worst=0)
-            add(name, measured.score, measured.intervals["accuracy"], measured.degenerate)
     return {
         "format": 1,
         "labels": list(files.labels),
