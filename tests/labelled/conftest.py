@@ -11,6 +11,7 @@ import pytest
 
 from bertwright.config.task import Kind
 from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import Read, ReadOptions, Stream
 from bertwright.labelled.read import read_examples, stream_examples
 
@@ -23,6 +24,12 @@ def parse(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) 
 def parse_stream(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) -> Stream:  # noqa: B008
     """`stream_examples` with these `ReadOptions`."""
     return stream_examples(path, kind, columns, ReadOptions(**options))
+
+
+def tagged(read: Stream) -> list[tuple[str, str]]:
+    """The words and the tags of each sentence."""
+    examples = [each for each in read.examples if isinstance(each, TaggingExample)]
+    return [(" ".join(each.words), " ".join(each.tags or ())) for each in examples]
 
 
 @pytest.fixture

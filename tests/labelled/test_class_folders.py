@@ -9,8 +9,6 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples
 from tests.labelled.conftest import parse, parse_stream
 
 
@@ -57,8 +55,7 @@ def test_what_cannot_be_read(reviews: Path, tmp_path: Path) -> None:
     (reviews / "pos" / "4.txt").write_text("  ")
     with pytest.raises(DataError, match="row 5: empty text: column 'text'"):
         parse(reviews, "classification")
-    skip = ReadOptions(bad_rows="skip")
-    assert len(read_examples(reviews, "classification", options=skip).examples) == 5
+    assert len(parse(reviews, "classification", bad_rows="skip").examples) == 5
     (tmp_path / "none").mkdir()
     for path, kind in ((tmp_path / "none", "classification"), (reviews, "tagging")):
         with pytest.raises(DataError, match="is a folder without texts"):

@@ -6,8 +6,6 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples, stream_examples
 from tests.labelled.conftest import parse, parse_stream
 
 CONLLU = """\
@@ -70,8 +68,8 @@ def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
     path = write("a.conllu", CONLLU.replace("VBP", "_"))
     with pytest.raises(DataError, match=r"line 6: .*XPOS is _; expected --label"):
         parse(path, "tagging", Columns(label="xpos"))
-    skipping = ReadOptions(bad_rows="skip")
-    assert len(read_examples(path, "tagging", Columns(label="xpos"), skipping).examples) == 2
+    read = parse(path, "tagging", Columns(label="xpos"), bad_rows="skip")
+    assert len(read.examples) == 2
     read = parse(path, "tagging", Columns(label="feats"))
     assert rows(read.examples)[0][1] == ("Case=Nom", "_", "_")
 
@@ -125,8 +123,7 @@ def test_tags_behind_sentences_are_not_read_as_words_to_predict(write):
     ],
 )
 def test_a_table_of_texts_to_tag_is_read_by_its_column(write, name, content):
-    options = ReadOptions(labels=["O", "B-PER"])
-    found = list(stream_examples(write(name, content), "tagging", options=options).examples)
+    found = parse_stream(write(name, content), "tagging", labels=["O", "B-PER"]).examples
     assert [each.words for each in found] == [("Anna", ",", "lives", "here"), ("Bob",)]
 
 
@@ -146,8 +143,7 @@ def test_columns_under_a_header_are_no_table_of_texts(write):
     ],
 )
 def test_the_byte_order_marks_of_files_that_were_put_together_are_no_words(write, content, label):
-    options = ReadOptions(require_labels=label)
-    read = read_examples(write("a.conll", content), "tagging", options=options)
+    read = parse(write("a.conll", content), "tagging", require_labels=label)
     assert [each.words for each in read.examples] == [("Anna", "lives"), ("Bob",)]
 
 

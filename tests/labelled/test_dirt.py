@@ -7,8 +7,6 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples
 from tests.labelled.conftest import parse
 
 
@@ -40,30 +38,26 @@ CLASSES = "text,a,b,c\nx,1,0,0\ny,0,1,0\nz,1,1,0\nw,0,0,0\n"
 
 
 def test_a_class_that_no_text_has_is_told(write):
-    several, asked = ReadOptions(multi_label=True), Columns(label="a,b,c")
-    read = read_examples(write("a.csv", CLASSES), "classification", asked, several)
+    path = write("a.csv", CLASSES)
+    read = parse(path, "classification", Columns(label="a,b,c"), multi_label=True)
     assert [
         each for each in read.warnings if "no text has 'c', as the columns hold 0 alone" in each
     ]
-    read = read_examples(write("b.csv", CLASSES), "classification", Columns(label="a,b"), several)
+    read = parse(path, "classification", Columns(label="a,b"), multi_label=True)
     assert read.warnings == []
 
 
 def test_a_file_to_evaluate_lacks_columns_of_classes(write):
     """What is not asked for would count as not held, and a missing column is named."""
-    known = ReadOptions(multi_label=True, labels=["a", "b"], hint=Columns("text", None, "a,b"))
-    whole = read_examples(write("a.csv", CLASSES), "classification", options=known)
+    known = {"multi_label": True, "labels": ["a", "b"], "hint": Columns("text", None, "a,b")}
+    whole = parse(write("a.csv", CLASSES), "classification", **known)
     assert [each.label for each in whole.examples] == [("a",), ("b",), ("a", "b"), ()]
     assert whole.warnings == []
     path = write("b.csv", CLASSES.replace("a,b,c", "a,B2,c"))
     with pytest.raises(DataError, match="lacks 'b' of training's columns 'a', 'b'"):
-        read_examples(path, "classification", options=known)
-    read = read_examples(
-        write("c.csv", CLASSES.replace("a,b,c", "a,B2,a2")),
-        "classification",
-        Columns(label="a,a2"),
-        known,
-    )
+        parse(path, "classification", **known)
+    path = write("c.csv", CLASSES.replace("a,b,c", "a,B2,a2"))
+    read = parse(path, "classification", Columns(label="a,a2"), **known)
     assert "no column is chosen for 'b', which training had" in read.warnings[0]
 
 

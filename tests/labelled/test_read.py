@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import lzma
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample, labels_of
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples, stream_examples
 from tests.labelled.conftest import parse, parse_stream
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
@@ -328,14 +325,14 @@ def test_malformed_characters_are_replaced_and_told(write):
 @pytest.mark.parametrize("several", [False, True])
 def test_an_unknown_label_names_line_and_nearest_or_is_left_out(write, written, known, several):
     path = write("a.csv", f"text,label\na,{known}\nb,{written}\n")
-    options = ReadOptions(labels=["no", known], multi_label=several)
+    options = {"labels": ["no", known], "multi_label": several}
     with pytest.raises(DataError, match=f"line 3: .*unseen.* '{written}'.*did you mean '{known}'"):
-        read_examples(path, "classification", options=options)
-    read = read_examples(path, "classification", options=replace(options, bad_rows="skip"))
+        parse(path, "classification", **options)
+    read = parse(path, "classification", **options, bad_rows="skip")
     assert [each.text for each in read.examples] == ["a"]
     assert read.skipped["label unseen in training"].lines == [3]
-    known_both = replace(options, labels=[written, known])
-    assert read_examples(path, "classification", options=known_both).warnings == []
+    options["labels"] = [written, known]
+    assert parse(path, "classification", **options).warnings == []
 
 
 def test_labels_that_differ_in_case_or_notation_only_are_told(write):
@@ -397,20 +394,19 @@ ONE_EACH = "id,comment_text,mean,very rude,threat\n7,a,1,0,0\n8,b,0,0.0,0\n9,c,1
 
 
 def test_a_column_for_each_class(write):
-    asked, several = Columns(label="mean,Very_Rude, threat"), ReadOptions(multi_label=True)
+    asked, several = Columns(label="mean,Very_Rude, threat"), {"multi_label": True}
     path = write("a.csv", ONE_EACH)
-    read = read_examples(path, "classification", asked, several)
+    read = parse(path, "classification", asked, **several)
     assert [each.label for each in read.examples] == [("mean",), (), ("mean", "very rude")]
     assert [each.text for each in read.examples] == ["a", "b", "c"]
     assert [each.id for each in read.examples] == ["7", "8", "9"]
-    hinted = ReadOptions(multi_label=True, hint=read.columns)
-    again = read_examples(path, "classification", options=hinted)
+    again = parse(path, "classification", hint=read.columns, **several)
     assert again.examples == read.examples
     rows = [{"text": "a", "x": True, "y": 0}, {"text": "b", "x": 0, "y": 1}]
-    read = read_examples(write("a.json", rows), "classification", Columns(label="x,y"), several)
+    read = parse(write("a.json", rows), "classification", Columns(label="x,y"), **several)
     assert [each.label for each in read.examples] == [("x",), ("y",)]
     bare = write("bare.tsv", "a b\t0\t1\nc d\t1\t1\n")
-    read = read_examples(bare, "classification", Columns("1", label="2,3"), several)
+    read = parse(bare, "classification", Columns("1", label="2,3"), **several)
     assert [each.label for each in read.examples] == [("3",), ("2", "3")]
 
 
@@ -505,22 +501,22 @@ def test_labels_are_not_read_where_none_is_needed(write):
 @pytest.mark.parametrize("name", ["b.tsv", "b.txt"])
 def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, name):
     train = parse(write("a.tsv", "x\tgood\ny\tbad\n"), "classification", Columns("2", None, "1"))
-    options = ReadOptions(hint=train.columns, pair=False)
+    options = {"hint": train.columns, "pair": False}
     for content, expected in (
         ("x\tfine\ny\tpoor\n", ["fine", "poor"]),  # training's columns
         ("fine\npoor\n", ["fine", "poor"]),  # texts alone
         ("id\ttext\n1\tfine\n2\tpoor\n", ["fine", "poor"]),  # a header
     ):
-        stream = stream_examples(write(name, content), "classification", options=options)
+        stream = parse_stream(write(name, content), "classification", **options)
         assert [each.text for each in stream.examples] == expected, content
-    other = ReadOptions(hint=Columns("text", None, "label"), pair=False)
+    other = {"hint": Columns("text", None, "label"), "pair": False}
     with pytest.raises(DataError, match=r"a tab in its first line.*--text 1.*--format text"):
-        stream_examples(write(name, "x\tfine\n"), "classification", options=other)
+        parse_stream(write(name, "x\tfine\n"), "classification", **other)
     for form in ("text", "tsv"):
         with pytest.raises(DataError, match="no column"):
             parse(write(name, "x\ty\n"), "classification", format=form)
     with pytest.raises(DataError, match=r"has no column '7'; its first line"):
-        stream_examples(write(name, "x\tfine\n"), "classification", Columns("1", "7"), options)
+        parse_stream(write(name, "x\tfine\n"), "classification", Columns("1", "7"), **options)
 
 
 @pytest.mark.parametrize(

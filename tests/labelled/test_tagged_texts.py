@@ -12,9 +12,8 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.file import Read, ReadOptions
-from bertwright.labelled.read import read_examples
-from tests.labelled.conftest import parse
+from bertwright.labelled.file import Read
+from tests.labelled.conftest import parse, tagged
 
 Write = Callable[[str, Any], Path]
 TEXT = "Ann Lee lives in Berlin."
@@ -27,11 +26,6 @@ def lines(*rows: dict[str, Any]) -> str:
 
 def read(write: Write, *rows: dict[str, Any], **options: Any) -> Read:
     return parse(write("a.jsonl", lines(*rows)), "tagging", **options)
-
-
-def tagged(found: Read) -> list[tuple[str, str]]:
-    examples = [each for each in found.examples if isinstance(each, TaggingExample)]
-    return [(" ".join(each.words), " ".join(each.tags or ())) for each in examples]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +91,7 @@ def test_the_columns_may_be_named(write: Write) -> None:
     path = write("a.json", [{"body": TEXT, "marks": [[0, 7, "PER"], [17, 23, "LOC"]]}])
     found = parse(path, "tagging", Columns("body", label="marks"))
     assert tagged(found) == [("Ann Lee lives in Berlin .", " ".join(TAGS))]
-    hinted = ReadOptions(hint=found.columns)
-    assert read_examples(path, "tagging", options=hinted).examples == found.examples
+    assert parse(path, "tagging", hint=found.columns).examples == found.examples
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.tagged_texts import split_words
-from tests.labelled.conftest import parse
+from tests.labelled.conftest import parse, tagged
 
 CONLL = """\
 -DOCSTART- -X- O O
@@ -29,16 +29,12 @@ Peter NNP I-NP I-PER
 """
 
 
-def rows(read):
-    return [(" ".join(each.words), " ".join(each.tags or ())) for each in read.examples]
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", [" ", "\t", "   "])
 def test_columns_with_documents_and_iob1(write, mark, end):
     path = write("a.txt", CONLL.replace(" ", mark).replace("\n", end))
     read = parse(path, "tagging")
-    assert rows(read) == [
+    assert tagged(read) == [
         ("EU rejects", "I-ORG O"),
         ("German UK", "I-MISC B-MISC"),
         ("Peter", "I-PER"),
@@ -53,29 +49,29 @@ def test_columns_with_documents_and_iob1(write, mark, end):
 
 def test_tags_of_another_column_and_of_iob2(write):
     path = write("a.txt", CONLL)
-    assert rows(parse(path, "tagging", Columns(label="2")))[0] == (
+    assert tagged(parse(path, "tagging", Columns(label="2")))[0] == (
         "EU rejects",
         "NNP VBZ",
     )
     assert parse(path, "tagging", Columns(label="2")).scheme == "none"
-    assert rows(parse(path, "tagging", Columns(label="-2")))[2] == (
+    assert tagged(parse(path, "tagging", Columns(label="-2")))[2] == (
         "Peter",
         "I-NP",
     )
     read = parse(path, "tagging", iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"])
-    assert rows(read)[1] == ("German UK", "B-MISC B-MISC")
+    assert tagged(read)[1] == ("German UK", "B-MISC B-MISC")
     assert read.scheme == "iob2"
     for wrong in (1, 5, -4, "ner"):
         with pytest.raises(DataError, match=r"column"):
             parse(path, "tagging", Columns(label=str(wrong)))
     named = write("b.tsv", "token\tpos\tner\na\tDT\tO\nb\tNN\tB-X\n")
-    assert rows(parse(named, "tagging", Columns(label="pos"))) == [("a b", "DT NN")]
-    assert rows(parse(named, "tagging")) == [("a b", "O B-X")]
+    assert tagged(parse(named, "tagging", Columns(label="pos"))) == [("a b", "DT NN")]
+    assert tagged(parse(named, "tagging")) == [("a b", "O B-X")]
 
 
 def test_files_without_document_marks_are_one_document(write):
     read = parse(write("a.bio", "a O\n\n \t\nb\tB-X\n\nc O\n"), "tagging")
-    assert rows(read) == [("a", "O"), ("b", "B-X"), ("c", "O")]
+    assert tagged(read) == [("a", "O"), ("b", "B-X"), ("c", "O")]
     assert {each.document for each in read.examples} == {0}
 
 
@@ -87,7 +83,7 @@ def test_odd_characters_are_words_in_files_with_tabs(write):
 def test_a_sentence_a_line(write):
     content = "高 勇 ， 男\tB-NAME E-NAME O O\n张 三 丰\tB-NAME M-NAME E-NAME\n"
     read = parse(write("a.txt", content), "tagging")
-    assert rows(read)[1] == ("张 三 丰", "B-NAME M-NAME E-NAME")
+    assert tagged(read)[1] == ("张 三 丰", "B-NAME M-NAME E-NAME")
     assert read.scheme == "iobes"
     with pytest.raises(DataError, match=r"line 3: sentence with a ragged line: 2 words, 1 tags"):
         parse(write("b.txt", content + "a b\tO\n"), "tagging")
@@ -98,7 +94,7 @@ def test_ragged_lines_are_refused_or_their_sentence_is_left_out(write):
     with pytest.raises(DataError, match=r"line 5: .*: 2 columns; expected 3.*--bad-rows"):
         parse(write("a.txt", content), "tagging")
     read = parse(write("a.txt", content), "tagging", bad_rows="skip")
-    assert rows(read) == [("a b", "O O"), ("f", "B-Y")]
+    assert tagged(read) == [("a b", "O O"), ("f", "B-Y")]
     assert read.skipped["sentence with a ragged line"].lines == [5]
     with pytest.raises(DataError, match=r"line 2: sentence with an empty word or tag"):
         parse(write("b.txt", "a\tO\nb\t\n"), "tagging")
@@ -111,7 +107,7 @@ def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
     path = write("a.txt", content)
     read = parse(path, "tagging")
     assert read.scheme == "iob2"
-    assert rows(read)[1] == ("c d e", "O B-X B-Y")
+    assert tagged(read)[1] == ("c d e", "O B-X B-Y")
     assert "2 tags in 1 sentences break the scheme iob2" in read.warnings[0]
     assert "first at line 5" in read.warnings[0]
     with pytest.raises(DataError, match="line 5: the tag 'I-X' breaks the scheme iob2 after 'O'"):
@@ -156,7 +152,7 @@ def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
     for own in ("B-X I-X O B-X", "I-X I-X O I-X", "B-X E-X O S-X", "B-X L-X O U-X"):
         lines = "".join(f"w {tag}\n" for tag in own.split())
         read = parse(write("a.txt", lines), "tagging", labels=labels, as_scheme=scheme)
-        assert rows(read) == [("w w w w", tags)]
+        assert tagged(read) == [("w w w w", tags)]
         assert read.scheme == scheme
     with pytest.raises(DataError, match=f"line 1: the tag 'NN' is none of the scheme {scheme}"):
         parse(write("a.txt", "a NN\nb VB\n"), "tagging", labels=labels, as_scheme=scheme)
@@ -167,9 +163,9 @@ def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
 def test_the_column_of_training_is_a_hint(write):
     path = write("a.txt", CONLL)
     read = parse(path, "tagging", hint=Columns(label="2"))
-    assert rows(read)[0] == ("EU rejects", "NNP VBZ")
+    assert tagged(read)[0] == ("EU rejects", "NNP VBZ")
     for away in ("9", "ner"):
-        assert rows(parse(path, "tagging", hint=Columns(label=away)))[2] == (
+        assert tagged(parse(path, "tagging", hint=Columns(label=away)))[2] == (
             "Peter",
             "I-PER",
         )
@@ -191,10 +187,10 @@ def test_lists_in_json_lines(write, words, tags):
     ]
     path = write("a.jsonl", "\n".join(map(json.dumps, lines)))
     read = parse(path, "tagging")
-    assert rows(read) == [("a b", "B-X O"), ("c", "O")]
+    assert tagged(read) == [("a b", "B-X O"), ("c", "O")]
     assert [(each.document, each.line) for each in read.examples] == [(0, 1), (1, 2)]
     assert read.columns == Columns(words, None, tags)
-    assert rows(parse(path, "tagging", require_labels=False)) == [
+    assert tagged(parse(path, "tagging", require_labels=False)) == [
         ("a b", ""),
         ("c", ""),
     ]
@@ -242,7 +238,7 @@ def test_columns_to_predict_are_known_by_their_tags_or_name(write):
         ("d.txt", "-DOCSTART-\n\na x\nb x\n\nc x\n"),
     ):
         read = parse(write(name, content), "tagging", require_labels=False, labels=known)
-        assert rows(read) == [("a b", ""), ("c", "")], name
+        assert tagged(read) == [("a b", ""), ("c", "")], name
         assert read.examples[0].text is None
 
 

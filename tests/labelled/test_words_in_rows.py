@@ -6,9 +6,7 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples
-from tests.labelled.conftest import parse
+from tests.labelled.conftest import parse, parse_stream, tagged
 
 KAGGLE = (
     "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,lives,VBZ,O\n,here,RB,O\n"
@@ -16,37 +14,31 @@ KAGGLE = (
 )
 
 
-def rows(read):
-    return [(" ".join(each.words), " ".join(each.tags or ())) for each in read.examples]
-
-
 def test_csv_of_a_word_a_row(write):
     path = write("ner.csv", KAGGLE)
     read = parse(path, "tagging")
     expected = [("Ann lives here", "B-per O O"), ("1,000 Romans", "O B-gpe"), ("No", "O")]
-    assert rows(read) == expected
+    assert tagged(read) == expected
     assert [each.line for each in read.examples] == [2, 5, 7]
     assert (read.columns, read.scheme) == (Columns("Word", None, "Tag"), "iob2")
-    assert rows(parse(path, "tagging", hint=read.columns)) == expected
-    assert rows(parse(path, "tagging", Columns(label="POS")))[2] == (
+    assert tagged(parse(path, "tagging", hint=read.columns)) == expected
+    assert tagged(parse(path, "tagging", Columns(label="POS")))[2] == (
         "No",
         "UH",
     )
     every = "sentence_id;token;ner_tags\n7;Ann;B-per\n7;runs;O\n8;No;O\n"
-    assert rows(parse(write("b.csv", every), "tagging")) == [
+    assert tagged(parse(write("b.csv", every), "tagging")) == [
         ("Ann runs", "B-per O"),
         ("No", "O"),
     ]
-    to_predict = ReadOptions(require_labels=False, hint=read.columns)
-    assert [words for words, _ in rows(read_examples(path, "tagging", options=to_predict))] == [
-        words for words, _ in expected
-    ]
+    unlabelled = parse_stream(path, "tagging", hint=read.columns)
+    assert tagged(unlabelled) == [(words, "") for words, _ in expected]
     texts = write("texts.csv", "sentence,note\nAnn runs,a\n")
-    assert rows(read_examples(texts, "tagging", options=to_predict)) == [("Ann runs", "")]
+    assert tagged(parse_stream(texts, "tagging", hint=read.columns)) == [("Ann runs", "")]
     unnamed = write("d.csv", KAGGLE.replace("Sentence: 1,", ","))  # the first sentence
     assert [each.line for each in parse(unnamed, "tagging").examples] == [2, 5, 7]
     columns = write("c.conll", "Ann B-per\nruns O\n")
-    assert rows(parse(columns, "tagging", hint=read.columns)) == [("Ann runs", "B-per O")]
+    assert tagged(parse(columns, "tagging", hint=read.columns)) == [("Ann runs", "B-per O")]
 
 
 @pytest.mark.parametrize(
@@ -67,11 +59,8 @@ def test_csv_of_words_that_cannot_be_read(write, content, message):
 def test_a_sentence_with_an_empty_word_is_left_out(write):
     path = write("ner.csv", KAGGLE.replace(",lives,", ",,"))
     read = parse(path, "tagging", bad_rows="skip")
-    assert [words for words, _ in rows(read)] == ["1,000 Romans", "No"]
+    assert [words for words, _ in tagged(read)] == ["1,000 Romans", "No"]
     assert read.skipped["sentence with an empty word or tag"].lines == [3]
-
-
-SKIP = ReadOptions(bad_rows="skip")
 
 
 @pytest.mark.parametrize("bad", ["Sentence: 2,a,b,CD,O", 'Sentence: 2,"1,000"'])
@@ -79,7 +68,7 @@ def test_a_row_of_another_width_is_never_left_out(write, bad):
     """It may have begun a sentence, whose other words are not to join the one before."""
     path = write("ner.csv", KAGGLE.replace('Sentence: 2,"1,000",CD,O', bad))
     with pytest.raises(DataError, match="line 5: wrong number of fields; it may have begun"):
-        read_examples(path, "tagging", options=SKIP)
+        parse(path, "tagging", bad_rows="skip")
     last = write("a.csv", "sentence_id,word\n1,a\n2\n")
     with pytest.raises(DataError, match="line 3: wrong number of fields"):
         parse(last, "tagging", require_labels=False, bad_rows="skip")
@@ -87,21 +76,21 @@ def test_a_row_of_another_width_is_never_left_out(write, bad):
 
 def test_the_header_again_is_no_sentence(write):
     path = write("a.csv", "sentence_id,word,tag\n1,a,O\nsentence_id,word,tag\n2,b,O\n")
-    assert rows(read_examples(path, "tagging", options=SKIP)) == [("a", "O"), ("b", "O")]
+    assert tagged(parse(path, "tagging", bad_rows="skip")) == [("a", "O"), ("b", "O")]
 
 
 def test_quotes_that_swallow_rows_are_found(write):
     """A quote as a word, not doubled: CSV reads up to the next as one word."""
     path = write("a.csv", 'sentence_id,word,tag\n1,a,O\n1,",O\n2,b,O\n3,",O\n3,c,O\n4,d,O\n')
-    for options in (SKIP, ReadOptions()):
+    for bad_rows in ("skip", "refuse"):
         with pytest.raises(DataError, match=r"line 3: line end in a word.*a quote"):
-            read_examples(path, "tagging", options=options)
+            parse(path, "tagging", bad_rows=bad_rows)
 
 
 def test_a_sentence_that_comes_again_is_told(write):
     path = write("a.csv", "sentence_id,word,tag\n1,a,O\n 1,b,O\n2,c,B-X\n1,d,O\n2,e,O\n")
     read = parse(path, "tagging")
-    assert rows(read) == [("a b", "O O"), ("c", "B-X"), ("d", "O"), ("e", "O")]
+    assert tagged(read) == [("a b", "O O"), ("c", "B-X"), ("d", "O"), ("e", "O")]
     (warning,) = read.warnings
     assert "come again behind others, 2 times (first '1' at line 5)" in warning
 
@@ -110,14 +99,14 @@ def test_documents(write):
     """Each may count its sentences anew."""
     table = "doc_id,sentence_id,word,tag\nx,1,a,B-X\n,,b,O\nx,2,c,O\ny,2,d,O\ny,1,e,O\n"
     read = parse(write("a.csv", table), "tagging")
-    assert rows(read) == [("a b", "B-X O"), ("c", "O"), ("d", "O"), ("e", "O")]
+    assert tagged(read) == [("a b", "B-X O"), ("c", "O"), ("d", "O"), ("e", "O")]
     assert [each.document for each in read.examples] == [0, 0, 1, 1]
     assert read.warnings == []
 
 
 def test_a_text_beside_the_number_of_its_sentence(write):
     path = write("a.csv", "sentence_id,sentence,word,tag\n1,a b,a,B-X\n1,a b,b,O\n")
-    assert rows(parse(path, "tagging")) == [("a b", "B-X O")]
+    assert tagged(parse(path, "tagging")) == [("a b", "B-X O")]
 
 
 @pytest.mark.parametrize(
@@ -126,16 +115,14 @@ def test_a_text_beside_the_number_of_its_sentence(write):
 def test_the_header_alone_tells_words_in_rows(write, name, mark):
     path = write(name, KAGGLE.replace('"1,000"', "1000").replace(",", mark))
     expected = [("Ann lives here", "B-per O O"), ("1000 Romans", "O B-gpe"), ("No", "O")]
-    assert rows(parse(path, "tagging")) == expected
-    to_predict = ReadOptions(require_labels=False)
-    found = rows(read_examples(path, "tagging", options=to_predict))
-    assert found == [(words, "") for words, _ in expected]
+    assert tagged(parse(path, "tagging")) == expected
+    assert tagged(parse_stream(path, "tagging")) == [(words, "") for words, _ in expected]
 
 
 @pytest.mark.parametrize(("column", "tags"), [("3", "NNP VBZ RB"), ("-1", "B-per O O")])
 def test_the_tags_by_number(write, column, tags):
     found = parse(write("a.csv", KAGGLE), "tagging", Columns(label=column))
-    assert rows(found)[0][1] == tags
+    assert tagged(found)[0][1] == tags
 
 
 @pytest.mark.parametrize(
