@@ -15,6 +15,7 @@ from bertwright.config.runs.gpt import GptConfig
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.inference.model import Model, load
 from bertwright.serve.app import ROUTERS, make_app
 from tests import small_bert
 from tests.small_bert import CONFIG as SMALL
@@ -66,6 +67,12 @@ def write_model(folder: Path, seed: int, heads: bool) -> Path:
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with every head."""
     return write_model(tmp_path_factory.mktemp("serve") / "full", 1, heads=True)
+
+
+@pytest.fixture(scope="session")
+def model(full: Path) -> Model:
+    """The model with every head, in the library."""
+    return load(full, device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,7 @@ from fastapi.testclient import TestClient
 from bertwright.inference.fill import Blanks
 from bertwright.serve import requests
 from bertwright.serve.errors import HttpError
-from bertwright.serve.routes import heads, vectors
-from bertwright.serve.schemas import EmbedRequest, FillRequest
-from bertwright.serve.service import Service
+from bertwright.serve.routes import heads
 from tests.serve.test_bad_input import check_no
 
 BLANKS = "[MASK] " * 20_000
@@ -100,17 +98,6 @@ def test_what_a_reply_holds_is_judged(
     error = check_no(client.post(path, json=body), 413)
     assert error["code"] == f"too_many_{what}"
     assert f"would have {count} {what}; at most {count - 1} are" in error["message"]
-
-
-def test_what_waits_for_its_reader_is_counted_in_bytes(client: TestClient) -> None:
-    service: Service = client.app.service
-    cases: list[tuple[Any, Any, int]] = [
-        (vectors.prepare_embed, EmbedRequest(input=["a", "b"]), 16 * 2 * 24),
-        (heads.prepare_fill, FillRequest(input="[MASK]"), 5 * 70),
-    ]
-    for route, body, size in cases:
-        prepared = requests.prepare(route, service.engines, body, service.config)
-        assert prepared.size == size
 
 
 def test_ordinary_use_is_within_the_bounds(client: TestClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,13 @@ from fastapi.testclient import TestClient
 
 from bertwright.inference import next_sentence
 from bertwright.inference.inputs import make_examples
-from bertwright.inference.model import Model, load
+from bertwright.inference.model import Model
 from bertwright.tasks.task_data import TaskData
 from tests.serve.test_bad_input import check_no
 from tests.serve.test_routes import ask
 
 LONG = " ".join("abcdefghijklmnopqrst")
 CONTEXT = "b c d e f g h i j k l m n o p q"
-
-
-@pytest.fixture(scope="module")
-def model(full: Path) -> Model:
-    return load(full, device="cpu")
 
 
 def test_entities(client: TestClient, model: Model) -> None:

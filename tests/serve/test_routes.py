@@ -15,18 +15,13 @@ from fastapi.testclient import TestClient
 
 from bertwright.atomic import sha256_file
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.model import Model, load
+from bertwright.inference.model import Model
 from bertwright.serve.engine import weights_digest
 from bertwright.serve.requests import cosines
 from bertwright.serve.routes.vectors import store
 
 TEXTS = ["a b c", "the d.", "e"]
 ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}
-
-
-@pytest.fixture(scope="module")
-def model(full: Path) -> Model:
-    return load(full, device="cpu")
 
 
 def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
@@ -139,11 +134,11 @@ def test_tokens(client: TestClient, model: Model) -> None:
         np.testing.assert_allclose(each["vectors"], encoded.layers[2], atol=1e-5)
 
 
-def test_tokens_of_windows(client: TestClient, full: Path) -> None:
+def test_tokens_of_windows(client: TestClient, model: Model) -> None:
     long = " ".join("abcdefghij" * 4)
     asked: dict[str, Any] = {"layers": [3, 0], "combine": "sum", "normalize": True}
     config = VectorConfig((3, 0), "sum", normalize=True)
-    made = load(full, device="cpu").embedder(config).embed_tokens(["a", long])
+    made = model.embedder(config).embed_tokens(["a", long])
     reply = ask(client, "/tokens", input=["a", long], windows=True, **asked)
     for each, expected in zip(reply["results"], made, strict=True):
         assert each["tokens"] == expected.tokens
