@@ -196,8 +196,8 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(
 ) -> None:
     run, step = tmp_path / "run", Optimizers.step
 
-    def blow_up(optimizers: Optimizers) -> None:
-        step(optimizers)
+    def blow_up(optimizers: Optimizers, threads: int | None = None) -> None:
+        step(optimizers, threads)
         if (run / "checkpoints" / "step-00000004").exists():
             with torch.no_grad():
                 for group in optimizers.parts[0].param_groups:
