@@ -57,16 +57,14 @@ class Report:
     """What training left beside the weights (slots of its optimizer, its step), in words."""
 
     def __str__(self) -> str:
-        lines = [f"{len(self.matched)} tensors read: {', '.join(self.parts)}"]
-        if self.missing:
-            lines.append(f"not in the file: {', '.join(self.missing)}")
-        if self.started:
-            lines.append(f"initialized: {', '.join(self.started)}")
-        if self.unused:
-            lines.append(f"in the file, not used: {', '.join(self.unused)}")
-        if self.left:
-            lines.append(f"left by training, not loaded: {', '.join(self.left)}")
-        return "; ".join(lines)
+        told = {
+            f"{len(self.matched)} tensors read": self.parts,
+            "not in the file": self.missing,
+            "initialized": self.started,
+            "in the file, not used": self.unused,
+            "left by training, not loaded": self.left,
+        }
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ A heads, D = H / A, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -125,7 +126,11 @@ class CachedDecoder(Graph):
         layers = _decoder_layers(self.decoder)
         for n, layer in enumerate(layers):
             own, source = past[2 * n : 2 * n + 2], past[2 * (len(layers) + n) :][:2]
-            x = layer.parts(x, _own(layer, own, causal, present), _across(layer, source, bias))
+            x = layer.parts(
+                x,
+                partial(_own, layer, over(layer, causal, own, present)),
+                partial(_across, layer, source, bias),
+            )
         return [self.head.logits(x), *present]
 
 
@@ -177,22 +182,13 @@ def _positions(ids: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     return new, torch.arange(before + length, device=ids.device)
 
 
-def _own(
-    layer: DecoderLayer, past: list[Tensor], bias: Tensor, present: list[Tensor]
-) -> Callable[[Tensor], Tensor]:
-    def attention(y: Tensor) -> Tensor:
-        attended = over(layer, bias, past, present)
-        output: Tensor = layer.attention.output(attended(layer.attention.qkv(y)))
-        return output
-
-    return attention
+def _own(layer: DecoderLayer, attended: Callable[[Tensor], Tensor], y: Tensor) -> Tensor:
+    output: Tensor = layer.attention.output(attended(layer.attention.qkv(y)))
+    return output
 
 
-def _across(layer: DecoderLayer, source: list[Tensor], bias: Tensor) -> Callable[[Tensor], Tensor]:
-    def attention(y: Tensor) -> Tensor:
-        cross = layer.cross_attention
-        (q,) = heads_of(cross.query(y), cross.heads, 1)
-        output: Tensor = cross.output(attend(q, source[0], source[1], bias))
-        return output
-
-    return attention
+def _across(layer: DecoderLayer, source: list[Tensor], bias: Tensor, y: Tensor) -> Tensor:
+    cross = layer.cross_attention
+    (q,) = heads_of(cross.query(y), cross.heads, 1)
+    output: Tensor = cross.output(attend(q, source[0], source[1], bias))
+    return output

@@ -148,9 +148,7 @@ class BertFormat(Format[BertConfig]):
             )
             for ours, theirs in _TABLES.items()
         ]
-        encoder += [
-            *pair("encoder.embeddings.norm", f"bert.embeddings.{norm}"),
-        ]
+        encoder += pair("encoder.embeddings.norm", f"bert.embeddings.{norm}")
         for index in range(config.num_hidden_layers):
             ours, theirs = f"encoder.layers.{index}", f"bert.encoder.layer.{index}"
             three = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
