@@ -275,7 +275,6 @@ def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
         "encoder.embeddings.position.weight",
         "encoder.layers.0.attention.qkv.weight",
     }
-    assert pretraining.Evaluate is not None
 
 
 def test_a_slow_start_leaves_a_run_its_minutes_if_they_do_not_count_it(

@@ -55,15 +55,6 @@ def test_a_chart_is_xml_with_its_lines() -> None:
         assert style in styles
 
 
-@pytest.mark.parametrize("percent", [False, True])
-def test_no_two_marks_of_an_axis_read_the_same(percent: bool) -> None:
-    line = Series("training", [1, 2, 3], [0.2301, 0.2303, 0.2305])
-    drawn = chart("Loss", [line], "steps", percent)
-    axis = marks(drawn)
-    assert len(axis) > 2
-    assert len(set(axis)) == len(axis)
-
-
 def test_points_that_are_no_numbers_are_left_out() -> None:
     drawn = draw(Series("training", [1, 2, 3], [1.0, math.nan, math.inf]))
     assert "nan" not in drawn
@@ -85,11 +76,6 @@ def test_every_point_is_inside(points: list[tuple[float, float]]) -> None:
     for circle in ET.fromstring(drawn).iter("circle"):
         assert 0 <= float(circle.get("cx", "")) <= 520
         assert 0 <= float(circle.get("cy", "")) <= 262
-
-
-def marks(drawn: str) -> list[str | None]:
-    """What stands beside the axis that goes upwards."""
-    return [node.text for node in ET.fromstring(drawn).iter("text") if node.get("x") == "51.0"]
 
 
 def test_marks_of_an_axis_have_as_many_decimals() -> None:

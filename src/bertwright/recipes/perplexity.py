@@ -149,8 +149,6 @@ def minimal_pairs(
     by: str | None = None,
     *,
     weights: Sequence[float] = (),
-    good: str = "good",
-    bad: str = "bad",
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
     """How often the good sentence of a pair is likelier than the bad one.
@@ -164,7 +162,7 @@ def minimal_pairs(
         ConfigError, DataError: as `perplexity`, or no such column.
     """
     weights = _check(models, weights)
-    opened = open_texts(path, good, bad, by, option="--pairs")
+    opened = open_texts(path, "good", "bad", by, option="--pairs")
     right: dict[str, list[int]] = {}
     done = 0
     for chunk in chunks(opened.rows, 1024):

@@ -13,22 +13,13 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import TaggingExample, TextExample
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, hold_out, set_up
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from tests.recipes.task_files import SPEC, write_files, write_model
+from tests.recipes.task_files import SPEC, write_files
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("model") / "model")
-
-
-def made(
-    model: Path, kind: Kind, train: Path, dev: Path | None = None, metric: str | None = None
-) -> TaskSetup:
-    files = TaskFilesConfig(str(train), str(dev) if dev else None, metric=metric)
-    asked = TaskSpec("task", kind, files)
-    return set_up(
-        asked, FinetuneConfig(str(model), "o"), load_tokenizer(model), SPEC, lambda line: None
-    )
+def made(model: Path, kind: Kind, train: Path, dev: Path | None = None, **files: Any) -> TaskSetup:
+    asked = TaskSpec("task", kind, TaskFilesConfig(str(train), str(dev) if dev else None, **files))
+    config = FinetuneConfig(str(model), "o")
+    return set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -59,12 +50,8 @@ def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path)
     several = tmp_path / "several.tsv"
     several.write_text("text\tlabel\n" + "a\tx,y\n" * 3 + "b\ty\n" * 6)
     for path, several_hold, expected in ((one, False, [2, 2 / 3]), (several, True, [1.5, 0.5])):
-        files = TaskFilesConfig(
-            str(path), str(path), multi_label=several_hold, class_weights="balanced"
-        )
-        asked = TaskSpec("task", "classification", files)
-        config = FinetuneConfig(str(model), "o")
-        setup = set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)
+        weighted = {"multi_label": several_hold, "class_weights": "balanced"}
+        setup = made(model, "classification", path, path, **weighted)
         assert setup.class_weights is not None
         assert setup.class_weights.tolist() == pytest.approx(expected)
 
@@ -124,9 +111,9 @@ def test_a_metric_that_dev_cannot_give_is_refused(model: Path, tmp_path: Path) -
     none = '{"question": "c ?", "context": "b d", "answers": {"text": [], "answer_start": []}}\n'
     train.write_text(text + none)
     with pytest.raises(ConfigError, match="every question of dev has one; choose f1"):
-        made(model, "span", train, dev, "has_answer_f1")
+        made(model, "span", train, dev, metric="has_answer_f1")
     dev.write_text(dev.read_text() + none)
-    assert made(model, "span", train, dev, "has_answer_f1").files.metric == "has_answer_f1"
+    assert made(model, "span", train, dev, metric="has_answer_f1").files.metric == "has_answer_f1"
 
 
 @pytest.mark.parametrize(
@@ -145,24 +132,17 @@ def test_settings_of_another_kind_are_refused(
     model: Path, tmp_path: Path, kind: Kind, setting: dict[str, Any], message: str
 ) -> None:
     train, dev = write_files(tmp_path, kind)
-    asked = TaskSpec("task", kind, TaskFilesConfig(str(train), str(dev), **setting))
-    config = FinetuneConfig(str(model), "o")
     with pytest.raises(ConfigError, match=message):
-        set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)
+        made(model, kind, train, dev, **setting)
 
 
 def test_dev_may_have_its_columns_elsewhere(model: Path, tmp_path: Path) -> None:
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     train.write_text("good\ta fine film\nbad\ta dull one\n" * 4)
     dev.write_text("7\ta fine one\tgood\n8\ta dull film\tbad\n")
-    files = TaskFilesConfig(str(train), str(dev), text="2", label="1", dev_text="2", dev_label="3")
-    config = FinetuneConfig(str(model), "o")
-    spec = TaskSpec("task", "classification", files)
-    setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
-    assert all(isinstance(e, TextExample) for e in setup.dev.examples)
-    assert [(e.text, e.label) for e in setup.dev.examples if isinstance(e, TextExample)] == [
-        ("a fine one", "good"),
-        ("a dull film", "bad"),
-    ]
+    columns = {"text": "2", "label": "1", "dev_text": "2", "dev_label": "3"}
+    setup = made(model, "classification", train, dev, **columns)
+    found = [(e.text, e.label) for e in setup.dev.examples if isinstance(e, TextExample)]
+    assert found == [("a fine one", "good"), ("a dull film", "bad")]
     with pytest.raises(ConfigError, match="dev_label"):
         TaskFilesConfig(str(train), dev_label="3")
