@@ -111,18 +111,6 @@ def test_links_within_the_folder_and_to_it(folder: Path, tmp_path: Path) -> None
     load(tmp_path / "link")
 
 
-def test_the_cache_of_the_hub(folder: Path, tmp_path: Path) -> None:
-    """Its snapshots are links to blobs beside them."""
-    blobs = tmp_path / "models--a--b" / "blobs"
-    snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
-    blobs.mkdir(parents=True)
-    snapshot.mkdir(parents=True)
-    for number, path in enumerate(sorted(folder.iterdir())):
-        path.rename(blobs / str(number))
-        (snapshot / path.name).symlink_to(os.path.relpath(blobs / str(number), snapshot))
-    load(snapshot)
-
-
 def test_links_that_lead_nowhere(folder: Path) -> None:
     (folder / "a").symlink_to("a")
     with pytest.raises(IntegrityError, match="a is a link to itself; remove it"):
@@ -148,13 +136,16 @@ def test_links_out_of_the_folder_of_parts(folder: Path, tmp_path: Path, name: st
             load(path)
 
 
-def test_parts_in_the_cache_of_the_hub(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [False, True])
+def test_the_cache_of_the_hub(folder: Path, tmp_path: Path, parts: bool) -> None:
+    """Its snapshots are links to blobs beside them."""
     blobs = tmp_path / "models--a--b" / "blobs"
-    blobs.mkdir(parents=True)
     snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
-    convert(folder, snapshot, "sentence-transformers")
+    blobs.mkdir(parents=True)
+    convert(folder, snapshot, "sentence-transformers" if parts else "huggingface")
     (snapshot / "MANIFEST.json").unlink()
-    into_its_own_folder(snapshot)
+    if parts:
+        into_its_own_folder(snapshot)
     for number, path in enumerate([p for p in snapshot.rglob("*") if p.is_file()]):
         path.rename(blobs / str(number))
         path.symlink_to(os.path.relpath(blobs / str(number), path.parent))

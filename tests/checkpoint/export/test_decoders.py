@@ -99,25 +99,24 @@ def test_a_state_that_is_off_is_refused() -> None:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_prompt_is_padded_on_either_side(side: str) -> None:
-    graph = graphs_of(learner_of("gpt"))[0]
-    run = in_torch(graph)
-    rows = [[7, 8, 9, 10], [5, 6]]
-    empty = {name: np.zeros((2, 3, 0, 8), np.float32) for name in graph.state}
-    alone, together = [], []
-    more = np.array([[11], [12]])
-    for row in rows:
-        one = {name: array[:1] for name, array in empty.items()}
-        ids = np.array([row + more[rows.index(row)].tolist()])
-        alone.append(run({"input_ids": ids, "attention_mask": np.ones_like(ids), **one})[0][0, -1])
-    pad = [0, 0]
-    ids = np.array([rows[0], pad + rows[1] if side == "left" else rows[1] + pad])
-    mask = (ids > 0).astype(np.int64)
+    (graph,) = graphs_of(learner_of("gpt"))
+    run, rows, more = in_torch(graph), [[7, 8, 9, 10], [5, 6]], [11, 12]
     names = [name.replace("present", "past_key_values") for name in graph.outputs][1:]
-    _, *present = run({"input_ids": ids, "attention_mask": mask, **empty})
-    mask = np.concatenate([mask, np.ones_like(more)], 1)
-    state = dict(zip(names, present, strict=True))
-    together = run({"input_ids": more, "attention_mask": mask, **state})[0][:, -1]
-    np.testing.assert_allclose(together, np.stack(alone), atol=1e-5)
+
+    def read(ids: Any, mask: Any, state: Any = None) -> tuple[Any, Any]:
+        """Logits of the last column, and the state."""
+        state = state or {name: np.zeros((len(ids), 3, 0, 8), np.float32) for name in names}
+        logits, *present = run({"input_ids": ids, "attention_mask": mask, **state})
+        return logits[:, -1], dict(zip(names, present, strict=True))
+
+    whole = [np.array([[*row, new]]) for row, new in zip(rows, more, strict=True)]
+    alone = np.concatenate([read(ids, np.ones_like(ids))[0] for ids in whole])
+    ids = np.array([rows[0], [0, 0, *rows[1]] if side == "left" else [*rows[1], 0, 0]])
+    mask = (ids > 0).astype(np.int64)
+    _, state = read(ids, mask)
+    new = np.array(more)[:, None]
+    together, _ = read(new, np.concatenate([mask, np.ones_like(new)], 1), state)
+    np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
 def write_model(folder: Path, name: str) -> Path:

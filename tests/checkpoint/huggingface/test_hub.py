@@ -40,8 +40,7 @@ class Hub:
             def do_GET(self) -> None:
                 hub.handle(self)
 
-            def do_HEAD(self) -> None:
-                hub.handle(self)
+            do_HEAD = do_GET
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -58,22 +58,14 @@ _THEIRS = "sentence_transformers."
 _LARGEST_PROMPT = 1 << 13
 """Characters."""
 
-# Theirs -> ours, in the order in which flags put several side by side.
+# Theirs -> ours, and the flag of it, in the order in which flags put several side by side.
 _MODES = {
-    "cls": "cls",
-    "max": "max",
-    "mean": "mean",
-    "mean_sqrt_len_tokens": "mean-sqrt",
-    "weightedmean": "weighted",
-    "lasttoken": "last",
-}
-_FLAGS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
+    "cls": ("cls", "pooling_mode_cls_token"),
+    "max": ("max", "pooling_mode_max_tokens"),
+    "mean": ("mean", "pooling_mode_mean_tokens"),
+    "mean_sqrt_len_tokens": ("mean-sqrt", "pooling_mode_mean_sqrt_len_tokens"),
+    "weightedmean": ("weighted", "pooling_mode_weightedmean_tokens"),
+    "lasttoken": ("last", "pooling_mode_lasttoken"),
 }
 
 
@@ -217,7 +209,7 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
 
 def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
     """The configuration of a pooling: flags, which all versions read, where they can say it."""
-    theirs = {ours: name for name, ours in _MODES.items()}
+    theirs = {ours: name for name, (ours, _) in _MODES.items()}
     poolings = poolings_of(defaults.pooling)
     if defaults.pooling == "first-last" or not theirs.keys() >= set(poolings):
         raise ConfigError(
@@ -225,8 +217,8 @@ def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
             f"{', '.join(theirs)}"
         )
     modes = [theirs[each] for each in poolings]
-    if modes == [mode for mode in _FLAGS if mode in modes]:
-        keys: dict[str, Any] = {flag: mode in modes for mode, flag in _FLAGS.items()}
+    if modes == [mode for mode in _MODES if mode in modes]:
+        keys: dict[str, Any] = {flag: mode in modes for mode, (_, flag) in _MODES.items()}
     else:
         keys = {"pooling_mode": modes}
     return keys if defaults.include_prompt else {**keys, "include_prompt": False}
@@ -266,25 +258,25 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
 def _read_pooling(path: Path) -> tuple[str, bool]:
     """How tokens are pooled, in our words, and whether those of a prompt are."""
     content = read_json(path)
-    known = {"pooling_mode", "include_prompt", *_FLAGS.values(), *_WIDTHS}
+    flags = {flag: content.get(flag, False) for _, flag in _MODES.values()}
+    known = {"pooling_mode", "include_prompt", *flags, *_WIDTHS}
     unknown = sorted(set(content) - known)
     if unknown:
         raise DataError(f"{path} has the unknown key {short(unknown[0])}: that is not read")
-    flags = {flag: content.get(flag, False) for flag in _FLAGS.values()}
     include = content.get("include_prompt", True)
     for key, value in {**flags, "include_prompt": include}.items():
         if type(value) is not bool:
             raise wrong(key, path, value, "true or false")
     modes = content.get("pooling_mode")
     if modes is None:
-        modes = [mode for mode, flag in _FLAGS.items() if flags[flag]] or ["mean"]
+        modes = [mode for mode, (_, flag) in _MODES.items() if flags[flag]] or ["mean"]
     listed = modes if isinstance(modes, list) else [modes]
     distinct = all(isinstance(mode, str) and mode in _MODES for mode in listed)
     if not listed or not distinct or len(set(listed)) < len(listed):
         raise DataError(
             f"the pooling of {path} is {short(modes)}; expected one or more of {', '.join(_MODES)}"
         )
-    return "+".join(_MODES[mode] for mode in listed), include
+    return "+".join(_MODES[mode][0] for mode in listed), include
 
 
 def _check_normalize(path: Path) -> None:
