@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -21,7 +22,7 @@ from bertwright.labelled.examples import (
     TextExample,
 )
 from bertwright.tasks.batch import make_batch
-from bertwright.tasks.predict import predict, predict_stream
+from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -30,7 +31,7 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, task_parts
 from tests.tasks.sample import LETTERS, TOKENIZER, make_learner
 
 SHORT: dict[str, Any] = {"max_length": 14, "stride": 3}
@@ -144,27 +145,17 @@ def test_predictions_do_not_depend_on_batches(name: str) -> None:
         turned = TaskData("head", task, TOKENIZER, data.examples[::-1])
         assert_same(predict(learner, turned), wanted[::-1])
     for at_once in (1, 3, 5, 100):
-        stream = list(
-            predict_stream(learner, "head", task, TOKENIZER, data.examples, at_once=at_once)
-        )
-        assert [example for example, _ in stream] == list(data.examples)
-        assert_same([prediction for _, prediction in stream], wanted)
+        parts = [*task_parts("head", task, TOKENIZER, iter(data.examples), at_once)]
+        assert [example for part in parts for example in part.examples] == list(data.examples)
+        assert_same([one for part in parts for one in predict(learner, part)], wanted)
 
 
-def test_a_stream_reads_no_further_than_it_must() -> None:
-    task = TASKS["classes"]
-    taken = 0
-
-    def endless() -> Iterator[Example]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield TextExample("a b c")
-
-    stream = predict_stream(make_learner(task), "head", task, TOKENIZER, endless(), at_once=4)
-    for _ in range(5):
-        next(stream)
-    assert taken <= 9
+def test_parts_read_no_further_than_they_must() -> None:
+    examples = count()
+    endless = (TextExample(f"a b {number}") for number in examples)
+    parts = task_parts("head", TASKS["classes"], TOKENIZER, endless, 4)
+    assert [len(next(parts).examples) for _ in range(2)] == [4, 4]
+    assert next(examples) <= 9
 
 
 def windows_scores(name: str, task: TaskConfig, text: str) -> tuple[Any, list[torch.Tensor]]:
@@ -228,7 +219,7 @@ def test_no_examples_and_no_head() -> None:
     task = TASKS["classes"]
     learner = make_learner(task)
     assert predict(learner, TaskData("head", task, TOKENIZER, [])) == []
-    assert list(predict_stream(learner, "head", task, TOKENIZER, [])) == []
+    assert list(task_parts("head", task, TOKENIZER, [], 4)) == []
     with pytest.raises(ConfigError, match="the model has no head 'other'; it has: head"):
         predict(learner, TaskData("other", task, TOKENIZER, [TextExample("a")]))
 

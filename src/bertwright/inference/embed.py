@@ -67,10 +67,6 @@ class Embedder:
         """Check that the model can give such vectors.
 
         Args:
-            backend: computes layers.
-            tokenizer: the model's.
-            spec: of the encoder.
-            config: which vectors.
             whitening: fitted on vectors of `config`.
             dense: layers that pooled vectors pass through, if `config.dense`.
             prompts: of the folder, by name.

@@ -64,8 +64,6 @@ def tokenize(
     """Texts as sequences of at most `longest` tokens.
 
     Args:
-        tokenizer: the model's.
-        texts: n texts and pairs.
         longest: tokens of a sequence, special ones too; None: any number.
         truncate: leave out what is too much, at the end (of a pair: of the longer text); else a
             text is read in windows, and a pair is an error.
@@ -207,8 +205,6 @@ def kept_tokens(
     Special tokens are among them. The second text's characters count from its own start.
 
     Args:
-        tokenizer: the model's.
-        text: a text or a pair.
         kept: tokens that are left of it, special ones too.
         prompt: what was put before the text; tokens of it alone are left out.
     """
@@ -297,11 +293,9 @@ def encode_batches(
     keep_layers: bool = False,
     positions: Positions | None = None,
 ) -> Iterator[tuple[list[int], Encoded]]:
-    """Encode sequences of ids, each with its special tokens.
+    """Encode n sequences of ids, each with its special tokens, by an encoder in eval mode.
 
     Args:
-        encoder: in eval mode.
-        ids: n sequences.
         segments: of their tokens; None: all 0.
         batch_tokens: of a batch, about: it has one sequence at least.
         top: the highest layer needed, 0 the embeddings; None: all, and the pooler.

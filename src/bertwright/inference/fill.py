@@ -83,13 +83,8 @@ def fill(runner: ModelRunner, text: str, top: int = 5) -> list[Blank]:
 
     A text longer than the encoder reads at once is read, for each blank, in the window around it.
 
-    Args:
-        runner: a model with the masked LM head.
-        text: a text with [MASK] in it, once or more.
-        top: how many tokens a blank.
-
     Returns:
-        One list a blank, in the text's order.
+        One list of `top` tokens a blank, in the text's order.
 
     Raises:
         DataError: no text, no [MASK] in it, or no masked LM head in the checkpoint.

@@ -387,15 +387,7 @@ class Model:
         data = TaskData(
             name, self.tasks[name], runner.tokenizer, make_examples(self.tasks[name], inputs)
         )
-        return predict(
-            runner.learner,
-            data,
-            runner.device,
-            "fp32",
-            runner.batch_tokens,
-            on_progress,
-            generation,
-        )
+        return predict(runner.learner, data, "fp32", runner.batch_tokens, on_progress, generation)
 
     def task_name(self, named: str | None = None) -> str:
         """The task that is meant: the one named, or the only one.

@@ -73,8 +73,6 @@ def score(
     """Score texts, each with the tokens for begin and end where the tokenizer has such.
 
     Args:
-        runner: a model with a `next_token` or a `masked_lm` head.
-        texts: n texts.
         max_length: L; unset: what the model reads at once, or 1,024.
         stride: tokens from one window to the next; unset: half a window.
 
@@ -197,12 +195,8 @@ def mix(scores: Sequence[TextScore], weights: Sequence[float]) -> TextScore:
 
 
 def best_weights(log_probabilities: Float64s, rounds: int = 100) -> list[float]:
-    """The weights that make a text likeliest, by EM (Jelinek and Mercer 1980).
-
-    Args:
-        log_probabilities: `[models, tokens]` of held-out text.
-        rounds: at most.
-    """
+    """The weights that make held-out text likeliest, by its log-probabilities `[models, tokens]`:
+    EM (Jelinek and Mercer 1980)."""
     weights = np.full(len(log_probabilities), 1 / len(log_probabilities))
     for _ in range(rounds):
         joint = log_probabilities + np.log(np.maximum(weights, 1e-300))[:, None]

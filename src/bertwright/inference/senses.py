@@ -112,12 +112,7 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usa
 def vectors_of_usages(
     model: Model, usages: Sequence[Usage], on_progress: OnProgress = silent
 ) -> list[Float32s]:
-    """Each layer's vectors of a word in its sentences: the mean over its tokens.
-
-    Args:
-        model: any that has vectors.
-        usages: n of them.
-        on_progress: called with the layers done.
+    """Each layer's vectors of a word in its n sentences: the mean over its tokens.
 
     Returns:
         Of each layer from the embeddings `[n, H]`, of length 1.

@@ -59,7 +59,6 @@ def open_texts(
     """Open a file of texts, or `-`.
 
     Args:
-        path: the file.
         text: column of the text; unset: found by its name.
         text2: column of the second text of pairs.
         beside: a column whose value is given with each text.

@@ -139,7 +139,6 @@ class ResumableWriter:
         """Start, or with `resume` continue what a killed run left; `overwrite` throws it away.
 
         Args:
-            path: the file to be.
             key: all that the rows depend on but the texts.
             coder: made the rows; it gets its scales from a run that is continued.
 
@@ -226,7 +225,6 @@ class ResumableWriter:
         Args:
             columns: by name; the last is the vectors, `[n, W]` or n times `[T, W]`; `.npy` has it
                 alone.
-            texts: of the rows.
 
         Raises:
             DataError: the file was finished, and the input has more texts now.

@@ -27,9 +27,9 @@ from bertwright.labelled.source import BadRows, BadTags, Rows, Skipped
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.instances import Lengths
-from bertwright.tasks.predict import predict, predict_stream
+from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, task_parts
 from bertwright.train.hardware import choose_precision
 
 AT_ONCE = 1024
@@ -78,7 +78,7 @@ def evaluate_file(
     precision, _ = choose_precision(runner.device, precision)
     data = TaskData(name, task, runner.tokenizer, read.examples)
     predictions = predict(
-        runner.learner, data, runner.device, precision, runner.batch_tokens, on_progress, generation
+        runner.learner, data, precision, runner.batch_tokens, on_progress, generation
     )
     found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
     return {
@@ -178,25 +178,19 @@ def predict_file(
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     report = Predicted(name, stream.format)
-    pairs = predict_stream(
-        runner.learner,
-        name,
-        task,
-        runner.tokenizer,
-        stream.examples,
-        runner.device,
-        precision,
-        runner.batch_tokens,
-        AT_ONCE,
-        report.add,
-        lambda done, _: on_progress(done, total),
-        generation,
-    )
-    for example, prediction in pairs:
-        line = {"line": example.line} | ({"id": example.id} if example.id else {})
-        line = plain(line | prediction.as_dict())
-        write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-        report.examples += 1
+    for data in task_parts(name, task, runner.tokenizer, stream.examples, AT_ONCE):
+        report.add(data.lengths)
+
+        def on_tokens(tokens: int, of: int | None, data: TaskData = data) -> None:
+            part = int(len(data.examples) * tokens / (of or 1))
+            on_progress(report.examples + part, total)
+
+        found = predict(runner.learner, data, precision, runner.batch_tokens, on_tokens, generation)
+        for example, prediction in zip(data.examples, found, strict=True):
+            line = {"line": example.line} | ({"id": example.id} if example.id else {})
+            line = plain(line | prediction.as_dict())
+            write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        report.examples += len(data.examples)
     if not report.examples:
         summary = " ".join(stream.log.summary())
         raise DataError(f"{stream.log.name} has no input to predict. {summary}".strip())

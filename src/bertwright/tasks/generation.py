@@ -232,7 +232,8 @@ class Writer:
             self.stopped, text = True, text[: min(found)]
         self.text, before, self._last = text, self._last, text
         if not (final or found):
-            text = os.path.commonprefix([before, text]).rstrip("\ufffd")
+            text = os.path.commonprefix([before, text])  # noqa: RUF071
+            text = text.rstrip("\ufffd")
             held = [
                 size
                 for each in self._stop

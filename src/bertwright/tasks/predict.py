@@ -10,7 +10,7 @@ decoded together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import cast
 
@@ -20,9 +20,8 @@ from torch import Tensor
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.labelled.examples import Example, SpanExample, TaggingExample
+from bertwright.labelled.examples import SpanExample, TaggingExample
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Learner
@@ -30,7 +29,7 @@ from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.generation import generate_targets
-from bertwright.tasks.instances import Instance, Lengths
+from bertwright.tasks.instances import Instance
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -40,7 +39,6 @@ from bertwright.tasks.predictions import (
 from bertwright.tasks.span import decode_span
 from bertwright.tasks.tagging import decode_tagging
 from bertwright.tasks.task_data import TaskData
-from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 Predicted = Iterator[tuple[int, Prediction]]
 """Numbers of examples, and their predictions."""
@@ -51,7 +49,6 @@ _LIKELY = 0.5
 def predict(
     learner: Learner,
     data: TaskData,
-    device: torch.device | str = "cpu",
     precision: str = "fp32",
     batch_tokens: int = 4096,
     on_progress: OnProgress = silent,
@@ -62,10 +59,8 @@ def predict(
     Args:
         learner: it is put into eval mode for the time.
         data: the examples; labels are not looked at.
-        device: where the learner is.
         precision: `fp32`, or `bf16` for the matrix products.
         batch_tokens: tokens of a batch, about: at least one example goes.
-        on_progress: called with the tokens done.
         generation: how targets are searched for; None: greedily.
 
     Raises:
@@ -86,14 +81,15 @@ def predict(
     found: dict[int, Prediction] = {}
     try:
         with torch.inference_mode():
-            device = torch.device(device)
             if data.task.kind == "generation":
-                with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                with torch.autocast(
+                    _device(learner, data).type, torch.bfloat16, enabled=precision == "bf16"
+                ):
                     found.update(
                         generate_targets(learner, data, batch_tokens, generation, on_progress)
                     )
             else:
-                scored = _scored(learner, data, device, precision, batch_tokens, on_progress)
+                scored = _scored(learner, data, precision, batch_tokens, on_progress)
                 found.update(_READERS[data.task.kind](data, scored))
     finally:
         for module, was_training in modes:  # a frozen encoder may be in eval mode alone
@@ -111,12 +107,9 @@ def predict_encoded(
     """One prediction an example, of vectors that are made elsewhere, in one batch.
 
     Args:
-        learner: in eval mode.
-        data: the examples; labels are not looked at.
         encode: gives what the head reads of these windows, in this order, end to end.
     """
-    head = cast(Head, learner.objectives[data.name])
-    device = next(head.parameters()).device
+    head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
     lengths = [len(ids) for instance in data.instances for ids in instance.ids]
     windows = [(n, w) for n, each in enumerate(data.instances) for w in range(len(each.ids))]
     order = np.argsort(-np.array(lengths), kind="stable")  # as `collate` lays them
@@ -128,48 +121,8 @@ def predict_encoded(
     return [found[number] for number in range(len(data.examples))]
 
 
-def predict_stream(
-    learner: Learner,
-    name: str,
-    task: TaskConfig,
-    tokenizer: Tokenizer,
-    examples: Iterable[Example],
-    device: torch.device | str = "cpu",
-    precision: str = "fp32",
-    batch_tokens: int = 4096,
-    at_once: int = 2048,
-    on_lengths: Callable[[Lengths], None] | None = None,
-    on_progress: OnProgress = silent,
-    generation: GenerationConfig | None = None,
-) -> Iterator[tuple[Example, Prediction]]:
-    """Examples with their predictions, in order, of any number: no more than a part is in memory.
-
-    Args:
-        examples: read as they are needed.
-        at_once: examples of a part. Where sentences are read in the context of their document, a
-            part ends with a document, so that parts change nothing.
-        on_lengths: called with the lengths of each part.
-        on_progress: called with the examples done.
-
-    The other arguments are those of `predict`.
-    """
-    whole_documents = task.kind == "tagging" and task.context == "document"
-    done = 0
-    for part in _parts(examples, at_once, whole_documents):
-        data = TaskData(name, task, tokenizer, part)
-        if on_lengths is not None:
-            on_lengths(data.lengths)
-
-        def on_tokens(
-            tokens: int, total: int | None, n: int = len(part), before: int = done
-        ) -> None:
-            on_progress(before + int(n * tokens / (total or 1)), None)
-
-        found = predict(
-            learner, data, device, precision, batch_tokens, on_tokens, generation=generation
-        )
-        done += len(part)
-        yield from zip(part, found, strict=True)
+def _device(learner: Learner, data: TaskData) -> torch.device:
+    return next(learner.objectives[data.name].parameters()).device
 
 
 Scored = Iterator[tuple[LabelledBatch, Head, Tensor]]
@@ -178,13 +131,12 @@ Scored = Iterator[tuple[LabelledBatch, Head, Tensor]]
 def _scored(
     learner: Learner,
     data: TaskData,
-    device: torch.device,
     precision: str,
     batch_tokens: int,
     on_progress: OnProgress,
 ) -> Scored:
     """Batches with their scores."""
-    head = cast(Head, learner.objectives[data.name])
+    head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
     done = 0
     for rows in instance_batches(data.instances, batch_tokens):
         batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
@@ -261,19 +213,3 @@ _READERS: dict[str, Callable[[TaskData, Scored], Predicted]] = {
     "span": _spans,
     "multiple-choice": _choices,
 }
-
-
-def _parts(
-    examples: Iterable[Example], at_once: int, whole_documents: bool
-) -> Iterator[Sequence[Example]]:
-    """Examples in parts; if asked, no document is in two."""
-    part: list[Example] = []
-    for example in examples:
-        if len(part) >= at_once:
-            same = cast(TaggingExample, part[-1]), cast(TaggingExample, example)
-            if not whole_documents or same[0].document != same[1].document:
-                yield part
-                part = []
-        part.append(example)
-    if part:
-        yield part

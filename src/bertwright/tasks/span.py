@@ -199,8 +199,6 @@ def decode_span(
     """The best answer, an exact slice of the passage; "" where there is none.
 
     Args:
-        task: a span task.
-        example: the question and its passage.
         windows: all windows of the example, each with scores [T, 2] of starts and ends.
         n_best: how many slices to keep; if the task allows it, no answer stands among them.
     """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from typing import Any, cast
 
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import Example
+from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.tasks.generation import make_generation_instances
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.multiple_choice import make_choice_instances
@@ -51,6 +52,24 @@ class TaskData:
         other.instances = list(instances)
         other.__dict__.pop("num_tokens", None)
         return other
+
+
+def task_parts(
+    name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Iterable[Example], at_once: int
+) -> Iterator[TaskData]:
+    """Examples that are read as they are needed, some at once; sentences that are read in the
+    context of their document are in one part, so that parts change nothing."""
+    whole_documents = task.kind == "tagging" and task.context == "document"
+    part: list[Any] = []
+    for example in examples:
+        if len(part) >= at_once and not (
+            whole_documents and part[-1].document == cast(TaggingExample, example).document
+        ):
+            yield TaskData(name, task, tokenizer, part)
+            part = []
+        part.append(example)
+    if part:
+        yield TaskData(name, task, tokenizer, part)
 
 
 def joined(parts: Sequence[TaskData]) -> TaskData:

@@ -71,7 +71,7 @@ def test_every_kind_learns_and_its_model_is_complete(
     examples = read_examples(str(dev), task.kind).examples
     tokenizer = load_tokenizer(loaded.folder)
     data = TaskData(name, task, tokenizer, examples)
-    again = predict(loaded.learner, data, torch.device("cpu"), "fp32", 300)
+    again = predict(loaded.learner, data, "fp32", 300)
     lines = (out / "dev-predictions.jsonl").read_text().splitlines()
     assert len(again) == len(lines) == 40
     for prediction, line in zip(again, lines, strict=True):

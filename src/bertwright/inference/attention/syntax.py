@@ -95,17 +95,12 @@ def score_syntax(
     least: int = 50,
     on_progress: OnProgress = silent,
 ) -> tuple[int, dict[str, Best]]:
-    """How well heads of attention find the heads of words.
+    """How well heads of attention find the heads of words of a treebank: the number of sentences
+    that were measured, and the best by relation, `ALL` first.
 
     Args:
-        runner: a model with attention.
-        sentences: of a treebank.
         limit: sentences that are read.
         least: words that a relation must have to be shown.
-        on_progress: counts sentences.
-
-    Returns:
-        The number of sentences that were measured, and the best by relation, `ALL` first.
 
     Raises:
         DataError: a model without attention, or no sentence that it can read.

@@ -104,17 +104,11 @@ def search_targets(
     longer: int = LONGER,
     never: Collection[int] = (),
 ) -> list[Hypothesis | None]:
-    """The best target of each source by beam search.
+    """The best target of each source of framed ids by beam search; None where it is empty.
 
     Args:
-        runner: a model with a `translation` head.
-        sources: framed ids.
-        config: of the search.
         longer: tokens that a target may have more than its source.
         never: ids that no target has, beside those that stand for no token.
-
-    Returns:
-        One a source, in order; None where it is empty.
     """
     found: list[Hypothesis | None] = [None] * len(sources)
     full = [number for number, own in enumerate(sources) if len(own) > 2]

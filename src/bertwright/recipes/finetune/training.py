@@ -327,7 +327,6 @@ def evaluate_task(
         Diverged: a prediction is not finite.
     """
     task, data = setup.task, setup.dev
-    device, precision = hardware.ranks.device, hardware.precision
     before = 0
 
     def on_progress(done: int, total: int | None) -> None:
@@ -335,7 +334,7 @@ def evaluate_task(
         on_tokens((done - before) / EVALUATED)
         before = done
 
-    predictions = predict(learner, data, device, precision, hardware.predicted_tokens, on_progress)
+    predictions = predict(learner, data, hardware.precision, hardware.predicted_tokens, on_progress)
     if not all(map(is_finite, predictions)):
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite")
     if task.unanswerable:
