@@ -65,23 +65,19 @@ def card(
     """
     several = results.get("tasks")
     tasks = [_task(each) for each in (several or {"": results}).values()]
-    text = (
-        _templates()
-        .get_template("card.md.j2")
-        .render(
-            tasks=tasks,
-            several=bool(several),
-            name=_name(results),
-            base_model=_base_model(results),
-            model=_base_model(results) or _folder_name(results["model"]),
-            hub_metrics=dict.fromkeys(metric for task in tasks for metric in task["measured"]),
-            version=environment.get("bertwright"),
-            model_type=model_type,
-            in_transformers=in_transformers,
-            load=_how_to_load(tasks[0]["results"], bool(several), model_type == "bert"),
-        )
+    return _render(
+        "card.md.j2",
+        tasks=tasks,
+        several=bool(several),
+        name=_name(results),
+        base_model=_base_model(results),
+        model=_base_model(results) or _folder_name(results["model"]),
+        hub_metrics=dict.fromkeys(metric for task in tasks for metric in task["measured"]),
+        version=environment.get("bertwright"),
+        model_type=model_type,
+        in_transformers=in_transformers,
+        load=_how_to_load(tasks[0]["results"], bool(several), model_type == "bert"),
     )
-    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def checkpoint_card(
@@ -103,35 +99,29 @@ def checkpoint_card(
     transformers = "AutoModelForMaskedLM" if "masked_lm" in objectives else None
     if {"masked_lm", "next_sentence"} <= set(objectives):
         transformers = "AutoModelForPreTraining"
+    record = record or {}
     figures = {
         key.replace(".", " ").replace("_", " "): value
-        for key, each in (record or {}).items()
+        for key, each in record.items()
         if "." in key and (value := number(each)) is not None
     }
-    text = (
-        _templates()
-        .get_template("checkpoint.md.j2")
-        .render(
-            config=config,
-            position=position,
-            objectives=list(objectives),
-            pipeline=_PIPELINES.get(config.use.partition(" ")[0], "feature-extraction"),
-            use=config.use.format(run="FOLDER"),
-            transformers=transformers,
-            toml=values.to_toml(config),
-            corpus=corpus,
-            example=example[0],
-            truth=example[1],
-            step=(record or {}).get("step"),
-            figures=[(name, show(name, value)) for name, value in figures.items()],
-            measured=[
-                (name.removesuffix(" accuracy"), value)
-                for name, value in figures.items()
-                if name.endswith(" accuracy")
-            ],
-        )
+    accuracies = [name for name in figures if name.endswith(" accuracy")]
+    return _render(
+        "checkpoint.md.j2",
+        config=config,
+        position=position,
+        objectives=list(objectives),
+        pipeline=_PIPELINES.get(config.use.partition(" ")[0], "feature-extraction"),
+        use=config.use.format(run="FOLDER"),
+        transformers=transformers,
+        toml=values.to_toml(config),
+        corpus=corpus,
+        example=example[0],
+        truth=example[1],
+        step=record.get("step"),
+        figures=[(name, show(name, value)) for name, value in figures.items()],
+        measured=[(name.removesuffix(" accuracy"), figures[name]) for name in accuracies],
     )
-    return re.sub("\n{3,}", "\n\n", text).lstrip()
 
 
 def quoted(value: object) -> Markup:
@@ -148,6 +138,11 @@ def plain(value: object) -> Markup:
     line = _line("-" if value is None else value)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return Markup(re.sub(r"([\\`*\[\]|#~]|(?<!\w)_|_(?!\w))", r"\\\1", line))
+
+
+def _render(template: str, **variables: Any) -> str:
+    text = _templates().get_template(template).render(variables)
+    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
 @cache
