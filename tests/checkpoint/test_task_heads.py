@@ -67,21 +67,26 @@ def saved(folder: Path, tasks: dict[str, TaskConfig], objectives: tuple[str, ...
     return learner
 
 
+IDS = torch.randint(5, 35, (4, 13), generator=torch.Generator().manual_seed(1))
+TYPES = (torch.arange(13) > 6).long().expand(4, 13)
+
+
 def batch(task: str, kind: str) -> LabelledBatch:
-    """Two windows of 6 and 4 tokens."""
-    ids = torch.tensor([2, 5, 6, 7, 8, 3, 2, 9, 10, 3])
-    counts = {"tagging": (3, 2), "multiple-choice": (2,)}.get(kind, ())
-    words = torch.tensor([1, 2, 4, 7, 8]) if kind == "tagging" else None
-    texts = tuple("abcde") if kind == "tagging" else ()
-    owners = torch.tensor([0, 1]) if kind not in ("tagging", "span") else None
-    rows = (0,) if kind == "multiple-choice" else (0, 1)
-    inputs = Inputs(ids, Sequences([6, 4]))
-    return LabelledBatch(task, inputs, rows, None, owners, words, counts, texts=texts)
+    """Four windows of 13 tokens, one an example; tags of every token."""
+    return LabelledBatch(
+        task,
+        Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten()),
+        (0, 1) if kind == "multiple-choice" else (0, 1, 2, 3),
+        owners=None if kind in ("tagging", "span") else torch.arange(4),
+        words=torch.arange(52) if kind == "tagging" else None,
+        counts={"tagging": (13,) * 4, "multiple-choice": (2, 2)}.get(kind, ()),
+        texts=tuple("abcd" * 13) if kind == "tagging" else (),
+    )
 
 
-def scores(learner: Learner, name: str, task: TaskConfig) -> Tensor:
-    asked = batch(name, task.kind)
-    head: Any = learner.objectives[name]
+def scores(learner: Learner, name: str, kind: str) -> Tensor:
+    asked = batch(name, kind)
+    head: Any = learner.eval().objectives[name]
     with torch.no_grad():
         found: Tensor = head.scores(learner.encode(asked, [head]), asked)
     return found
@@ -89,7 +94,7 @@ def scores(learner: Learner, name: str, task: TaskConfig) -> Tensor:
 
 def assert_same_head(one: Learner, other: Learner, name: str, task: TaskConfig) -> None:
     assert_same(one.objectives[name], other.objectives[name])
-    found, expected = (scores(learner.eval(), name, task) for learner in (one, other))
+    found, expected = (scores(learner, name, task.kind) for learner in (one, other))
     assert expected.abs().max() > 0.05
     assert torch.equal(found, expected)
 
@@ -265,7 +270,7 @@ def test_another_dropout_with_a_task(tmp_path: Path) -> None:
 def test_what_is_loaded_can_learn(tmp_path: Path) -> None:
     saved(tmp_path, {"lstm": ODD["lstm"]})
     learner = load(tmp_path).learner
-    asked = replace(batch("lstm", "tagging"), labels=torch.tensor([0, 1, 2, 0, 1]))
+    asked = replace(batch("lstm", "tagging"), labels=torch.arange(52) % 3)
     learner(asked)["lstm"].total.backward()
     for parameter in learner.objectives["lstm"].parameters():
         assert parameter.grad is not None

@@ -18,12 +18,11 @@ from torch import Tensor
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.huggingface.bert import scheme_of
 from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.values import to_dict
 from bertwright.errors import DataError, IntegrityError
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.labelled import LabelledBatch
-from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG, change
-from tests.checkpoint.test_task_heads import ODD, TASKS, change_task, saved
+from tests.checkpoint.test_task_heads import IDS, ODD, TASKS, TYPES, change_task, saved, scores
 
 transformers = pytest.importorskip("transformers")
 
@@ -39,24 +38,6 @@ PROBLEMS = {
     "labels": "multi_label_classification",
     "number": "regression",
 }
-IDS = torch.randint(5, 35, (4, 13), generator=torch.Generator().manual_seed(1))
-TYPES = (torch.arange(13) > 6).long().expand(4, 13)
-
-
-def our_scores(learner: Learner, name: str, kind: str) -> Tensor:
-    """Scores of four windows of 13 tokens, one an example; tags of every token."""
-    batch = LabelledBatch(
-        name,
-        Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten()),
-        (0, 1) if kind == "multiple-choice" else (0, 1, 2, 3),
-        owners=None if kind in ("tagging", "span") else torch.arange(4),
-        words=torch.arange(52) if kind == "tagging" else None,
-        counts={"tagging": (13,) * 4, "multiple-choice": (2, 2)}.get(kind, ()),
-    )
-    head: Any = learner.eval().objectives[name]
-    with torch.no_grad():
-        found: Tensor = head.scores(learner.encode(batch, [head]), batch)
-    return found
 
 
 def their_scores(model: Any, kind: str) -> Tensor:
@@ -87,7 +68,7 @@ def test_transformers_gives_the_same_logits(
     model, report = auto.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(report.values()), report
     assert not caplog.records
-    theirs, ours = their_scores(model, task.kind), our_scores(learner, name, task.kind)
+    theirs, ours = their_scores(model, task.kind), scores(learner, name, task.kind)
     assert ours.abs().max() > 0.1
     assert (theirs - ours).abs().max() <= 1e-5
     if task.labels:
@@ -99,19 +80,10 @@ def test_transformers_gives_the_same_logits(
 
 def their_model(kind: str, **settings: Any) -> Any:
     """A model of transformers, every number random."""
-    config = transformers.BertConfig(
-        vocab_size=37,
-        hidden_size=24,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=40,
-        max_position_embeddings=17,
-        **settings,
-    )
+    config = transformers.BertConfig(**{**to_dict(CONFIG), **settings})
     torch.manual_seed(7)
-    model = getattr(transformers, CLASSES[kind].replace("Auto", "Bert").replace("Model", ""))(
-        config
-    )
+    name = CLASSES[kind].replace("AutoModel", "Bert")
+    model = getattr(transformers, name)(config)
     for parameter in model.parameters():
         parameter.data += torch.randn(parameter.shape) * 0.2
     return model
@@ -168,7 +140,7 @@ def test_what_transformers_saves_loads_here(
     assert task.max_length == 17
     assert loaded.report.parts[-1] == kind
     assert not loaded.report.unused
-    theirs, ours = their_scores(model, kind), our_scores(loaded.learner, kind, kind)
+    theirs, ours = their_scores(model, kind), scores(loaded.learner, kind, kind)
     assert theirs.abs().max() > 0.1
     assert (theirs - ours).abs().max() <= 1e-5
 
