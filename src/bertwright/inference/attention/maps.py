@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bertwright.arrays import Float32s
 from bertwright.config.generation import TranslationConfig
@@ -107,8 +106,8 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         with torch.inference_mode():
             own, over = cast(HasDecoderMaps, decoder).attention_maps(encoded, inputs)
         if own:
-            found.append(AttentionMaps("decoder", read, read, _stacked(own)))
-        found.append(AttentionMaps("encoder-decoder", read, names, _stacked(over)))
+            found.append(AttentionMaps("decoder", read, read, torch.stack(own).cpu().numpy()))
+        found.append(AttentionMaps("encoder-decoder", read, names, torch.stack(over).cpu().numpy()))
     return found
 
 
@@ -141,8 +140,3 @@ def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
         token if not text or "\ufffd" in text else text
         for text, token in zip(texts, tokenizer.tokens_of(ids), strict=True)
     ]
-
-
-def _stacked(maps: Sequence[Tensor]) -> Float32s:
-    found: Float32s = torch.stack(list(maps)).cpu().numpy()
-    return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import rankdata
@@ -117,23 +118,34 @@ def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
         DataError: the file cannot be read, or no word of it has a vector.
     """
     test = read_word_test(path)
-    return _pairs(table, test, path) if isinstance(test, Pairs) else _analogies(table, test, path)
+    least, measure = (2, _pairs) if isinstance(test, Pairs) else (1, _analogies)
+    metric, statistic, covered, total, sections = measure(table, cast(Any, test))
+    if covered < least:
+        raise DataError(
+            f"of {total:,} lines of {path} {covered} have a vector for every word; the vocabulary "
+            f"has {len(table.words):,} words: is it of another language, or of subwords?"
+        )
+    score, interval = value(statistic, covered)[metric], bootstrap(statistic, covered)[metric]
+    return WordTestResult(metric, score, interval, covered, total, sections)
 
 
-def _pairs(table: WordTable, test: Pairs, path: str | Path) -> WordTestResult:
+Measured = tuple[str, Statistic, int, int, dict[str, tuple[int, int]]]
+"""A metric, how it is computed, and all of a `WordTestResult` but the figures."""
+
+
+def _pairs(table: WordTable, test: Pairs) -> Measured:
     cosines, ratings = [], []
     for (one, other), rating in zip(test.words, test.ratings, strict=True):
         a, b = table.vector(one), table.vector(other)
         if a is not None and b is not None:
             cosines.append(float(a @ b))
             ratings.append(rating)
-    _require(len(cosines), 2, len(test.words), table, path)
     both = np.array([cosines, ratings])
 
     def statistic(counts: Float64s) -> dict[str, Float64s]:
         return {"spearman": np.array([_spearman(both, row) for row in counts])}
 
-    return _result("spearman", statistic, len(cosines), len(test.words), {})
+    return "spearman", statistic, len(cosines), len(test.words), {}
 
 
 def _spearman(both: Float64s, counts: Float64s) -> float:
@@ -143,7 +155,7 @@ def _spearman(both: Float64s, counts: Float64s) -> float:
     return float((ranks[0] * ranks[1]).sum() / norm) if norm else 0.0
 
 
-def _analogies(table: WordTable, test: Analogies, path: str | Path) -> WordTestResult:
+def _analogies(table: WordTable, test: Analogies) -> Measured:
     rows: list[list[int]] = []
     sections, total = {}, 0
     for name, questions in test.items():
@@ -153,7 +165,6 @@ def _analogies(table: WordTable, test: Analogies, path: str | Path) -> WordTestR
         known = [each for each in known if len(each) == 4 and max(each) < MOST_FREQUENT]
         sections[name] = (len(rows), len(rows) + len(known))
         rows += known
-    _require(len(rows), 1, total, table, path)
     ids = np.array(rows)  # [Q, 4]
     unit = table.unit[:MOST_FREQUENT]
     right = np.empty(len(ids))
@@ -171,23 +182,4 @@ def _analogies(table: WordTable, test: Analogies, path: str | Path) -> WordTestR
         name: (int(right[start:stop].sum()), stop - start)
         for name, (start, stop) in sections.items()
     }
-    return _result("accuracy", statistic, len(ids), total, by_section)
-
-
-def _require(covered: int, least: int, total: int, table: WordTable, path: str | Path) -> None:
-    if covered < least:
-        raise DataError(
-            f"of {total:,} lines of {path} {covered} have a vector for every word; the vocabulary "
-            f"has {len(table.words):,} words: is it of another language, or of subwords?"
-        )
-
-
-def _result(
-    metric: str,
-    statistic: Statistic,
-    covered: int,
-    total: int,
-    sections: dict[str, tuple[int, int]],
-) -> WordTestResult:
-    score, interval = value(statistic, covered)[metric], bootstrap(statistic, covered)[metric]
-    return WordTestResult(metric, score, interval, covered, total, sections)
+    return "accuracy", statistic, len(ids), total, by_section
