@@ -61,7 +61,6 @@ def command_line() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
-        environment.pop("BERTWRIGHT_DEBUG", None)
         settings = {"stdin": subprocess.DEVNULL, "timeout": 240, "env": environment, **options}
         return subprocess.run(
             [sys.executable, "-m", "bertwright", *words],

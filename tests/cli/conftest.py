@@ -62,9 +62,9 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of one layer with a masked LM head, in a folder of its own."""
+    """A BERT of two layers with a masked LM head, in a folder of its own."""
     vocabulary = [*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *".,?"]
-    config = BertConfig(len(vocabulary), 16, 1, 2, 24, max_position_embeddings=32)
+    config = BertConfig(len(vocabulary), 16, 2, 2, 24, max_position_embeddings=32)
     folder = tmp_path_factory.mktemp("tiny") / "model"
     return write_model(folder, ["masked_lm"], config, vocabulary=vocabulary, std=0.3, noise=0.0)
 

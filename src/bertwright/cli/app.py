@@ -153,7 +153,7 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
     """Run one command line and give its exit code; errors become one message on standard error."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     words = [word for word in tokens[:end] if word != "--debug"]
-    debug = len(words) != end or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
+    debug = len(words) != end
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     everything = "--help-all" in words
