@@ -115,11 +115,10 @@ def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
 
 
 def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no next_sentence head"):
-        load(bare_folder).next_sentence("a", "b")
     folder = write_model(tmp_path / "m", ("next_sentence",), replace(CONFIG, type_vocab_size=1))
-    with pytest.raises(DataError, match="reads no pairs"):
-        load(folder).next_sentence("a", "b")
+    for place, message in ((bare_folder, "no next_sentence head"), (folder, "reads no pairs")):
+        with pytest.raises(DataError, match=message):
+            load(place).next_sentence("a", "b")
 
 
 def test_embed_says_what_it_needs(model: Model) -> None:
@@ -128,12 +127,6 @@ def test_embed_says_what_it_needs(model: Model) -> None:
             model.embed(["a"], [layer])
     with pytest.raises(DataError, match="text 1 is of type int; expected str"):
         model.embed(["a", 3])
-
-
-def test_one_text_and_none(model: Model) -> None:
-    assert model.embed("a b").shape == (1, 24)
-    assert model.embed([]).shape == (0, 24)
-    assert model.encode([]) == []
 
 
 def test_progress_counts_tokens(model_folder: Path) -> None:
@@ -185,6 +178,9 @@ def test_encode_refuses_what_it_cannot(model: Model) -> None:
 def test_encode_takes_texts_as_embed_does(model: Model) -> None:
     for texts in ("a b", (text for text in ["a b"]), np.array([["a b"]])):
         assert [each.tokens for each in model.encode(texts)] == [["[CLS]", "a", "b", "[SEP]"]]
+    for none in ([], iter([])):
+        assert (model.encode(none), model.embed(none).shape) == ([], (0, 24))
+    assert model.embed("a b").shape == (1, 24)
 
 
 def test_one_text_is_asked_for(model: Model) -> None:
