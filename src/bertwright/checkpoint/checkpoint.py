@@ -197,7 +197,7 @@ def load(
         tensors = sources.read_tensors(headers, list(mapping.theirs))
         state[mapping.ours] = stack(mapping, tensors).to(empty[mapping.ours].dtype)
     form, encoder = format_of(config), learner.encoder
-    std = form.initial_std(config)
+    std = getattr(config, "initializer_range", 0.02)  # of the matrices of new heads
     learner.load_state_dict(state, strict=False, assign=True)
     if "pooler" in report.started:
         assert encoder.pooler is not None

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import Kind, TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.encoder import Encoder, EncoderSpec
@@ -81,6 +81,8 @@ class Format(Generic[C]):
     """Its pre-training heads by name, made for an encoder."""
     repeats: ClassVar[Mapping[str, str]] = {}
     """Tensor -> the one that it must equal, where files may hold a tied tensor twice."""
+    without_pooler: ClassVar[Collection[Kind]] = ()
+    """Kinds of tasks: a model whose weights hold the head of one holds no pooler."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> C:
         """The configuration in a `config.json`.
@@ -111,10 +113,6 @@ class Format(Generic[C]):
             parts.setdefault(part, []).append(ParameterMapping(name, (name,)))
         return parts
 
-    def initial_std(self, config: C) -> float:
-        """Standard deviation of the matrices of a new head."""
-        return 0.02
-
     def current_name(self, name: str) -> str | None:
         """The name in `mappings` of a file's tensor, where older ones differ; None: ignore it."""
         return name
@@ -140,10 +138,6 @@ class Format(Generic[C]):
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
         """What `config.json` says of a task head that is in the model's weights."""
         return {}
-
-    def keeps_pooler(self, task: TaskConfig) -> bool:
-        """Whether a model whose weights hold the head of a task holds a pooler too."""
-        return True
 
     def derived_task(self, content: Mapping[str, Any], config: C, path: Path) -> TaskConfig | None:
         """The task of a head that `config.json` alone describes; it gets the name of its kind."""

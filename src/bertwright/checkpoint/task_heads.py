@@ -187,7 +187,7 @@ def tensors_to_save(
         if name.startswith(prefixes) and name not in named
     }
     rest = {name: value for name, value in parameters.items() if name not in in_heads}
-    if not all(form.keeps_pooler(tasks[name]) for name in parts):
+    if any(tasks[name].kind in form.without_pooler for name in parts):
         rest = {name: v for name, v in rest.items() if not name.startswith("encoder.pooler.")}
     keys = [form.task_keys(tasks[name]) for name in parts]
     in_model = to_foreign(rest, form.mappings(config) | parts)

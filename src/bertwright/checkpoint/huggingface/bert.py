@@ -99,7 +99,7 @@ _TASK_ARCHITECTURES: dict[Kind, str] = {
     "span": "BertForQuestionAnswering",
     "multiple-choice": "BertForMultipleChoice",
 }
-_OF_TOKENS = ("tagging", "span")
+_OF_TOKENS: tuple[Kind, ...] = ("tagging", "span")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 _TAG = re.compile(r"([BIES])-.+")
 _SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squad.py
@@ -112,6 +112,7 @@ class BertFormat(Format[BertConfig]):
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
+    without_pooler: ClassVar[Collection[Kind]] = _OF_TOKENS
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
         """The configuration in a `config.json`, or in a file of another name with its keys.
@@ -172,10 +173,6 @@ class BertFormat(Format[BertConfig]):
             "next_sentence": pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
         }
 
-    def initial_std(self, config: BertConfig) -> float:
-        """`initializer_range`."""
-        return config.initializer_range
-
     def current_name(self, name: str) -> str | None:
         """Today's name of a tensor; None for a buffer."""
         if name.startswith("objectives."):
@@ -219,10 +216,6 @@ class BertFormat(Format[BertConfig]):
             several = "multi" if task.multi_label else "single"
             keys["problem_type"] = f"{several}_label_classification"
         return keys
-
-    def keeps_pooler(self, task: TaskConfig) -> bool:
-        """As transformers' class."""
-        return task.kind not in _OF_TOKENS
 
     def derived_task(
         self, content: Mapping[str, Any], config: BertConfig, path: Path

@@ -107,10 +107,6 @@ class GptFormat(Format[GptConfig]):
             encoder += pair(f"{ours}.feed_forward_norm", f"{theirs}.ln_2")
         return {"encoder": encoder, "next_token": []}
 
-    def initial_std(self, config: GptConfig) -> float:
-        """`initializer_range`."""
-        return config.initializer_range
-
     def current_name(self, name: str) -> str | None:
         """Today's name of a tensor; None for a buffer."""
         if name.endswith((".attn.bias", ".attn.masked_bias", "position_ids")):
