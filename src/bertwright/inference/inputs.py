@@ -14,7 +14,7 @@ input of every kind; `text2` of a multiple choice begins every choice (SWAG's se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import fields
 from typing import Any
 
@@ -30,14 +30,19 @@ from bertwright.labelled.examples import (
 )
 from bertwright.labelled.tagged_texts import text_example
 
-_EXPECTED = {
-    "classification": "a text, or two texts",
-    "regression": "a text, or two texts",
-    "tagging": "a text, or a list of words",
-    "span": "a question and a passage",
-    "multiple-choice": "a text and a list of choices",
-    "generation": "a source text",
+_KINDS: dict[str, tuple[type, tuple[str, ...], str]] = {
+    "classification": (TextExample, ("text", "text2"), "a text, or two texts"),
+    "regression": (TextExample, ("text", "text2"), "a text, or two texts"),
+    "tagging": (TaggingExample, ("text", "words"), "a text, or a list of words"),
+    "span": (SpanExample, ("question", "context"), "a question and a passage"),
+    "multiple-choice": (
+        ChoiceExample,
+        ("text", "choices", "text2"),
+        "a text and a list of choices",
+    ),
+    "generation": (GenerationExample, ("source",), "a source text"),
 }
+"""The example of a kind of task, its fields that an input has, and what is expected of a user."""
 
 
 def make_examples(task: TaskConfig, inputs: Iterable[Any]) -> list[Example]:
@@ -51,85 +56,56 @@ def make_examples(task: TaskConfig, inputs: Iterable[Any]) -> list[Example]:
     if table or isinstance(inputs, (str, bytes, Mapping)) or not isinstance(inputs, Iterable):
         what = "a table: give one column, or its rows as a list" if table else "put it in a list"
         raise DataError(
-            f"predict takes a list of inputs, each {_EXPECTED[task.kind]}; this is one "
+            f"predict takes a list of inputs, each {_KINDS[task.kind][2]}; this is one "
             f"{type(inputs).__name__}: {what}"
         )
     examples: list[Example] = []
     for number, given in enumerate(inputs, 1):
         try:
-            example = None if isinstance(given, Set) else _MAKERS[task.kind](given)
+            example = None if isinstance(given, Set) else _example(task.kind, given)
         except (TypeError, ValueError):
             example = None
         if example is None:
             raise DataError(
-                f"input {number} is {_shown(given)}; expected {_EXPECTED[task.kind]}, none of "
+                f"input {number} is {_shown(given)}; expected {_KINDS[task.kind][2]}, none of "
                 f"them empty, as this model's task is {task.kind}"
             )
         examples.append(example)
     return examples
 
 
-def _text(given: Any) -> TextExample | None:
-    if isinstance(given, str):
-        given = given, None
-    text, text2 = _fields(given, TextExample, ("text", "text2"))
-    fits = _are_texts(text, text if text2 is None else text2)
-    return TextExample(text, text2) if fits else None
-
-
-def _tagging(given: Any) -> TaggingExample | None:
+def _example(kind: str, given: Any) -> Example | None:
+    """An input as an example; None, a TypeError or a ValueError where it is none."""
+    cls, names, _ = _KINDS[kind]
     if isinstance(given, Mapping):
-        text, words = _fields(given, TaggingExample, ("text", "words"))
-        given = text if words is None else words
-    if isinstance(given, str):
-        return text_example(given, 0) if _are_texts(given) else None
-    words = tuple(given)
-    return TaggingExample(words) if words and _are_texts(*words) else None
-
-
-def _span(given: Any) -> SpanExample | None:
-    question, context = _fields(given, SpanExample, ("question", "context"))
-    return SpanExample(question, context) if _are_texts(question, context) else None
-
-
-def _choices(given: Any) -> ChoiceExample | None:
-    if not isinstance(given, Mapping):
-        text, choices = given
-        given = {"text": text, "choices": choices}
-    text, choices, text2 = _fields(given, ChoiceExample, ("text", "choices", "text2"))
-    if isinstance(choices, str) or not isinstance(text2, str | None):
-        return None
-    choices = tuple(choices)
-    fits = len(choices) > 1 and _are_texts(text, *choices)
-    return ChoiceExample(text, choices, text2 or "") if fits else None
-
-
-def _source(given: Any) -> GenerationExample | None:
-    if isinstance(given, Mapping):
-        (given,) = _fields(given, GenerationExample, ("source",))
-    return GenerationExample(given) if _are_texts(given) else None
-
-
-_MAKERS: dict[str, Callable[[Any], Example | None]] = {
-    "classification": _text,
-    "regression": _text,
-    "tagging": _tagging,
-    "span": _span,
-    "multiple-choice": _choices,
-    "generation": _source,
-}
-
-
-def _fields(given: Any, cls: type, names: Sequence[str]) -> list[Any]:
-    """The values of an input, one a name, or of a mapping that has fields of such an example."""
-    if isinstance(given, str):
-        raise TypeError("one text")
-    if not isinstance(given, Mapping):
-        return list(given)
-    known = {field.name for field in fields(cls)}
-    if not set(given) <= known:
-        raise ValueError(f"unknown {sorted(set(given) - known)}")
-    return [given.get(name) for name in names]
+        if not set(given) <= {field.name for field in fields(cls)}:
+            return None
+        values = [given.get(name) for name in names]
+    elif isinstance(given, str):
+        values = [given]
+    else:
+        values = [None, given] if kind == "tagging" else list(given)
+        if len(values) != 2:
+            return None
+    slots: list[Any] = [*values, None, None]
+    first, second, third = slots[:3]
+    match kind:
+        case "tagging" if second is None:
+            return text_example(first, 0) if _are_texts(first) else None
+        case "tagging":
+            words = tuple(second)
+            return TaggingExample(words) if words and _are_texts(*words) else None
+        case "span":
+            return SpanExample(first, second) if _are_texts(first, second) else None
+        case "multiple-choice":
+            choices = () if isinstance(second, str) else tuple(second)
+            fits = len(choices) > 1 and _are_texts(first, *choices)
+            fits = fits and isinstance(third, str | None)
+            return ChoiceExample(first, choices, third or "") if fits else None
+        case "generation":
+            return GenerationExample(first) if len(values) == 1 and _are_texts(first) else None
+    fits = _are_texts(first, first if second is None else second)
+    return TextExample(first, second) if fits else None
 
 
 def _are_texts(*values: Any) -> bool:
