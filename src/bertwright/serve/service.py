@@ -440,34 +440,49 @@ async def read_bytes(receive: Receive, config: ServeConfig) -> bytes:
         HttpError: 413, too large; 408, too slow; 499, the client left.
     """
     most, seconds = config.max_body_bytes, config.body_seconds
-    size, parts, more = 0, [], True
-    try:
-        async with asyncio.timeout(seconds):
-            while more and size <= most * DRAIN:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise HttpError(499, "gone", "the client left")
-                part, more = message.get("body", b""), message.get("more_body", False)
-                size += len(part)
-                if size <= most:
-                    parts.append(part)
-    except TimeoutError as error:
-        raise HttpError(408, "too_slow", f"the body took more than {seconds:g} seconds") from error
+    parts: list[bytes] = []
+    size = 0
+
+    def add(message: Message) -> bool:
+        """Whether there is more to read."""
+        nonlocal size
+        if message["type"] == "http.disconnect":
+            raise HttpError(499, "gone", "the client left")
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= most:
+            parts.append(part)
+        return message.get("more_body", False) and size <= most * DRAIN
+
+    first = ready(receive)  # of most requests the whole: they need no timer
+    if first is None or add(first):
+        try:
+            async with asyncio.timeout(seconds):
+                while add(await receive()):
+                    pass
+        except TimeoutError as error:
+            reason = f"the body took more than {seconds:g} seconds"
+            raise HttpError(408, "too_slow", reason) from error
     if size > most:
         raise HttpError(413, "too_large", f"the body has more than {most} bytes")
     return b"".join(parts)
 
 
-def is_gone(receive: Receive) -> bool:
-    """Whether the client of a request whose body was read has left: if so, `receive` returns at
-    once, else it would wait, and is closed."""
+def ready(receive: Receive) -> Message | None:
+    """What `receive` has at once; None where it would wait."""
     message = cast(Coroutine[Any, Any, Message], receive())
     try:
         message.send(None)
     except StopIteration as ended:
-        return bool(ended.value["type"] == "http.disconnect")
+        return cast(Message, ended.value)
     message.close()
-    return False
+    return None
+
+
+def is_gone(receive: Receive) -> bool:
+    """Whether the client of a request whose body was read has left."""
+    message = ready(receive)
+    return message is not None and bool(message["type"] == "http.disconnect")
 
 
 def seconds_of(scope: Scope, most: float) -> float:
