@@ -299,15 +299,8 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert done.stderr == ""
 
 
-def test_no_color(tmp_path: Path) -> None:
-    environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "bertwright", "nothing"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+def test_no_color(command_line: Callable[..., Any]) -> None:
+    done = command_line("nothing", env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1"})
     assert done.returncode == 2
     assert "\x1b[3" not in done.stderr
 

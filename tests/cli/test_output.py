@@ -6,9 +6,9 @@ import errno
 import io
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,14 +91,10 @@ def test_json_where_the_output_cannot_hold_it(monkeypatch: pytest.MonkeyPatch) -
         assert json.loads(written.getvalue()) == {"text": text}
 
 
-def test_a_process_among_several_leaves_with_its_code_and_all_it_said() -> None:
-    for words, code, said in ((["--help"], 0, "pretrain"), (["pretend"], 2, "pretend")):
-        done = subprocess.run(
-            [sys.executable, "-m", "bertwright", *words],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            env={**os.environ, "WORLD_SIZE": "2"},
-        )
+def test_a_process_among_several_leaves_with_its_code_and_all_it_said(
+    command_line: Callable[..., Any],
+) -> None:
+    for word, code, said in (("--help", 0, "pretrain"), ("pretend", 2, "pretend")):
+        done = command_line(word, env={**os.environ, "WORLD_SIZE": "2"})
         assert done.returncode == code, done.stderr
         assert said in done.stdout + done.stderr
