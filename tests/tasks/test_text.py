@@ -130,14 +130,8 @@ def test_a_text_of_which_nothing_is_left_is_read_empty() -> None:
         (TextExample("", line=7), "line 7: text is empty; fill it in or take the line out"),
         (TextExample(" \t", line=0), "example 1: text is empty"),
         (TextExample("a", " ", line=3), "line 3: text2 is empty"),
-        (
-            TextExample("a", label="poss", line=4),
-            "label unseen in training: 'poss'; expected one of 'neg', 'pos' (did you mean 'pos'?)",
-        ),
-        (
-            TextExample("a", label="zzz", line=4),
-            "line 4: label unseen in training: 'zzz'; expected one of 'neg', 'pos'",
-        ),
+        (TextExample("a", label="poss", line=4), "'neg', 'pos' (did you mean 'pos'?)"),
+        (TextExample("a", label="zzz", line=4), "line 4: label unseen in training: 'zzz'"),
         (TextExample("a", label=1.0, line=4), "line 4: label unseen in training: '1.0'"),
         (TextExample("a", label=("neg", "pos"), line=4), "expects one a text"),
     ],
@@ -158,10 +152,9 @@ def test_labels() -> None:
     assert labels(several, ("z", "x"), (), "y") == [(0, 2), (), (1,)]
     number = TaskConfig(kind="regression")
     assert labels(number, 2.5, 3) == [2.5, 3.0]
-    with pytest.raises(DataError, match="example 0: the label is 'x'; regression expects a number"):
-        labels(number, "x")
-    with pytest.raises(DataError, match="example 0: the label is nan; regression expects"):
-        labels(number, float("nan"))
+    for wrong in ("x", float("nan")):
+        with pytest.raises(DataError, match=f"example 0: the label is {wrong!r}; regression"):
+            labels(number, wrong)
 
 
 def test_a_histogram_has_every_length_once() -> None:
@@ -169,9 +162,6 @@ def test_a_histogram_has_every_length_once() -> None:
     found = lengths.histogram()
     assert found == {"width": 4, "counts": [3, *[4] * 49], "beyond": 2}
     assert sum(found["counts"]) + found["beyond"] == len(lengths.tokens)
-    assert Lengths(tokens=[3, 3, 1]).histogram() == {
-        "width": 1,
-        "counts": [0, 1, 0, 2],
-        "beyond": 0,
-    }
+    few = Lengths(tokens=[3, 3, 1]).histogram()
+    assert few == {"width": 1, "counts": [0, 1, 0, 2], "beyond": 0}
     assert Lengths().histogram() == {"width": 1, "counts": [0], "beyond": 0}

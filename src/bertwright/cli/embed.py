@@ -220,7 +220,7 @@ def embed(
                     f"{found.clipped:,} numbers lie beyond the range of the first texts and were "
                     "clipped"
                 )
-    for note in [*notes, *texts.warnings(), *texts.log.summary()]:
+    for note in [*notes, *texts.log.warnings, *texts.log.summary()]:
         say(note)
     if texts.empty:
         say(f"empty: {counted(texts.empty, 'line')}, with the vector of [CLS] [SEP]")

@@ -13,8 +13,8 @@ from __future__ import annotations
 import codecs
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -43,7 +43,6 @@ class Texts:
     empty: int = 0
     repaired: int = 0
     """Lines with bytes that are no UTF-8."""
-    warnings: Callable[[], list[str]] = field(default=list)
     total: int | None = None
     """How many there are, about; None where only reading would show."""
 
@@ -135,7 +134,7 @@ def _from_table(
         elif option == "--text":
             names.append(table.find(None, TEXTS, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
-    found = Texts(log.name, iter(()), log, warnings=lambda: log.warnings, total=total)
+    found = Texts(log.name, iter(()), log, total=total)
     found.rows = _rows(table, names, 2 if text2 is not None else 1, found)
     return found
 

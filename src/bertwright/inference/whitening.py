@@ -11,7 +11,7 @@ The first k columns of K (largest s) reduce the dimension. Letters: n vectors, W
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -52,18 +52,13 @@ class Whitening:
             np.savez(file, mean=self.mean, kernel=self.kernel)
 
 
-@dataclass
 class Moments:
     """Sums over vectors, in float64: memory does not grow with n."""
 
-    width: int
-    count: int = 0
-    total: Float64s = field(init=False)
-    squares: Float64s = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.total = np.zeros(self.width)
-        self.squares = np.zeros((self.width, self.width))
+    def __init__(self, width: int) -> None:
+        self.width, self.count = width, 0
+        self.total: Float64s = np.zeros(width)
+        self.squares: Float64s = np.zeros((width, width))
 
     def add(self, vectors: Float32s) -> None:
         """Add `[n, W]`."""
