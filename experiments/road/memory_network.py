@@ -32,7 +32,7 @@ def stories(task: str, folder: Path) -> Path:
     """Shards of a task's stories."""
     text, words, shards = (folder / f"{task}{end}" for end in (".txt", "-words", "-shards"))
     if not shards.exists():
-        bertwright("data", "stories", text, "--task", task, "--overwrite")
+        bertwright("data", "stories", "--out", text, "--task", task, "--overwrite")
         size = "--algorithm", "word", "--vocab-size", 100, "--overwrite"
         bertwright("tokenizer", "train", text, *size, "--out", words)
         bertwright(

@@ -11,7 +11,7 @@ from tests.cli.conftest import JsonOf, Ran
 
 def test_from_stories_to_answers(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     text, words, shards = tmp_path / "one.txt", tmp_path / "words", tmp_path / "shards"
-    ran("data", "stories", text, "--count", "300")
+    ran("data", "stories", "--out", text, "--count", "300")
     train = ["tokenizer", "train", text, "--algorithm", "word", "--vocab-size", "60"]
     ran(*train, "--out", words, "--workers", "1")
     build = ["data", "build", text, "--sentences", "line", "--tokenizer", words]
@@ -26,4 +26,4 @@ def test_from_stories_to_answers(tmp_path: Path, ran: Ran, json_of: JsonOf) -> N
     assert [sum(hop) for hop in found["attention"]] == pytest.approx([1, 1, 1], abs=1e-5)
     asked.write_text("mary went to the office .\n")
     assert "a line with a question mark" in ran("answer", asked, "--model", out, code=4).err
-    ran("data", "stories", text, "--task", "four-facts", code=2)
+    ran("data", "stories", "--out", text, "--task", "four-facts", code=2)

@@ -17,8 +17,8 @@ bertwright data build lines.txt --documents line --tokenizer tok --out shards
 bertwright data build a.jsonl --text-column body --tokenizer tok --out shards
 bertwright data check shards
 bertwright data check shards --model gpt-mini --sequence-length 256
-bertwright data stories one.txt
-bertwright data stories two.txt --task two-facts --count 2000
+bertwright data stories --out one.txt
+bertwright data stories --task two-facts --count 2000 --out two.txt
 bertwright data trees wsj/train --out shards
 bertwright data trees train.mrg --vocab-size 16000 --out shards
 bertwright data trees train.mrg --leaves normalized --out shards

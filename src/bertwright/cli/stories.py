@@ -14,17 +14,14 @@ from bertwright.errors import ConfigError
 
 
 def generate(
-    out: Annotated[Path, Parameter(name="OUT")],
     *,
+    out: Path,
     task: str = "one-fact",
     count: int = 10_000,
     seed: int = 1,
     overwrite: Overwrite = False,
 ) -> None:
     """Write made-up stories, each with a question and its answer (as the bAbI tasks).
-
-    Examples: `bertwright data stories one.txt`; `bertwright data stories two.txt --task two-facts`;
-    then `bertwright data build one.txt --sentences line --tokenizer words --out shards`.
 
     Args:
         out: Text file to write.
@@ -49,9 +46,6 @@ def answer(
     story: Annotated[Path, Parameter(name="FILE")], *, model: str, json: Json = False
 ) -> None:
     """Answer the question of each story, and show which sentences were attended to.
-
-    Examples: `bertwright answer story.txt --model runs/memory`; the same with `--json`;
-    `bertwright pretrain --model memory-network --data shards --epochs 15 --out runs/memory` trains.
 
     Args:
         story: Stories: a sentence a line, the question last, then a blank.
