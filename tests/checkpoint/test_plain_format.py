@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,8 +24,14 @@ from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import assert_same, change, rewrite
 from tests.contract.toy import ToyConfig, ToyLstm, ToyRun
 
+
+@dataclass(frozen=True)
+class PlainConfig(ToyConfig):
+    """Of this format: the toy of the contract may stand in the catalogue beside it."""
+
+
 TABLE, BIAS = "encoder.embeddings.weight", "objectives.next_token.bias"
-CONFIG = ToyConfig(vocab_size=37, hidden_size=6, num_hidden_layers=1)
+CONFIG = PlainConfig(vocab_size=37, hidden_size=6, num_hidden_layers=1)
 TASKS = {"stars": TaskConfig("regression", head=HeadConfig(layers="last", dropout=0.0))}
 
 
@@ -40,11 +47,12 @@ class Toy(ToyLstm):
 class Run(ToyRun):
     """Names the format; it is never run."""
 
+    presets: ClassVar[Mapping[str, ToyConfig]] = {"toy": CONFIG}
     format: ClassVar[str] = f"{__name__}:TOY"
 
 
 TOY = Format(
-    "toy", ToyConfig, Toy, {"next_token": lambda c, _: NextToken(c.hidden_size, c.vocab_size)}
+    "toy", PlainConfig, Toy, {"next_token": lambda c, _: NextToken(c.hidden_size, c.vocab_size)}
 )
 
 
