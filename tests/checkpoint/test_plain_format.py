@@ -159,6 +159,7 @@ def test_convert_and_inspect(folder: Path, tmp_path: Path, learner: Learner) -> 
     assert_same(load(tmp_path / "copy").learner, learner)
     found = inspect(tmp_path / "copy")
     assert found.loads, found.reason
+    assert found.architecture == "toy"
     assert found.sizes == vars(CONFIG)
     assert found.parts["encoder"]["parameters"] == sum(
         x.numel() for x in learner.encoder.state_dict().values()

@@ -31,7 +31,7 @@ class Inspection:
     reason: str | None = None
     """Why it does not load."""
     architecture: str | None = None
-    """As its configuration calls it."""
+    """As its configuration calls it: its class, or its type."""
     sizes: dict[str, Any] = field(default_factory=dict)
     """The configuration, by the names of its class."""
     parameters: int = 0
@@ -72,9 +72,11 @@ def inspect(path: str | Path) -> Inspection:
         sources.check_links(folder)
         config = sources.read_config(source)
         found.sizes = asdict(config)
-        architectures = sources.read_content(source).get("architectures")
-        if isinstance(architectures, list) and len(architectures) == 1:
-            found.architecture = short(architectures[0], str)
+        content = sources.read_content(source)
+        names = content.get("architectures")
+        one = isinstance(names, list) and len(names) == 1
+        name = names[0] if one else content.get("model_type")
+        found.architecture = None if name is None else short(name, str)
         _look_at_weights(found, source, config)
         checkpoint.verify_what_is_read(folder)
         found.loads = True
