@@ -496,7 +496,9 @@ def test_a_small_model_takes_a_higher_rate() -> None:
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging"])
-def test_it_shows_how_far_it_is(model: Path, tmp_path: Path, kind: str) -> None:
+def test_it_shows_what_it_will_cost_and_how_far_it_is(
+    model: Path, tmp_path: Path, kind: str
+) -> None:
     train, dev = write_files(tmp_path, kind)
     files = TaskFilesConfig(str(train), str(dev))
     config = FinetuneConfig(
@@ -504,7 +506,10 @@ def test_it_shows_how_far_it_is(model: Path, tmp_path: Path, kind: str) -> None:
     )
     calls: list[tuple[int, int | None]] = []
     task = TaskSpec("task", kind, files)
-    finetuning.finetune([task], config, print, on_progress=lambda *call: calls.append(call))
+    said: list[str] = []
+    finetuning.finetune([task], config, said.append, on_progress=lambda *call: calls.append(call))
+    (cost,) = [number for number, line in enumerate(said) if "will take about 0:" in line]
+    assert not any(line.startswith("step") for line in said[:cost])
     done, totals = zip(*calls, strict=True)
     assert len({*totals}) == 1  # one bar, over all seeds
     assert list(done) == sorted(done)

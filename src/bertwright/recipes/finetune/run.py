@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from bertwright.errors import ConfigError, Interrupted
 from bertwright.labelled.examples import TextExample
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.objectives.objective import Learner, Objective
-from bertwright.progress import OnProgress, silent
+from bertwright.progress import OnProgress, clock, silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.frozen import tabulate
@@ -251,6 +252,9 @@ class _Seeds:
     on_log: OnLog
     tokens: float = 0.0
     """Done, of `_cost`."""
+    calls: int = 0
+    mark: tuple[float, float] = (0.0, 0.0)
+    """When the second step was done, and the tokens until then."""
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """The seeds that were finished, only the best with its weights; the numbers of those that
@@ -303,8 +307,16 @@ class _Seeds:
                 log.close()
 
     def _count(self, tokens: float) -> None:
+        """Show how far it is; at the fourth step also how long all seeds take."""
         self.tokens += tokens
+        self.calls += 1
         total = int(_cost(self.setups, self.config, self.hardware.ranks.world_size))
+        if self.calls == 2:
+            self.mark = time.monotonic(), self.tokens
+        elif self.calls == 4:
+            rate = (self.tokens - self.mark[1]) / max(1e-9, time.monotonic() - self.mark[0])
+            about = clock(total / max(1e-9, rate))
+            self.say(f"all of it will take about {about}; Ctrl-C keeps the seeds that are finished")
         self.on_progress(min(int(self.tokens), total), total)
 
 
