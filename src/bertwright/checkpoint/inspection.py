@@ -74,8 +74,9 @@ def inspect(path: str | Path) -> Inspection:
         found.sizes = asdict(config)
         content = sources.read_content(source)
         names = content.get("architectures")
-        one = isinstance(names, list) and len(names) == 1
-        name = names[0] if one else content.get("model_type")
+        name = content.get("model_type")
+        if isinstance(names, list) and len(names) == 1:
+            name = names[0]
         found.architecture = None if name is None else short(name, str)
         _look_at_weights(found, source, config)
         checkpoint.verify_what_is_read(folder)
