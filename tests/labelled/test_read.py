@@ -268,6 +268,7 @@ def test_bad_rows_are_left_out_by_option(write):
         ('{"text": NaN, "label": "x"}', r"line 2: empty text: column 'text'"),
         ('{"text": true, "label": "x"}', r"a bool in the column 'text'"),
         ('["a"]', r"line 2: not a JSON object: a list"),
+        ('{"text": "a", "text": "b", "label": "x"}', r"the key 'text' comes twice"),
         ('{"label": "x"}', r"empty text: column 'text'"),
         ('{"text": ["a"], "label": "x"}', r"a list in the column 'text'; expected a string"),
         ('{"text": "a", "label": ["x"]}', r"expected one class; for several: --multi-label"),

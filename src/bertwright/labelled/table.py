@@ -306,10 +306,18 @@ def json_value(source: Source, log: BadRowLog) -> Any:
     return value
 
 
+def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {shorten(max(keys, key=keys.count))} comes twice")
+    return row
+
+
 def _parse(line: str, log: BadRowLog) -> Any:
     """A value, or the error. Half characters become U+FFFD, with one warning a file."""
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_no_doubles)
         if "\\ud" in line or "\\uD" in line:
             whole = json.dumps(value, ensure_ascii=False)
             if (mended := replace_surrogates(whole)) is not whole:
