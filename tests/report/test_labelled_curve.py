@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bertwright.report.curves import best_sentence, task_sentence
+from bertwright.report.curves import best_sentence, conclusion, task_sentence
 from bertwright.report.pages import render, run_page
 from bertwright.report.read import read_run
 from tests.report.test_pretrained_page import HOSTILE, Balanced, write_run
@@ -65,6 +65,26 @@ def test_whoever_wins_is_named() -> None:
         "Best with 96, TF-IDF + logistic regression (90.0%); with 1,600, pre-trained, fine-tuned "
         "(70.0%), not clearly ahead of TF-IDF + logistic regression (69.5%)."
     )
+
+
+@pytest.mark.parametrize(
+    ("tfidf", "answer"),
+    [
+        ([0.3, 0.5], "pays off"),
+        ([0.3, 0.695], "pays off where labels are few"),
+        ([0.49, 0.5], "does not clearly pay off"),
+        ([0.9, 0.9], "does not clearly pay off"),
+    ],
+)
+def test_the_conclusion_has_the_figures_of_the_table(tfidf: list[float], answer: str) -> None:
+    few, many = (f"{value:.1%}" for value in tfidf)
+    assert conclusion(figures(tfidf=tfidf)) == (
+        f"Pre-training {answer}: with 96 labelled examples the pre-trained model is right in "
+        f"50.0%, TF-IDF in {few}, random initialization in 20.0%; with 1,600 in 70.0%, {many}, "
+        "40.0%."
+    )
+    one = {name: [found] for name, found in (("pretrained", 0.5), ("tfidf", tfidf[0]))}
+    assert conclusion(figures(**one)).endswith("random initialization in 20.0%.")
 
 
 def test_the_task_is_said() -> None:

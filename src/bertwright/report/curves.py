@@ -136,6 +136,26 @@ def task_sentence(found: Mapping[str, Any]) -> str:
     )
 
 
+def conclusion(found: Mapping[str, Any]) -> str:
+    """Whether pre-training pays off, by the smallest and the largest size, in one sentence."""
+    methods = {method["name"]: method for method in found["methods"]}
+    phrase = (
+        "with {} labelled examples the pre-trained model is right in {:.1%}, TF-IDF in {:.1%}, "
+        "random initialization in {:.1%}"
+    )
+    wins, parts = [], []
+    for index in sorted({0, len(found["sizes"]) - 1}):
+        ours, *others = (
+            float(methods[name]["accuracy"][index])
+            for name in ("pretrained", "tfidf", "random_start")
+        )
+        wins.append(methods["pretrained"]["intervals"][index][0] > max(others))
+        parts.append(phrase.format(f"{int(found['sizes'][index]):,}", ours, *others))
+        phrase = "with {} in {:.1%}, {:.1%}, {:.1%}"
+    answer = "pays off where labels are few" if wins[0] else "does not clearly pay off"
+    return f"Pre-training {'pays off' if all(wins) else answer}: {'; '.join(parts)}."
+
+
 def best_sentence(found: Mapping[str, Any]) -> str:
     """The best method at each size, and those within its 95% interval."""
     parts = []

@@ -139,6 +139,7 @@ def _templates() -> Environment:
         "methods": curves.METHODS,
         "task_sentence": curves.task_sentence,
         "best_sentence": curves.best_sentence,
+        "conclusion": curves.conclusion,
         "labelled_chart": curves.labelled_chart,
     }
     return found
