@@ -144,5 +144,3 @@ def test_dev_may_have_its_columns_elsewhere(model: Path, tmp_path: Path) -> None
     setup = made(model, "classification", train, dev, **columns)
     found = [(e.text, e.label) for e in setup.dev.examples if isinstance(e, TextExample)]
     assert found == [("a fine one", "good"), ("a dull film", "bad")]
-    with pytest.raises(ConfigError, match="dev_label"):
-        TaskFilesConfig(str(train), dev_label="3")
