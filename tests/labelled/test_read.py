@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import lzma
-from types import SimpleNamespace
 
 import pytest
 
@@ -117,18 +115,6 @@ def test_a_file_is_told_by_content_where_its_name_says_nothing(write):
         assert rows(parse(write(name, content), "classification")) == expected, name
 
 
-def test_compressed_files_are_read(write):
-    path = write("a.tsv.xz", lzma.compress(b"text\tlabel\na\tx\n"))
-    assert rows(parse(path, "classification")) == [("a", None, "x")]
-
-
-def test_standard_input_is_read(monkeypatch):
-    stream = io.BufferedReader(io.BytesIO(b'{"sentence": "a"}\n{"sentence": "b"}\n'))
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
-    read = parse("-", "classification", require_labels=False)
-    assert read.examples == [TextExample("a", line=1), TextExample("b", line=2)]
-
-
 def test_parquet_gives_the_names_of_classes(write):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -168,10 +154,6 @@ def test_cola_and_other_files_without_header(write):
     ]
     numbered = parse(write("d.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("2", None, "1"))
     assert rows(numbered) == [("a b", None, "x"), ("c d", None, "y")]
-    with pytest.raises(DataError, match=r"no column with a known name; .* 'x', 'a b'.*--text 1"):
-        parse(write("e.tsv", "x\ta b\ny\tc d\n"), "classification")
-    with pytest.raises(DataError, match=r"no column 'body'; its first line is 'x', 'a b'"):
-        parse(write("f.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("body"))
 
 
 def test_glue_layouts_of_many_columns(write):
@@ -234,6 +216,9 @@ def test_asked_columns_win_and_may_differ_in_case(write):
         ("text\tlabel\na\tx\n \tx\n", Columns(), r"line 3: empty text: column 'text'"),
         ("text\tlabel\na\t\n", Columns(), r"line 2: no label; expected a class"),
         ("text\tlabel\n", Columns(), r"has no example"),
+        ("x\ta b\ny\tc d\n", Columns(), r"no column with a known name; .* 'x', 'a b'.*--text 1"),
+        ("x\ta b\ny\tc d\n", Columns("body"), r"no column 'body'; its first line is 'x', 'a b'"),
+        ("text\tlabel\na\tx\n", Columns("3"), r"no column '3'; it has 'text', 'label'"),
         ("\n\n", Columns(), r"is empty; expected labelled examples"),
     ],
 )  # fmt: skip
@@ -242,11 +227,6 @@ def test_bad_tables_are_refused_with_what_to_do(write, content, asked, message):
         parse(write("bad.tsv", content), "classification", asked)
     assert "bad.tsv" in str(error.value)
     assert error.value.exit_code == 4
-
-
-def test_a_column_asked_for_twice_is_refused():
-    with pytest.raises(DataError, match=r"named twice: 'a', 'a'.*--text2"):
-        Columns("a", "a")
 
 
 def test_bad_rows_are_left_out_by_option(write):
@@ -283,28 +263,32 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
     assert rows(read) == [("good", None, "x")]
 
 
-def test_bad_files_are_refused(write, tmp_path):
-    for content, message in (
-        (b"text\tlabel\na\0b\tx\n", "binary file"),
-        ("text\tlabel\n".encode("utf-16"), "UTF-16"),
-    ):
-        with pytest.raises(DataError, match=message):
-            parse(write("a.tsv", content), "classification")
-    with pytest.raises(DataError, match=r"line 2:.*closed quotes"):
-        parse(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
-    with pytest.raises(DataError, match="has no rows"):
-        parse(write("b.csv", "sep=;\n"), "classification")
-    with pytest.raises(DataError, match=r"cannot be read as JSON.*line 2 column 14"):
-        parse(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
-    for content in ("null\n", "[" * 100_000, "{'text': 'a'}\n"):
-        with pytest.raises(DataError, match=r"line \d: neither this nor what follows"):
-            parse(write("a.jsonl", content), "classification")
-    with pytest.raises(DataError, match="cannot be read"):
-        parse(tmp_path / "none.tsv", "classification")
-    with pytest.raises(DataError, match="is a folder"):
-        parse(tmp_path, "classification")
-    with pytest.raises(DataError, match="has no columns"):
-        parse(write("a.txt", "just words\n"), "classification")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", b"text\tlabel\na\0b\tx\n", "binary file"),
+        ("a.tsv", "text\tlabel\n".encode("utf-16"), "UTF-16"),
+        ("a.csv", 'text,label\n"open,x\nb,y\n', r"line 2:.*closed quotes"),
+        ("a.csv", "sep=;\n", "has no rows"),
+        ("a.json", '[{"text": "a"},\n{"text": "b"}\n', "cannot be read as JSON.*line 2 column 14"),
+        ("a.jsonl", "null\n", r"line \d: neither this nor what follows"),
+        ("a.jsonl", "[" * 100_000, r"line \d: neither this nor what follows"),
+        ("a.jsonl", "{'text': 'a'}\n", r"line \d: neither this nor what follows"),
+        ("a.txt", "just words\n", "has no columns"),
+        ("none.tsv", None, "cannot be read"),
+        ("*.csv", None, "expected the name of one file, no pattern"),
+        (".", None, "is a folder"),
+    ],
+)
+def test_bad_files_are_refused(write, tmp_path, name, content, message):
+    path = tmp_path / name if content is None else write(name, content)
+    with pytest.raises(DataError, match=message):
+        parse(path, "classification")
+
+
+def test_what_no_file_can_have(write):
+    with pytest.raises(DataError, match=r"named twice: 'a', 'a'.*--text2"):
+        Columns("a", "a")
     with pytest.raises(ConfigError, match="kind is 'sorting'"):
         parse(write("a.txt", "just words\n"), "sorting")
 
@@ -382,13 +366,6 @@ def test_several_labels_at_once(write):
     read = parse(path, "classification", multi_label=True)
     assert [each.label for each in read.examples] == [("x", "y"), (), ("y",)]
     assert labels_of(read.examples) == ("x", "y")
-    with pytest.raises(DataError, match="unseen in training: 'z'"):
-        parse(
-            write("b.tsv", "text\tlabels\na\tx,z\n"),
-            "classification",
-            multi_label=True,
-            labels=["x"],
-        )
 
 
 ONE_EACH = "id,comment_text,mean,very rude,threat\n7,a,1,0,0\n8,b,0,0.0,0\n9,c,1.0,True,0\n"
@@ -448,9 +425,10 @@ def test_columns_for_each_class_that_cannot_be(write, content, label, several, m
         )
 
 
-@pytest.mark.parametrize("value", ["high", "nan", "inf"])
+@pytest.mark.parametrize("value", ["high", "nan", "inf", "1,5"])
 def test_a_number_must_be_one(write, value):
-    with pytest.raises(DataError, match=rf"line 2: label is no number: '{value}'"):
+    advice = ".*with a point" if "," in value else ""
+    with pytest.raises(DataError, match=rf"line 2: label is no number: '{value}'{advice}"):
         parse(write("a.tsv", f"text\tscore\na\t{value}\n"), "regression")
 
 
@@ -545,5 +523,3 @@ def test_columns_of_a_header_go_by_number_too(write):
     row = '{"2": "b", "1": "a", "label": "x"}\n'
     named = parse(write("a.jsonl", row), "classification", Columns("1"))
     assert rows(named) == [("a", None, "x")]  # a name is a name
-    with pytest.raises(DataError, match=r"no column '3'; it has 'text', 'label'"):
-        parse(write("a.tsv", "text\tlabel\na\tx\n"), "classification", Columns("3"))

@@ -49,6 +49,10 @@ def test_csv_of_a_word_a_row(write):
         (KAGGLE.replace(",B-gpe", ",B_gpe"), "line 6"),
         ("Word,Tag\na,O\n", r"no column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
         ("word,sentence_id\na,1\n", r"no column of tags"),
+        (
+            "sentence_id,tokens,ner_tags\n1,\"['a', 'b']\",O\n",
+            "line 2: list in place of a word: .*",
+        ),
     ],
 )
 def test_csv_of_words_that_cannot_be_read(write, content, message):
@@ -132,12 +136,6 @@ def test_the_tags_by_number(write, column, tags):
 def test_numbers_of_other_columns_are_refused(write, column, message):
     with pytest.raises(DataError, match=message):
         parse(write("a.csv", KAGGLE), "tagging", Columns(label=column))
-
-
-def test_lists_written_as_text_are_no_words(write):
-    table = """sentence_id,tokens,ner_tags\n1,"['a', 'b']","['O', 'O']"\n"""
-    with pytest.raises(DataError, match=r"line 2: list in place of a word: .*column 'tokens'"):
-        parse(write("a.csv", table), "tagging")
 
 
 def test_words_in_rows_of_json_are_no_texts(write):
