@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import pkgutil
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,15 @@ import pytest
 
 from bertwright.cli.app import VERBS, run
 from bertwright.config.bert import BertConfig
-from tests.cli.labelled import FILES, WORDS
+from tests.recipes.task_files import WRITERS, write_files
 from tests.small_bert import LETTERS, write_model
 
-KINDS = tuple(FILES)
+KINDS = tuple(kind for kind in WRITERS if kind != "pair")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 Ran = Callable[..., Any]
 JsonOf = Callable[..., dict[str, Any]]
+Files = dict[str, tuple[Path, Path]]
+Finetuned = Callable[[str], Path]
 
 
 @pytest.fixture
@@ -63,39 +64,31 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of two layers with a masked LM head, in a folder of its own."""
-    vocabulary = [*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *".,?"]
+    vocabulary = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS), *".,?"]
     config = BertConfig(len(vocabulary), 16, 2, 2, 24, max_position_embeddings=32)
     folder = tmp_path_factory.mktemp("tiny") / "model"
     return write_model(folder, ["masked_lm"], config, vocabulary=vocabulary, std=0.3, noise=0.0)
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`KIND/train.*` and `KIND/dev.*` for every kind."""
-    base = tmp_path_factory.mktemp("files")
-    for kind, (suffix, write) in FILES.items():
-        (base / kind).mkdir()
-        for split, seed, count in (("train", 1, 24), ("dev", 2, 10)):
-            text = write(random.Random(seed), count)
-            (base / kind / f"{split}{suffix}").write_text(text, encoding="utf-8")
-    return base
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A training and a dev file of every kind."""
+    folder = tmp_path_factory.mktemp("files")
+    return {kind: write_files(folder, kind, train=24, dev=10) for kind in KINDS}
 
 
 @pytest.fixture(scope="session")
-def finetuned(
-    tiny: Path, files: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def finetuned(tiny: Path, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Finetuned:
     """The run of a kind, trained when it is first asked for."""
     base = tmp_path_factory.mktemp("runs")
 
     def made(kind: str) -> Path:
         out = base / kind
         if not out.exists():
-            suffix = FILES[kind][0]
-            given = ["--train", f"{files / kind}/train{suffix}"]
-            given += ["--dev", f"{files / kind}/dev{suffix}", "--epochs", "1", "--device", "cpu"]
-            words = ["finetune", kind, "--model", str(tiny), "--out", str(out), *given]
-            assert run([*words, "--precision", "fp32", "--learning-rate", "0.01"]) == 0
+            train, dev = map(str, files[kind])
+            words = ["finetune", kind, "--model", str(tiny), "--out", str(out), "--train", train]
+            words += ["--dev", dev, "--epochs", "1", "--device", "cpu", "--precision", "fp32"]
+            assert run([*words, "--learning-rate", "0.01"]) == 0
         return out
 
     return made

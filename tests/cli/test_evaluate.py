@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,23 +10,15 @@ import pytest
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.columns import Columns
 from bertwright.recipes.predict import read_labelled
-from tests.cli.conftest import JsonOf, Ran
-from tests.cli.labelled import FILES
-
-Finetuned = Callable[[str], Path]
+from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 
 
-def dev(files: Path, kind: str) -> str:
-    return f"{files / kind}/dev{FILES[kind][0]}"
-
-
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_dev_again_gives_the_figures_of_the_run(
-    finetuned: Finetuned, files: Path, json_of: JsonOf, kind: str
+    finetuned: Finetuned, files: Files, json_of: JsonOf, kind: str
 ) -> None:
-    out = finetuned(kind)
-    words = ["evaluate", "--model", out, "--data", dev(files, kind), "--precision", "fp32"]
-    found = json_of(*words)
+    out, data = finetuned(kind), files[kind][1]
+    found = json_of("evaluate", "--model", out, "--data", data, "--precision", "fp32")
     results = json.loads((out / "results.json").read_text())
     assert found["metrics"] == pytest.approx(results["seeds"][0]["metrics"], abs=1e-5)
     for name, ends in results["intervals"].items():
@@ -38,12 +29,18 @@ def test_dev_again_gives_the_figures_of_the_run(
 
 
 def test_what_it_shows(
-    finetuned: Finetuned, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
+    finetuned: Finetuned, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf
 ) -> None:
-    model, path = str(finetuned("classification")), tmp_path / "new" / "figures.json"
-    words = ["evaluate", "--model", model, "--data", dev(files, "classification")]
+    data, path = files["classification"][1], tmp_path / "new" / "figures.json"
+    words = ["evaluate", "--model", finetuned("classification"), "--data", data]
     shown = ran(*words, "--out", path).out
-    for part in ("accuracy", "95 % interval", "precision", "good", "bad", "10 examples of dev.tsv"):
+    for part in (
+        "accuracy",
+        "95 % interval",
+        "precision",
+        "without",
+        f"10 examples of {data.name}",
+    ):
         assert part in shown
     assert json.loads(path.read_text())["examples"] == 10
     assert [each.name for each in path.parent.iterdir()] == ["figures.json"]
@@ -109,53 +106,27 @@ def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
 
 
 def test_other_columns_and_standard_input(finetuned: Finetuned, json_of: JsonOf) -> None:
-    rows = b"words\tmood\nthe film was good\tgood\nthe film was bad\tbad\n"
+    rows = b"words\tmood\nb a\twith\nb c\twithout\n"
     words = ["evaluate", "--model", finetuned("classification"), "--data", "-"]
     found = json_of(*words, "--text", "words", "--label", "mood", stdin=rows)
     assert found["examples"] == 2
 
 
-BAD = {
-    "unseen label": ("text\tlabel\nx\tgood\ny\tgod\n", "line 3: label unseen in training: 'god'"),
-    "unreadable row": ("text\tlabel\nx\tgood\nx\ty\tz\n", "line 3"),
-    "empty": ("", "is empty"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_data(finetuned: Finetuned, tmp_path: Path, ran: Ran, case: str) -> None:
-    text, message = BAD[case]
-    (tmp_path / "bad.tsv").write_text(text)
-    model, out = str(finetuned("classification")), tmp_path / "figures.json"
-    words = ["evaluate", "--model", model, "--data", tmp_path / "bad.tsv"]
+def test_bad_data_and_bad_rows(finetuned: Finetuned, tmp_path: Path, ran: Ran) -> None:
+    data, out = tmp_path / "bad.tsv", tmp_path / "figures.json"
+    data.write_text("text\tlabel\nx\twith\ny\twit\nx\ty\tz\n")
+    words = ["evaluate", "--model", finetuned("classification"), "--data", data]
     output = ran(*words, "--out", out, code=4)
-    assert message in output.err
+    assert "line 3: label unseen in training: 'wit'" in output.err
     assert output.out == ""
     assert not out.exists()
-
-
-def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, ran: Ran) -> None:
-    (tmp_path / "bad.tsv").write_text("text\tlabel\nx\tgood\nx\ty\tz\n")
-    model = str(finetuned("classification"))
-    words = ["evaluate", "--model", model, "--data", tmp_path / "bad.tsv"]
     output = ran(*words, "--bad-rows", "skip", "--json")
-    found = json.loads(output.out)
-    assert found["data"]["skipped"] == {"wrong number of fields": {"count": 1, "lines": [3]}}
-    assert "1 left out, wrong number of fields (line 3)" in output.err
+    skipped = json.loads(output.out)["data"]["skipped"]
+    assert skipped["wrong number of fields"] == {"count": 1, "lines": [4]}
+    assert "1 left out, wrong number of fields (line 4)" in output.err
 
 
-def test_ragged_tags_and_unseen_tags(finetuned: Finetuned, tmp_path: Path, ran: Ran) -> None:
-    model = str(finetuned("tagging"))
-    for text, message in (
-        ("the O\nfilm\n\n", "line 2"),
-        ("the O\nfilm B-LOC\n\n", "unseen in training: 'B-LOC'"),
-    ):
-        (tmp_path / "bad.conll").write_text(text)
-        printed = ran("evaluate", "--model", model, "--data", tmp_path / "bad.conll", code=4)
-        assert message in printed.err
-
-
-def test_no_task_head(tiny: Path, files: Path, ran: Ran) -> None:
-    error = ran("evaluate", "--model", tiny, "--data", dev(files, "span"), code=4).err
+def test_no_task_head(tiny: Path, files: Files, ran: Ran) -> None:
+    error = ran("evaluate", "--model", tiny, "--data", files["span"][1], code=4).err
     assert "has no task head (it has: masked_lm)" in error
     assert "bertwright finetune KIND" in error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 from bertwright.cli.finetune import _show
 from bertwright.config import values
 from bertwright.inference.model import load
-from tests.cli.conftest import JsonOf, Ran
-from tests.cli.labelled import FILES
+from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 from tests.report.finetuned_runs import classification, span
 
 MAIN = {
@@ -28,13 +26,12 @@ QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32"]
 Captured = pytest.CaptureFixture[str]
 
 
-def paths(files: Path, kind: str) -> list[str]:
-    suffix = FILES[kind][0]
-    return ["--train", f"{files / kind}/train{suffix}", "--dev", f"{files / kind}/dev{suffix}"]
+def paths(files: Files, kind: str) -> list[str]:
+    return ["--train", str(files[kind][0]), "--dev", str(files[kind][1])]
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_every_kind_makes_a_run(finetuned: Callable[[str], Path], kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_makes_a_run(finetuned: Finetuned, kind: str) -> None:
     out = finetuned(kind)
     results = json.loads((out / "results.json").read_text())
     assert results["main"] == MAIN[kind]
@@ -45,14 +42,20 @@ def test_every_kind_makes_a_run(finetuned: Callable[[str], Path], kind: str) -> 
     assert model.tasks["task"].kind == kind
 
 
-def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
+def test_what_it_says(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     out = tmp_path / "my run"
     words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
     words += [*paths(files, "classification"), "--seeds", "2", "--baselines", "--name", "mood"]
     output = ran(*words)
-    for part in ("mood: 10 examples of dev.tsv", "2 seeds", "accuracy", "majority", "tfidf"):
+    for part in (
+        "mood: 10 examples of classification-dev.jsonl",
+        "2 seeds",
+        "accuracy",
+        "majority",
+        "tfidf",
+    ):
         assert part in output.out
-    assert "TSV with the columns text, label" in output.err
+    assert "JSON lines with the columns text, label" in output.err
     assert "Is the model worth it? " in output.err
     assert f"bertwright predict --model '{out}'" in output.err
     warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
@@ -72,7 +75,7 @@ def test_what_was_tuned_on_dev_is_told(capsys: Captured) -> None:
 
 
 def test_a_saved_configuration_runs_again(
-    finetuned: Callable[[str], Path], tmp_path: Path, json_of: JsonOf
+    finetuned: Finetuned, tmp_path: Path, json_of: JsonOf
 ) -> None:
     before = finetuned("classification")
     words = ["finetune", "classification", "--config", before / "config.toml"]
@@ -83,12 +86,11 @@ def test_a_saved_configuration_runs_again(
     assert values.differing_keys(*saved) == ["out"]
 
 
-def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
+def test_several_tasks(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     sections: dict[str, Any] = {}
     for name, kind in (("mood", "classification"), ("people", "tagging")):
-        suffix = FILES[kind][0]
-        sections[name] = {"kind": kind, "train": f"{files / kind}/train{suffix}"}
-        sections[name]["dev"] = f"{files / kind}/dev{suffix}"
+        train, dev = map(str, files[kind])
+        sections[name] = {"kind": kind, "train": train, "dev": dev}
     sections["people"]["weight"] = 0.5
     (tmp_path / "tasks.toml").write_text(values.to_toml(sections))
     out = tmp_path / "run"
@@ -102,7 +104,7 @@ def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_o
         "mood": "classification",
         "people": "tagging",
     }
-    data = f"{files / 'tagging'}/dev.conll"
+    data = files["tagging"][1]
     printed = ran("evaluate", "--model", out, "--data", data, code=2)
     assert "has several tasks; name one with --task: mood, people" in printed.err
     found = json_of("evaluate", "--model", out, "--data", data, "--task", "people")
@@ -149,40 +151,19 @@ def test_wrong_words(tmp_path: Path, ran: Ran, words: list[str], message: str) -
     assert not out.exists()
 
 
-LINES = ["the film was good\tgood", "the plot was bad\tbad"] * 6
-HEAD = "text\tlabel\n"
-BAD_FILES = {
-    "unreadable row": ("classification", f"{HEAD}x\tgood\tmore\ny\tbad\n", None, "line 2"),
-    "one class": ("classification", f"{HEAD}x\ty\nz\ty\n", None, "one label only"),
-    "unseen label": (
-        "classification",
-        HEAD + "\n".join(LINES) + "\n",
-        f"{HEAD}x\tgood\ny\tgod\n",
-        "dev.tsv, line 3",
-    ),
-    "ragged": ("tagging", "the O\nfilm O O\n\n", None, "line 2"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_FILES)
-def test_bad_files(tiny: Path, tmp_path: Path, ran: Ran, case: str) -> None:
-    kind, train, dev, message = BAD_FILES[case]
-    suffix = ".conll" if kind == "tagging" else ".tsv"
-    (tmp_path / f"train{suffix}").write_text(train)
-    words = ["finetune", kind, "--train", tmp_path / f"train{suffix}", *QUICK]
-    (tmp_path / f"dev{suffix}").write_text(dev or train)
-    words += ["--dev", tmp_path / f"dev{suffix}"]
-    out = tmp_path / "run"
-    assert message in ran(*words, "--model", tiny, "--out", out, code=4).err
+def test_bad_files_and_bad_rows(tiny: Path, tmp_path: Path, ran: Ran) -> None:
+    train, dev, out = tmp_path / "train.tsv", tmp_path / "dev.tsv", tmp_path / "run"
+    rows = ["text\tlabel", *["a b\tgood", "c d\tbad"] * 6, "three\tfields\there"]
+    train.write_text("\n".join(rows) + "\n")
+    dev.write_text("text\tlabel\nx\tgood\ny\tgod\n")
+    words = ["finetune", "classification", "--train", train, *QUICK, "--model", tiny, "--out", out]
+    assert "train.tsv, line 14" in ran(*words, code=4).err
+    words += ["--bad-rows", "skip"]
+    dev.write_text("text\tlabel\nx\ty\n")
+    assert "no example" in ran(*words, "--dev", dev, code=4).err
     assert not out.exists()
-
-
-def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, ran: Ran) -> None:
-    (tmp_path / "train.tsv").write_text(HEAD + "\n".join([*LINES, "three\tfields\there"]) + "\n")
-    words = ["finetune", "classification", "--train", tmp_path / "train.tsv", *QUICK]
-    words += ["--model", tiny, "--out", tmp_path / "run", "--bad-rows", "skip", "--json"]
-    output = ran(*words, "--dev", tmp_path / "train.tsv")
-    assert f"all 12 inputs of {tmp_path / 'train.tsv'} are in" in output.err
+    output = ran(*words, "--json", "--dev", train)
+    assert f"all 12 inputs of {train} are in" in output.err
     skipped = json.loads(output.out)["data"]["train"]["skipped"]
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
 
@@ -206,10 +187,10 @@ def test_tags_that_break_their_scheme_are_mended_and_told(
 
 
 @pytest.mark.parametrize("where", ["train", "dev", "model"])
-def test_what_is_not_there(tiny: Path, files: Path, tmp_path: Path, ran: Ran, where: str) -> None:
-    given = {"train": f"{files}/classification/train.tsv", "model": str(tiny)}
-    given |= {"dev": f"{files}/classification/dev.tsv", "out": str(tmp_path / "run")}
-    given[where] = str(tmp_path / "none.tsv")
+def test_what_is_not_there(tiny: Path, files: Files, tmp_path: Path, ran: Ran, where: str) -> None:
+    train, dev = files["classification"]
+    given = {"train": train, "dev": dev, "model": tiny, "out": tmp_path / "run"}
+    given[where] = tmp_path / "none.tsv"
     words = [word for key, value in given.items() for word in (f"--{key}", value)]
     assert "none.tsv" in ran("finetune", "classification", *words, *QUICK, code=4).err
     assert not (tmp_path / "run").exists()
@@ -218,7 +199,7 @@ def test_what_is_not_there(tiny: Path, files: Path, tmp_path: Path, ran: Ran, wh
 def test_a_model_that_learned_nothing_is_not_called_ready(
     tiny: Path, tmp_path: Path, ran: Ran
 ) -> None:
-    rows = [f"the film was {'good' if n % 9 == 0 else 'bad'}\t{n % 9 == 0}" for n in range(45)]
+    rows = [f"a film\t{n % 9 == 0}" for n in range(45)]
     (tmp_path / "rare.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     data, out = str(tmp_path / "rare.tsv"), str(tmp_path / "run")
     words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]

@@ -8,18 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bertwright.inference.model import load
-from bertwright.recipes import predict as predicting
-from tests.cli.conftest import Ran
-from tests.cli.labelled import FILES
-
-Finetuned = Callable[[str], Path]
+from tests.cli.conftest import KINDS, Files, Finetuned, Ran
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -35,12 +29,12 @@ def predict(ran: Ran) -> Ran:
     )
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_labelled_files_give_the_predictions_of_the_run(
-    finetuned: Finetuned, files: Path, tmp_path: Path, predict: Ran, kind: str
+    finetuned: Finetuned, files: Files, tmp_path: Path, predict: Ran, kind: str
 ) -> None:
     model, out = finetuned(kind), tmp_path / "predictions.jsonl"
-    printed = predict(model, f"{files / kind}/dev{FILES[kind][0]}", out)
+    printed = predict(model, files[kind][1], out)
     found = lines(out)
     before = lines(model / "dev-predictions.jsonl")
     assert len(found) == len(before) == 10
@@ -53,8 +47,8 @@ def test_labelled_files_give_the_predictions_of_the_run(
 
 
 INPUTS = {
-    "classification": "the film was good\n\nthe plot was bad\n",
-    "regression": "the film\ta film\nthe plot\ta cast\n",
+    "classification": "a b c\n\nb c\n",
+    "regression": "a b\nc\n",
     "tagging": "the film, ann saw.\nbob\n",
     "span": '{"question": "who ?", "context": "eve saw a film"}\n' * 2,
     "multiple-choice": '{"text": "the film", "choices": ["was good", "was bad"]}\n' * 2,
@@ -84,81 +78,27 @@ def test_unlabelled_inputs(finetuned: Finetuned, tmp_path: Path, predict: Ran, k
         assert "eve saw a film"[first["start"] : first["end"]] == first["answer"]
 
 
-def test_parts_change_nothing(
-    finetuned: Finetuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predict: Ran
-) -> None:
+def test_bad_input_and_bad_rows(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "new" / "out.jsonl"
+    source.write_text('{"text": "x"}\n{"text\n{"text": "y"}\n')
     model = finetuned("classification")
-    texts = [f"the {'film ' * (n % 7)}was {'good' if n % 2 else 'bad'}" for n in range(50)]
-    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
-    predict(model, tmp_path / "in.txt", tmp_path / "whole.jsonl")
-    monkeypatch.setattr(predicting, "AT_ONCE", 7)
-    predict(model, tmp_path / "in.txt", tmp_path / "parts.jsonl")
-    whole, parts = lines(tmp_path / "whole.jsonl"), lines(tmp_path / "parts.jsonl")
-    assert [each["line"] for each in parts] == list(range(1, 51))
-    for one, other in zip(whole, parts, strict=True):
-        assert one["scores"] == pytest.approx(other["scores"], abs=1e-6)
-    said = load(model).predict(texts)
-    for one, prediction in zip(whole, said, strict=True):
-        assert one["scores"] == pytest.approx(prediction.as_dict()["scores"], abs=1e-6)
-
-
-def test_progress_counts_the_inputs(finetuned: Finetuned, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("the film was good\n" * 30)
-    model = load(finetuned("classification"))
-    told: list[tuple[int, int | None]] = []
-    report = predicting.predict_file(
-        model,
-        str(tmp_path / "in.txt"),
-        lambda line: None,
-        precision="fp32",
-        on_progress=lambda done, total: told.append((done, total)),
-    )
-    assert report.examples == 30
-    assert told[-1] == (30, 30)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-
-
-def test_what_is_long_is_told(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
-    (tmp_path / "in.txt").write_text("the film was good " * 30 + "\nbad\n")
-    printed = predict(finetuned("classification"), tmp_path / "in.txt", tmp_path / "out.jsonl")
-    assert "inputs longer than a window, read in several: 1" in printed.err
-
-
-BAD = {
-    "unreadable row": ("text\tlabel\nx\ty\nx\ty\tz\n", ".tsv", "line 3"),
-    "missing column": ("a,b\n1,2\n", ".csv", "--text"),
-    "empty": ("\n\n", ".txt", "is empty"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input(finetuned: Finetuned, tmp_path: Path, predict: Ran, case: str) -> None:
-    text, suffix, message = BAD[case]
-    source = tmp_path / f"in{suffix}"
-    source.write_text(text)
-    model = finetuned("classification")
-    output = predict(model, source, tmp_path / "new" / "out.jsonl", code=4)
-    assert message in output.err
+    output = predict(model, source, out, code=4)
+    assert "line 2" in output.err
     assert output.out == ""
-    new = tmp_path / "new"
-    assert not new.exists() or list(new.iterdir()) == []
-
-
-def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
-    (tmp_path / "in.jsonl").write_text('{"text": "x"}\n{"text\n{"text": "y"}\n')
-    model, out = finetuned("classification"), tmp_path / "out.jsonl"
-    printed = predict(model, tmp_path / "in.jsonl", out, "--bad-rows", "skip")
+    assert not out.parent.exists() or list(out.parent.iterdir()) == []
+    assert "1 left out" in predict(model, source, out, "--bad-rows", "skip").err
     assert [each["line"] for each in lines(out)] == [1, 3]
-    assert "1 left out" in printed.err
 
 
 def test_json_tells_what_was_met(finetuned: Finetuned, tmp_path: Path, predict: Ran) -> None:
-    (tmp_path / "in.txt").write_text("the film was good " * 30 + "\n\nbad\n")
+    (tmp_path / "in.txt").write_text("a b c d " * 30 + "\n\nb\n")
     model, out = finetuned("classification"), tmp_path / "out.jsonl"
-    report = json.loads(predict(model, tmp_path / "in.txt", out, "--json").out)
+    printed = predict(model, tmp_path / "in.txt", out, "--json")
+    report = json.loads(printed.out)
     assert (report["examples"], report["in_windows"], report["cut"]) == (2, 1, 0)
     assert report["skipped"] == {"empty line": {"count": 1, "lines": [2]}}
     assert (report["out"], report["task"]) == (str(out), "task")
+    assert "inputs longer than a window, read in several: 1" in printed.err
     assert "give --out a file" in predict(model, tmp_path / "in.txt", "-", "--json", code=2).err
 
 

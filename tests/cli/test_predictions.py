@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import JsonOf, Ran
-from tests.cli.labelled import FILES
-
-Finetuned = Callable[[str], Path]
+from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FILES if kind != "tagging"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tagging"])
 def test_what_predict_writes_gives_the_figures_of_the_model(
-    finetuned: Finetuned, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf, kind: str
+    finetuned: Finetuned, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf, kind: str
 ) -> None:
-    model, data = finetuned(kind), f"{files / kind}/dev{FILES[kind][0]}"
+    model, data = finetuned(kind), files[kind][1]
     written = tmp_path / "predictions.jsonl"
     words = ["--model", model, "--precision", "fp32"]
     ran("predict", *words, "--input", data, "--out", written)

@@ -82,7 +82,7 @@ def _span(chance: random.Random, number: int) -> dict[str, Any]:
     words[place] = "j"  # not "a": an article is no answer to the official script
     context = " ".join(words)
     answers = {"text": ["j"], "answer_start": [2 * place]}
-    return {"question": "c ?", "context": context, "answers": answers}
+    return {"id": f"q{number}", "question": "c ?", "context": context, "answers": answers}
 
 
 def _choice(chance: random.Random, number: int) -> dict[str, Any]:
