@@ -11,12 +11,13 @@ import pytest
 from bertwright.cli import bars
 
 
-class Terminal(io.StringIO):
-    """A standard error that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Say so."""
-        return True
+def on_a_terminal(patch: pytest.MonkeyPatch) -> io.StringIO:
+    """Have a standard error that says it is a terminal."""
+    made = io.StringIO()
+    made.isatty = lambda: True  # type: ignore[method-assign]
+    patch.setattr(sys, "stderr", made)
+    patch.setenv("TERM", "xterm")
+    return made
 
 
 def test_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,34 +27,35 @@ def test_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "done", "said"),
+    [
+        (
+            [0.0, 10.0, 31.0, 40.0],
+            [1000, 3100, 4000],
+            "3,100 of 6,200 texts (50 %), 100/s, 0:31 left",
+        ),
+        # 20 seconds of loading, and a run that is resumed, are of no rate
+        ([0.0, 20.0, 40.0], [2200, 4200], "4,200 of 6,200 texts (68 %), 100/s, 0:20 left"),
+    ],
+)
 def test_a_line_when_one_is_due(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: list[float],
+    done: list[int],
+    said: str,
 ) -> None:
-    clock = iter([0.0, 10.0, 31.0, 40.0])
+    clock = iter(seconds)
     monkeypatch.setattr(bars.time, "monotonic", lambda: next(clock))
-    with bars.bar("Reading", "documents") as on_progress:
-        for done in (1000, 3100, 4000):
-            on_progress(done, 6200)
-    captured = capsys.readouterr()
-    assert captured.err == "Reading: 3,100 of 6,200 documents (50 %), 100/s, 0:31 left\n"
-    assert captured.out == ""
-
-
-def test_what_was_loaded_or_done_before_is_of_no_rate(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([0.0, 20.0, 40.0])  # 20 seconds of loading, and a run that is resumed
-    monkeypatch.setattr(bars.time, "monotonic", lambda: next(clock))
-    with bars.bar("Embedding", "texts") as on_progress:
-        on_progress(5000, 9000)
-        on_progress(7000, 9000)
-    assert capsys.readouterr().err == "Embedding: 7,000 of 9,000 texts (78 %), 100/s, 0:20 left\n"
+    with bars.bar("Reading", "texts") as on_progress:
+        for each in done:
+            on_progress(each, 6200)
+    assert capsys.readouterr() == ("", f"Reading: {said}\n")
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = on_a_terminal(monkeypatch)
     with bars.bar("Reading", "bytes") as on_progress:
         on_progress(5_000_000, 10_000_000)
     assert "Reading" in terminal.getvalue()
@@ -61,9 +63,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_bar_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = on_a_terminal(monkeypatch)
     with bars.bar("Encoding", "tokens"):
         time.sleep(0.6)
     assert "Encoding" not in terminal.getvalue()

@@ -106,11 +106,6 @@ def test_what_is_read_is_not_replaced(corpus: Path, build: Ran) -> None:
     assert (corpus / "tokenizer" / "vocab.txt").is_file()
 
 
-def test_no_corpus_is_usage(corpus: Path, ran: Ran) -> None:
-    words = ["--tokenizer", corpus / "tokenizer", "--out", corpus / "out"]
-    assert "no corpus given; name files" in ran("data", "build", *words, code=2).err
-
-
 def test_a_tokenizer_by_its_run(corpus: Path, build: Ran) -> None:
     checkpoint = corpus / "run" / "checkpoints" / "step-00000001"
     shutil.copytree(corpus / "tokenizer", checkpoint)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bertwright.checkpoint.export import graph_files
 from bertwright.checkpoint.export import write as exporting
 from bertwright.cli.app import run
 from tests.cli.conftest import Ran
@@ -75,14 +74,6 @@ def test_a_sample_is_of_int8(asked: list[dict[str, Any]], tmp_path: Path, ran: R
     words = ["--model", "m", "--out", "o", "--sample", tmp_path / "sample.txt"]
     assert "--sample is for --int8" in ran("export", "onnx", *words, code=2).err
     assert not asked
-
-
-def test_a_missing_package_names_its_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
-) -> None:
-    monkeypatch.setattr(graph_files.importlib.util, "find_spec", lambda name: None)
-    words = ["--model", tmp_path, "--out", tmp_path / "o"]
-    assert 'pip install "bertwright[export]"' in ran("export", "openvino", *words, code=3).err
 
 
 def test_the_extra_is_not_needed_to_develop() -> None:

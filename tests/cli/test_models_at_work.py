@@ -70,10 +70,6 @@ def test_a_model_that_diverged(tmp_path: Path, ran: Ran) -> None:
         assert output.out == ""
 
 
-def test_no_model(tmp_path: Path, ran: Ran) -> None:
-    assert "no folder" in ran("fill", "--model", tmp_path / "none", "a [MASK]", code=4).err
-
-
 def test_next_sentence(model: str, ran: Ran, json_of: JsonOf) -> None:
     expected = load(model).next_sentence("a", "b.")
     assert f"{expected:.4f}" in ran("next-sentence", "--model", model, "a", "b.").out

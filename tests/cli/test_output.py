@@ -21,40 +21,25 @@ def test_one_has_no_plural() -> None:
 
 
 def test_json_is_one_object_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_json(
-        {
-            "a": np.float32(0.5),
-            "b": np.arange(3),
-            "c": float("nan"),
-            "d": Path("x"),
-            "e": {
-                1,
-            },
-        }
-    )
-    assert json.loads(capsys.readouterr().out) == {
-        "a": 0.5,
-        "b": [0, 1, 2],
-        "c": None,
-        "d": "x",
-        "e": [1],
+    given = {
+        "a": np.float32(0.5),
+        "b": np.arange(3),
+        "c": float("nan"),
+        "d": Path("Zürich"),
+        "e": {1},
     }
-
-
-def test_text_outside_ascii_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_json({"text": "Zürich 東京"})
-    assert capsys.readouterr().out == '{"text": "Zürich 東京"}\n'
+    output.print_json(given)
+    assert capsys.readouterr().out == (
+        '{"a": 0.5, "b": [0, 1, 2], "c": null, "d": "Zürich", "e": [1]}\n'
+    )
 
 
 def test_a_table_takes_brackets_as_words(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [["[MASK]", 0.25], ["[/red]", None]]
     output.print_table(["token", "[i]share"], rows, "[/b] [red]hot")
     out = capsys.readouterr().out
-    assert "[/b] [red]hot" in out
-    assert "[i]share" in out
-    assert "[MASK]" in out
-    assert "[/red]" in out
-    assert "0.25" in out
+    for shown in ("[/b] [red]hot", "[i]share", "[MASK]", "[/red]", "0.25"):
+        assert shown in out
 
 
 def test_fields_stand_in_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -165,10 +165,6 @@ def test_the_next_commands_are_understood(finished: Finished) -> None:
         make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)
 
 
-def test_the_page_can_be_written_again(finished: Finished) -> None:
-    assert run(["report", str(finished.out)]) == 0
-
-
 def test_what_is_there_stays(finished: Finished, ran: Ran) -> None:
     printed = ran("quickstart", "--out", finished.out, code=2)
     assert "exists already; choose another --out, or pass --overwrite" in printed.err

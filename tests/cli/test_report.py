@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bertwright.cli.app import run
 from tests.cli.conftest import JsonOf, Ran
 from tests.report.finetuned_runs import topics, write_finetuned
 from tests.report.test_pretrained_page import write_run
 
 
-def test_the_page_and_where_it_is(tmp_path: Path, ran: Ran) -> None:
-    folder = write_run(tmp_path / "news")
-    assert ran("report", folder).out == f"{folder / 'report.html'}\n"
-    assert (folder / "report.html").is_file()
-
-
-def test_json_and_out(tmp_path: Path, json_of: JsonOf) -> None:
-    folder = write_run(tmp_path / "news")
-    page = tmp_path / "page.html"
+def test_the_page_and_where_it_is(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
+    folder, page = write_run(tmp_path / "news"), tmp_path / "page.html"
     assert json_of("report", folder, "--out", page) == {"report": str(page)}
     assert page.is_file()
     assert not (folder / "report.html").exists()
+    assert ran("report", folder).out == f"{folder / 'report.html'}\n"
+    assert (folder / "report.html").is_file()
 
 
 def test_the_page_of_a_quickstart_is_at_its_top(tmp_path: Path, ran: Ran) -> None:
@@ -32,24 +26,14 @@ def test_the_page_of_a_quickstart_is_at_its_top(tmp_path: Path, ran: Ran) -> Non
     assert not (tmp_path / "quick" / "run" / "report.html").exists()
 
 
-def test_no_run_is_bad_data(tmp_path: Path, ran: Ran) -> None:
-    assert "has no metrics.jsonl" in ran("report", tmp_path, code=4).err
-
-
-def test_data_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+def test_data_that_cannot_be_read_or_went_away(tmp_path: Path, ran: Ran) -> None:
     folder = write_run(tmp_path / "news")
     (tmp_path / "shards").mkdir()
-    (folder / "config.toml").write_text(f"data = {json.dumps(str(tmp_path / 'shards'))}\n")
-    assert run(["report", str(folder)]) == 0
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "is no built corpus" in page
-
-
-def test_data_that_went_away_is_left_out(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "news")
-    (folder / "config.toml").write_text('data = "gone"\n')
-    assert run(["report", str(folder)]) == 0
-    assert "The data" not in (folder / "report.html").read_text(encoding="utf-8")
+    for data, told in (("gone", False), (str(tmp_path / "shards"), True)):
+        (folder / "config.toml").write_text(f"data = {json.dumps(data)}\n")
+        ran("report", folder)
+        page = (folder / "report.html").read_text(encoding="utf-8")
+        assert ("The data" in page, "is no built corpus" in page) == (told, told)
 
 
 def test_a_fine_tuned_run(tmp_path: Path, ran: Ran) -> None:
