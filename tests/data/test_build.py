@@ -140,32 +140,6 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, blocks: int, error: BaseExc
     monkeypatch.setattr(ShardWriter, "append", failing)
 
 
-def test_a_killed_build_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Build
-) -> None:
-    whole = build("whole")
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 8, KeyboardInterrupt())
-        with pytest.raises(KeyboardInterrupt):
-            build("out")
-    assert not (tmp_path / "out").exists()
-    finished = len(list((tmp_path / ".out.building").glob("*.tokens")))
-    assert finished > 0
-    appended = []
-    append = ShardWriter.append
-    monkeypatch.setattr(
-        ShardWriter, "append", lambda self, block: appended.append(1) or append(self, block)
-    )
-    notes: list[str] = []
-    out = build("out", on_note=notes.append)
-    assert hashes(out) == hashes(whole)
-    assert notes[0].startswith(f"continuing after {finished} finished shards (")
-    encoded_before = len(appended)
-    appended.clear()
-    build("again")
-    assert encoded_before < len(appended)
-
-
 @pytest.mark.parametrize(
     ("change", "note"),
     [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +54,7 @@ def test_a_killed_build_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
     make_tokenizer([*special, *"abcdefgh."]).save(tmp_path / "tokenizer")
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"a b c d {'e ' * (n % 30)}.\n\n" for n in range(4_000)))
-    options = {"block_characters": 2000, "shard_tokens": 5000}
+    options: dict[str, Any] = {"block_characters": 2000, "shard_tokens": 5000}
     build_shards([str(corpus)], tmp_path / "whole", tmp_path / "tokenizer", workers=1, **options)
     places = [str(corpus), str(tmp_path / "out"), str(tmp_path / "tokenizer")]
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, *places])
@@ -66,16 +68,12 @@ def test_a_killed_build_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
         process.wait()
     wait_until(lambda: not any(map(alive, workers)))
     assert not (tmp_path / "out").exists()
+    finished = len(json.loads((partial / "journal.json").read_text())["shards"])
     notes: list[str] = []
-    build_shards(
-        [str(corpus)],
-        tmp_path / "out",
-        tmp_path / "tokenizer",
-        workers=1,
-        on_note=notes.append,
-        **options,
-    )
-    assert notes[0].startswith("continuing after ")
+    options |= {"workers": 1, "on_note": notes.append}
+    build_shards([str(corpus)], tmp_path / "out", tmp_path / "tokenizer", **options)
+    assert finished > 1
+    assert notes[0].startswith(f"continuing after {finished} finished shards (")
     for place in (tmp_path / "whole").glob("*.*"):
         assert place.read_bytes() == (tmp_path / "out" / place.name).read_bytes(), place.name
     assert open_shards(tmp_path / "out").num_documents == 4_000

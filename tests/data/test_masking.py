@@ -33,13 +33,6 @@ def test_counts_are_the_published_ones() -> None:
     assert np.bincount(owner, minlength=6).tolist() == expected
 
 
-def test_most_predictions_hold() -> None:
-    lengths = np.array([128, 60])
-    masker = Masker(MaskingConfig(max_predictions=5), SPECIAL, 1, 4, 128)
-    _, places, _ = masker(sequences([128, 60]), lengths, np.arange(2), KEY)
-    assert len(places) == 10
-
-
 def test_cls_and_sep_are_never_predicted_but_unknown_words_are() -> None:
     lengths = np.full(500, 6)
     ids = np.tile([2, 1, 3, 1, 0, 3], 500)
@@ -140,9 +133,3 @@ def test_whole_words_equal_the_plain_loop(lengths: list[int], seed: int, share: 
 def test_a_vocabulary_of_special_tokens_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"special tokens only.*larger --vocab-size"):
         Masker(MaskingConfig(), SPECIAL[:5], 1, 4, 128)
-
-
-def test_whole_words_need_word_starts() -> None:
-    masker = Masker(MaskingConfig(whole_word=True), SPECIAL, 1, 4, 8)
-    with pytest.raises(ConfigError, match="word_starts"):
-        masker(sequences([8]), np.array([8]), np.arange(1), KEY)

@@ -33,13 +33,8 @@ def test_many_shards_read_like_one(make_shards: MakeShards, some_lengths: list[l
     assert np.array_equal(one.word_starts(5, 50), np.arange(5, 50) % 3 == 0)
 
 
-def test_no_places_and_no_such_place(make_shards: MakeShards) -> None:
-    shards = make_shards([[4, 4]])
-    assert len(shards.tokens_at(np.zeros(0, np.int64))) == 0
-    with pytest.raises(IndexError, match="token 8 of 8"):
-        shards.tokens(0, 9)
-    with pytest.raises(IndexError, match="token -1 of 8"):
-        shards.tokens_at(np.array([-1]))
+def test_no_places(make_shards: MakeShards) -> None:
+    assert len(make_shards([[4, 4]]).tokens_at(np.zeros(0, np.int64))) == 0
 
 
 def test_large_vocabularies_take_four_bytes(make_shards: MakeShards) -> None:
@@ -179,16 +174,6 @@ def test_other_folders_are_refused(make_shards: MakeShards, tmp_path: Path) -> N
     manifest.write_text(json.dumps({"format": "checkpoint", "files": {}}))
     with pytest.raises(DataError, match="says format 'checkpoint'; expected"):
         open_shards(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "files", [[], {"a": 5}, {"a": {}}, {"../../etc/hostname": {"bytes": 1, "sha256": "0"}}]
-)
-def test_a_manifest_of_another_form(make_shards: MakeShards, files: Any) -> None:
-    folder = make_shards([[4]]).folder
-    change_manifest(folder, lambda manifest: manifest.update(files=files))
-    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
-        open_shards(folder)
 
 
 @pytest.mark.parametrize("name", ["../elsewhere/shard-00000", "/shard-00000", "no", None])

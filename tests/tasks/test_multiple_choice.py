@@ -24,7 +24,7 @@ def test_choices_are_pairs() -> None:
     assert (lengths.tokens, lengths.windows, lengths.in_windows) == ([8], 2, 0)
 
 
-def test_long_choices_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_choices_are_read_in_windows() -> None:
     examples = [
         ChoiceExample("a b", ("c", " ".join(LETTERS), "d"), label=None),
         ChoiceExample("e", ("f", "g")),
@@ -39,8 +39,6 @@ def test_long_choices_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> No
     assert lengths.in_windows == 1
     assert lengths.windows == len(owners) + 2
     assert lengths.tokens == [2 + 26 + 3, 1 + 1 + 3]
-    monkeypatch.setattr("bertwright.tasks.instances._AT_ONCE", 1)
-    assert make_choice_instances(TASK, TOKENIZER, examples)[0] == instances
 
 
 @pytest.mark.parametrize(

@@ -226,10 +226,9 @@ def test_invalid_utf8(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(a zero byte at 8\)"),
         ("Some text".encode("utf-32"), r"is UTF-32; expected UTF-8.*iconv -f UTF-32"),
         ("Some text".encode("utf-16"), r"is UTF-16; expected UTF-8.*iconv -f UTF-16"),
-        ("这是一个文件。" * 50).encode("gb18030")
-        and (
+        (
             ("这是一个文件。" * 50).encode("gb18030"),
-            r"% of the first characters are malformed.*iconv -f ENCODING",
+            "% of the first .* malformed.*iconv -f ENCODING",
         ),
         (b"", r"no documents in 1 input \(0 bytes read\); expected text"),
         (b" \n\n \n", r"no documents in 1 input \(5 bytes read\)"),
@@ -362,10 +361,6 @@ def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> N
     assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
 
 
-def test_long_sentences_are_split_at_4096_characters() -> None:
-    assert list(map(len, split_document("x" * 10_000, DEFAULT))) == [4096, 4096, 1808]
-
-
 WIKI = """<doc id="12" url="https://en.wikipedia.org/wiki?curid=12" title="Law &amp; Order">
 Law &amp; Order
 
@@ -393,8 +388,7 @@ def test_the_output_of_wikiextractor_is_read_as_it_is(tmp_path: Path) -> None:
     (folder / "wiki_00").write_text(WIKI, encoding="utf-8")
     row = json.dumps({"id": "15", "title": "Snow", "text": "Snow\n\nSnow falls."})
     (folder / "wiki_01").write_text(row + "\n", encoding="utf-8")
-    report = CorpusReport()
-    found = list(read_documents([str(tmp_path)], CorpusConfig(), report))
+    found, report = read(tmp_path)
     assert found == [
         ["Law & Order", "Law is a system of rules.", "It is enforced."]
         + ["Order follows <if> it must."],
@@ -410,8 +404,7 @@ def test_a_separator_between_two_blocks(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "wiki_00").write_text(WIKI, encoding="utf-8")
     for size in range(7, 40):
         monkeypatch.setattr("bertwright.text.corpus.documents.BLOCK_BYTES", size)
-        found = list(read_documents([str(tmp_path)], CorpusConfig(), CorpusReport()))
-        assert [len(document) for document in found] == [4, 2], size
+        assert [len(document) for document in read(tmp_path)[0]] == [4, 2], size
 
 
 def test_markup_is_counted_and_stripped(tmp_path: Path) -> None:
@@ -420,12 +413,11 @@ def test_markup_is_counted_and_stripped(tmp_path: Path) -> None:
         "https://x.org/a?b=1 .</p> It is 3 < 4 &amp; wet.\n\nFour kinds of it.",
         encoding="utf-8",
     )
-    report = CorpusReport()
-    list(read_documents([str(tmp_path)], CorpusConfig(), report))
+    _, report = read(tmp_path)
     assert (report.tags, report.urls, report.templates, report.title_documents) == (2, 1, 4, 1)
     assert report.tags_examples == ["<p class='x'>", "</p>"]
     config = CorpusConfig(strip_markup=True, min_characters=10, sentences="line")
-    found = list(read_documents([str(tmp_path)], config, CorpusReport()))
+    found, _ = read(tmp_path, config)
     text = "Rain falls, see the water and   . It is 3 < 4 & wet."
     assert found == [[text], ["Four kinds of it."]]
 
@@ -434,9 +426,7 @@ def test_windows_1252_is_named(tmp_path: Path) -> None:
     text = "Ein größeres Gefäß für Öl – und „Käse“. " * 20
     (tmp_path / "a.txt").write_bytes(text.encode("cp1252"))
     with pytest.raises(DataError, match="iconv -f WINDOWS-1252 -t UTF-8"):
-        list(read_documents([str(tmp_path)], CorpusConfig(), CorpusReport()))
+        read(tmp_path)
     mixed = (text * 9).encode() + b"caf\xe9 " * 40  # UTF-8 with malformed words
     (tmp_path / "a.txt").write_bytes(mixed)
-    report = CorpusReport()
-    list(read_documents([str(tmp_path)], CorpusConfig(), report))
-    assert report.invalid_utf8 == 40
+    assert read(tmp_path)[1].invalid_utf8 == 40

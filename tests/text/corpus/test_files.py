@@ -65,26 +65,22 @@ def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_found(tmp_path: Path) -> None:
-    (tmp_path / "corpus.txt").write_text("x")
-    (tmp_path / "corpus.docx").write_text("x")
+    for name in ("corpus.txt", "corpus.docx", "corpus.json", "pdfs/a.pdf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
     (tmp_path / "empty").mkdir()
-    (tmp_path / "pdfs").mkdir()
-    (tmp_path / "pdfs" / "a.pdf").write_text("x")
     with pytest.raises(ConfigError, match=r"no corpus given; name files"):
         find_files([])
-    with pytest.raises(DataError, match=r"no such file or folder: .*did you mean .*corpus\.txt\?"):
-        find_files([str(tmp_path / "corpsu.txt")])
-    with pytest.raises(DataError, match=r"unknown extension; known are \.txt .*\.zst"):
-        find_files([str(tmp_path / "corpus.docx")])
-    (tmp_path / "corpus.json").write_text("[]")
-    with pytest.raises(DataError, match=r"unknown extension.*an object a line, as \.jsonl"):
-        find_files([str(tmp_path / "corpus.json")])
-    with pytest.raises(DataError, match=r"no file with a known extension .* it is empty"):
-        find_files([str(tmp_path / "empty")])
-    with pytest.raises(DataError, match=r"no file with a known extension .* it has \.pdf"):
-        find_files([str(tmp_path / "pdfs")])
-    with pytest.raises(DataError, match=r"no file with a known extension matches .*\(1 matches"):
-        find_files([str(tmp_path / "*.docx")])
+    for name, message in (
+        ("corpsu.txt", r"no such file or folder: .*did you mean .*corpus\.txt\?"),
+        ("corpus.docx", r"unknown extension; known are \.txt .*\.zst"),
+        ("corpus.json", r"unknown extension.*an object a line, as \.jsonl"),
+        ("empty", r"no file with a known extension .* it is empty"),
+        ("pdfs", r"no file with a known extension .* it has \.pdf"),
+        ("*.docx", r"no file with a known extension matches .*\(1 matches"),
+    ):
+        with pytest.raises(DataError, match=message):
+            find_files([str(tmp_path / name)])
 
 
 @pytest.mark.parametrize("suffix", PACK)
