@@ -131,22 +131,16 @@ def test_other_kinds_say_other_things() -> None:
 
 
 @pytest.mark.parametrize("change", [{"crf": True}, {"layers": "mix", "network": "bilstm"}])
-def test_transformers_loads_a_head_of_ours_without_it(change: dict[str, Any]) -> None:
-    found = tagging()
-    found["task"]["head"] = {**found["task"]["head"], "crf": False}
-    assert "AutoModelForTokenClassification" in written(found)
-    found["task"]["head"].update(change)
-    assert "no class for this task head" in written(found)
-    assert "AutoModelFor" not in written(found)
-
-
-def test_transformers_has_the_name_that_the_checkpoint_gives() -> None:
+def test_transformers_loads_no_head_that_is_ours_alone(change: dict[str, Any]) -> None:
     found = tagging()
     found["task"]["head"] = {**found["task"]["head"], "crf": False, "layers": "last"}
     assert "AutoModelForTokenClassification" in written(found)
-    found = classification()
-    found["task"] = {**found["task"], "labels": ["only"], "multi_label": False}
-    assert "no class for this task head" in written(found)
+    found["task"]["head"].update(change)
+    one = classification()
+    one["task"] = {**one["task"], "labels": ["only"], "multi_label": False}
+    for each in (found, one):
+        assert "no class for this task head" in written(each)
+        assert "AutoModelFor" not in written(each)
 
 
 def test_several_tasks() -> None:
@@ -194,10 +188,12 @@ def test_how_to_predict_is_of_the_kind() -> None:
     assert "--task sentiment --input" in text
 
 
-def test_a_start_from_random_weights_is_said() -> None:
+def test_what_is_said_of_other_starts() -> None:
     found = classification()
     assert "random" not in written(found)
     assert "random at the start" in written(found | {"settings": {"random_start": True}})
+    for model in ("/srv/minilm/model", "/srv/minilm"):
+        assert "fine-tuned from `minilm` with" in written(found | {"model": model})
 
 
 def test_settings_name_no_folder() -> None:
@@ -208,11 +204,6 @@ def test_settings_name_no_folder() -> None:
     assert "/srv/someone" not in text
     assert "| epochs | 3 |" in text
     assert "- train.tsv, line 3 has no text" in text
-
-
-def test_a_folder_of_a_model_is_named_by_its_own_name() -> None:
-    for model in ("/srv/minilm/model", "/srv/minilm"):
-        assert "fine-tuned from `minilm` with" in written(classification() | {"model": model})
 
 
 def test_hostile_text_stays_text() -> None:

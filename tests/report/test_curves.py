@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bertwright.report.curves import seed_curves
 from tests.report.finetuned_runs import records, span, topics
 
@@ -21,10 +23,26 @@ def test_one_seed_is_a_whole_line_and_without_epochs_steps_count() -> None:
     assert ">epochs<" in drawn_curves(found, records(found))
 
 
-def test_the_best_baseline_is_a_level() -> None:
-    found = topics()
-    assert "TF-IDF + logistic regression: 82.2%" in drawn_curves(found, records(found))
-    assert "most frequent" not in drawn_curves(found, records(found))
+@pytest.mark.parametrize(
+    ("main", "baselines", "best", "worse"),
+    [
+        ("accuracy", {"majority": 0.509, "tfidf": 0.822}, "logistic regression: 82.2%", "frequent"),
+        (
+            "mean_absolute_error",
+            {"mean": 1.4, "tfidf_ridge": 0.9},
+            "ridge regression: 0.9<",
+            "mean of",
+        ),
+    ],
+)
+def test_the_best_baseline_is_a_level(
+    main: str, baselines: dict[str, float], best: str, worse: str
+) -> None:
+    found = topics() | {"main": main, "baselines": {n: {main: x} for n, x in baselines.items()}}
+    measured = [{"seed": 1, "split": "dev", "epoch": n, main: 0.8} for n in (1, 2)]
+    drawn = drawn_curves(found, measured)
+    assert best in drawn
+    assert worse not in drawn
 
 
 def test_lines_at_one_height_are_drawn_from_zero() -> None:
@@ -38,15 +56,3 @@ def test_lines_at_one_height_are_drawn_from_zero() -> None:
 
 def test_nothing_measured_is_nothing_drawn() -> None:
     assert drawn_curves(topics(), []) == ""
-
-
-def test_the_best_baseline_of_an_error_is_the_smallest() -> None:
-    main = "mean_absolute_error"
-    found = topics() | {
-        "main": main,
-        "baselines": {"mean": {main: 1.4}, "tfidf_ridge": {main: 0.9}},
-    }
-    measured = [{"seed": 1, "split": "dev", "epoch": n, main: 1.2} for n in (1, 2)]
-    drawn = drawn_curves(found, measured)
-    assert "TF-IDF + ridge regression: 0.9<" in drawn
-    assert "mean of the training set" not in drawn

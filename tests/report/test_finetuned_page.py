@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,9 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         "learning_rate",
         "train.tsv",
         "text: sentence, label: label",
+        "all of it",  # a long text is folded, and whole
+        classification()["worst"][2]["text"],
+        '<p dir="auto">פעמיים',
     ):
         assert shown in page, shown
 
@@ -77,22 +81,25 @@ def test_a_degenerate_seed_is_drawn_apart(tmp_path: Path) -> None:
     assert "<title>seed 2, degenerate</title>" in page
 
 
-def test_a_long_text_is_folded_and_whole(tmp_path: Path) -> None:
-    found = classification()
-    page = page_of(tmp_path / "r", found)
-    assert found["worst"][2]["text"] in page
-    assert "all of it" in page
-
-
-def test_truncated_texts_are_counted(tmp_path: Path) -> None:
-    page = page_of(tmp_path / "r", topics())
-    assert "Truncated: 3 of 800 examples of train (790 tokens)." in page
-
-
-def test_many_classes_show_no_matrix(tmp_path: Path) -> None:
-    page = page_of(tmp_path / "r", many_classes())
-    assert 'class="heat' not in page
-    assert "No: 80.5% macro F1 against 82.2%" in page
+@pytest.mark.parametrize(
+    ("make", "shown", "absent"),
+    [
+        (topics, ["Truncated: 3 of 800 examples of train (790 tokens)."], "None"),
+        (many_classes, ["No: 80.5% macro F1 against 82.2%"], 'class="heat'),
+        (
+            span,
+            ["<bdi>no answer</bdi>", "null_threshold", "-2.138", "No baseline was run"],
+            "Metrics by class",
+        ),
+    ],
+)
+def test_what_others_show(
+    tmp_path: Path, make: Callable[[], dict[str, Any]], shown: list[str], absent: str
+) -> None:
+    page = page_of(tmp_path / "r", make())
+    assert absent not in page
+    for each in shown:
+        assert each in page, each
 
 
 def test_a_matrix_of_thirty_is_shown(tmp_path: Path) -> None:
@@ -105,15 +112,6 @@ def test_a_matrix_of_thirty_is_shown(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r", found)
     assert page.count('class="heat dense"') == 1
     assert page.count("--part:") == 900
-
-
-def test_a_question_without_an_answer(tmp_path: Path) -> None:
-    page = page_of(tmp_path / "r", span())
-    assert "<bdi>no answer</bdi>" in page
-    assert "null_threshold" in page
-    assert "-2.138" in page
-    assert "No baseline was run" in page
-    assert "Metrics by class" not in page
 
 
 def _hostile(value: Any) -> Any:
@@ -141,12 +139,15 @@ def test_hostile_text_is_text(kind: str, tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(" in page
 
 
-def test_right_to_left_keeps_its_own_direction(tmp_path: Path) -> None:
+def test_what_is_said_where_it_is_so(tmp_path: Path) -> None:
     found = classification()
-    found["per_class"][0]["label"] = "שלילי"
-    page = page_of(tmp_path / "r", found)
-    assert "<bdi>שלילי</bdi>" in page
-    assert '<p dir="auto">פעמיים' in page
+    page = page_of(tmp_path / "plain", found)
+    found["per_class"][0]["label"] = "שלילי"  # keeps its own direction
+    found["data"]["train"]["skipped"] = {"no text": {"count": 3, "lines": [2, 5, 9]}}
+    found["settings"]["random_start"] = True
+    other = page_of(tmp_path / "other", found)
+    for said in ("<bdi>שלילי</bdi>", "no text: 3", "random initialization"):
+        assert (said in page, said in other) == (False, True)
 
 
 def test_a_run_without_results_yet_has_the_page_of_its_records(tmp_path: Path) -> None:
@@ -179,19 +180,6 @@ def test_the_table_has_the_kept_model_beside_its_interval(tmp_path: Path) -> Non
     page = page_of(tmp_path / "r", found)
     assert "saved model</th>" in page
     assert "99.9%" not in page
-
-
-def test_rows_that_were_skipped_are_counted(tmp_path: Path) -> None:
-    found = classification()
-    found["data"]["train"]["skipped"] = {"no text": {"count": 3, "lines": [2, 5, 9]}}
-    assert "no text: 3" in page_of(tmp_path / "r", found)
-
-
-def test_random_initialization_is_said(tmp_path: Path) -> None:
-    found = classification()
-    assert "random initialization" not in page_of(tmp_path / "r", found)
-    found["settings"]["random_start"] = True
-    assert "random initialization" in page_of(tmp_path / "r", found)
 
 
 def test_results_without_records_have_no_curves(tmp_path: Path) -> None:

@@ -151,11 +151,8 @@ def test_what_is_not_there_has_no_place(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_none_or_not_finite(tmp_path: Path) -> None:
-    run = write_run(
-        tmp_path / "r",
-        [record(1), {**record(2), "loss": None}, {**record(3), "loss": float("nan")}],
-    )
-    parse(run_page(read_run(run)))
+    told = [record(1), {**record(2), "loss": None}, {**record(3), "loss": float("nan")}]
+    parse(run_page(read_run(write_run(tmp_path / "r", told))))
 
 
 def test_the_doctor_and_the_settings(tmp_path: Path) -> None:
@@ -198,13 +195,6 @@ def test_a_line_that_a_kill_cut_is_left_out(tmp_path: Path) -> None:
     assert len(read_run(run).records) == 9
 
 
-def test_the_folder_of_a_quickstart(tmp_path: Path) -> None:
-    write_run(tmp_path / "quick" / "run")
-    found = read_run(tmp_path / "quick")
-    assert found.folder == tmp_path / "quick" / "run"
-    assert "<h1>quick</h1>" in run_page(found)
-
-
 def test_no_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         read_run(tmp_path / "absent")
@@ -229,16 +219,18 @@ def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
         read_run(tmp_path)
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("examples.json", "{", r"examples\.json is damaged .* remove it"),
+        ("metrics.jsonl", '{]\n{"step": 1}\n', "line 1 is damaged .* remove that line"),
+        ("metrics.jsonl", "[1]\n", "expected an object"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, name: str, content: str, message: str) -> None:
     run = write_run(tmp_path / "r")
-    (run / "examples.json").write_text("{")
-    with pytest.raises(DataError, match=r"examples\.json is damaged .* remove it"):
-        read_run(run)
-    (run / "metrics.jsonl").write_text("{]\n" + json.dumps(record(1)) + "\n")
-    with pytest.raises(DataError, match=r"line 1 is damaged .* remove that line"):
-        read_run(run)
-    (run / "metrics.jsonl").write_text("[1]\n")
-    with pytest.raises(DataError, match="expected an object"):
+    (run / name).write_text(content)
+    with pytest.raises(DataError, match=message):
         read_run(run)
 
 
