@@ -395,7 +395,7 @@ def test_the_output_of_wikiextractor_is_read_as_it_is(tmp_path: Path) -> None:
         ["Rain", "Rain falls."],
         ["Snow", "Snow falls."],
     ]
-    assert (report.tags, report.urls) == (1, 0)  # <if>
+    assert (report.tags, report.urls) == (0, 0)  # <if> is a word in brackets
     (tmp_path / "wiki.txt").write_text("\n" + WIKI, encoding="utf-8")
     assert len(read(tmp_path / "wiki.txt")[0]) == 2
 
@@ -405,6 +405,17 @@ def test_a_separator_between_two_blocks(tmp_path: Path, monkeypatch: pytest.Monk
     for size in range(7, 40):
         monkeypatch.setattr("bertwright.text.corpus.documents.BLOCK_BYTES", size)
         assert [len(document) for document in read(tmp_path)[0]] == [4, 2], size
+
+
+def test_what_only_looks_like_a_tag_stays(tmp_path: Path) -> None:
+    """Placeholders, and objects as Python prints them; an XML element ends somewhere."""
+    line = "Give <name>, of <class 'int'> or <function f at 0x7f>, as <BR>or <doc id='7'>."
+    (tmp_path / "a.txt").write_text(f"{line}\n<note>It rained</note> <hr/>.", encoding="utf-8")
+    _, report = read(tmp_path)
+    assert report.tags_examples == ["<BR>", "<doc id='7'>", "<note>", "</note>", "<hr/>"]
+    ((first, second),), _ = read(tmp_path, CorpusConfig(strip_markup=True, sentences="line"))
+    assert first == "Give <name>, of <class 'int'> or <function f at 0x7f>, as or ."
+    assert second == "It rained ."
 
 
 def test_markup_is_counted_and_stripped(tmp_path: Path) -> None:

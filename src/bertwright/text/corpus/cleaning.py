@@ -1,21 +1,29 @@
 """Markup in a text: found and counted always, removed with `--strip-markup`.
 
 Tags and comments of HTML, web addresses, wiki templates (`{{...}}`, also nested) and quote marks
-go; of a link (`[[target|text]]`) the text stays.
+go; of a link (`[[target|text]]`) the text stays. What only looks like a tag stays and is not
+counted: a placeholder (`<name>`), what Python prints of an object (`<class 'int'>`).
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Set
 
-MARKUP = {
-    "tags": re.compile(r"<(?:!--|/?[A-Za-z][\w-]*(?:\s[^<>\n]{0,1000})?/?>)"),
+_MARKUP = {
     "urls": re.compile(r"(?:https?://|www\.)[^\s<>\"|\]]+"),
     "templates": re.compile(r"\{\{|\[\[|'''|&(?:[A-Za-z]{2,8}|#\d{1,6});"),
 }
-"""What is counted as each kind."""
-_MARKS = {"tags": ("<",), "urls": ("://", "www."), "templates": ("{{", "[[", "'''", "&")}
+_MARKS = {"urls": ("://", "www."), "templates": ("{{", "[[", "'''", "&")}
+_TAG = re.compile(r"<(?:!--|(/?)([A-Za-z][\w-]*)(\s[^<>\n]{0,1000}?)?(/?)>)")
+_CLOSED = re.compile(r"</([A-Za-z][\w-]*)")
+_ELEMENTS = frozenset(
+    "a abbr b big blockquote body br center cite code dd del div dl dt em font footer form gallery "
+    "h1 h2 h3 h4 h5 h6 head header hr html i img ins li math nav nowiki ol p poem pre ref s script "
+    "section small span strike strong style sub sup table tbody td th thead title tr tt u ul".split()
+)
+"""Of HTML and of wikis; another begins a tag where it has an attribute or ends somewhere."""
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)*([^\[\]|]*)\]\]")
@@ -24,9 +32,11 @@ _WEB_LINK = re.compile(r"\[https?://\S+ ([^\[\]]*)\]")
 
 def find_markup(text: str) -> dict[str, list[str]]:
     """The markup in a text: its kinds, and each occurrence as it stands."""
-    return {
+    closed = frozenset(_CLOSED.findall(text)) if "</" in text else frozenset()
+    tags = [tag[0] for tag in _TAG.finditer(text) if _is_tag(tag, closed)] if "<" in text else []
+    return ({"tags": tags} if tags else {}) | {
         kind: found
-        for kind, pattern in MARKUP.items()
+        for kind, pattern in _MARKUP.items()
         # the search for a mark is fast, and most texts have none
         if any(mark in text for mark in _MARKS[kind]) and (found := pattern.findall(text))
     }
@@ -42,5 +52,15 @@ def strip_markup(text: str) -> str:
         if not count:
             break
     text = _WEB_LINK.sub(r"\1", _WIKI_LINK.sub(r"\1", text))
-    text = MARKUP["urls"].sub("", MARKUP["tags"].sub("", text))
+    closed = frozenset(_CLOSED.findall(text))
+    text = _TAG.sub(lambda tag: "" if _is_tag(tag, closed) else tag[0], text)
+    text = _MARKUP["urls"].sub("", text)
     return html.unescape(re.sub("'{2,}", "", text))
+
+
+def _is_tag(found: re.Match[str], closed: Set[str]) -> bool:
+    """Whether it is markup, in a text that has ends of tags of the names `closed`."""
+    end, name, attributes, empty = found.groups()
+    if not name or end or empty or name in closed or name.lower() in _ELEMENTS:
+        return True
+    return "=" in (attributes or "")
