@@ -18,10 +18,11 @@ _MARKUP = {
 _MARKS = {"urls": ("://", "www."), "templates": ("{{", "[[", "'''", "&")}
 _TAG = re.compile(r"<(?:!--|(/?)([A-Za-z][\w-]*)(\s[^<>\n]{0,1000}?)?(/?)>)")
 _CLOSED = re.compile(r"</([A-Za-z][\w-]*)")
-_ELEMENTS = frozenset(
-    "a abbr b big blockquote body br center cite code dd del div dl dt em font footer form gallery "
-    "h1 h2 h3 h4 h5 h6 head header hr html i img ins li math nav nowiki ol p poem pre ref s script "
-    "section small span strike strong style sub sup table tbody td th thead title tr tt u ul".split()
+_ELEMENT = re.compile(
+    "a|abbr|b|big|blockquote|body|br|center|cite|code|dd|del|div|dl|dt|em|font|footer|form|gallery|"
+    "h[1-6]|head|header|hr|html|i|img|ins|li|math|nav|nowiki|ol|p|poem|pre|ref|s|script|section|"
+    "small|span|strike|strong|style|su[bp]|table|tbody|td|th|thead|title|tr|tt|ul?",
+    re.IGNORECASE,
 )
 """Of HTML and of wikis; another begins a tag where it has an attribute or ends somewhere."""
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -61,6 +62,6 @@ def strip_markup(text: str) -> str:
 def _is_tag(found: re.Match[str], closed: Set[str]) -> bool:
     """Whether it is markup, in a text that has ends of tags of the names `closed`."""
     end, name, attributes, empty = found.groups()
-    if not name or end or empty or name in closed or name.lower() in _ELEMENTS:
+    if not name or end or empty or name in closed or _ELEMENT.fullmatch(name):
         return True
     return "=" in (attributes or "")
