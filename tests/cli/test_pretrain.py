@@ -9,9 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
@@ -24,7 +22,7 @@ from bertwright.cli.reading import RECIPES
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.bert import BertRun
-from bertwright.config.systems import SYSTEMS
+from bertwright.config.runs.word_vectors import Word2VecRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.cli.conftest import Ran
@@ -148,46 +146,30 @@ def test_bad_data_ends_with_4(tmp_path: Path, pretrain: Ran) -> None:
     assert "is no built corpus" in pretrain(tmp_path, tmp_path / "run", "--steps", "1", code=4).err
 
 
-@dataclass(frozen=True)
-class ToyRun(RunConfig):
-    """The runs of a system that is only here."""
-
-    presets: ClassVar[dict[str, int]] = {"toy-small": 8}
-    default_model: ClassVar[str] = "toy-small"
-
-    window: int = 5
-    """Tokens that one prediction sees."""
-
-
 @pytest.mark.parametrize("named", ["model", "model in a file", "init", "run", "latest", "file"])
-def test_a_system_brings_its_own_keys(
-    came: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, named: str
-) -> None:
+def test_a_system_brings_its_own_keys(came: Calls, tmp_path: Path, ran: Ran, named: str) -> None:
     """By the model, the checkpoint or the file that is named; help and values are its own."""
-    monkeypatch.setitem(SYSTEMS, "toy", ToyRun)
     step = tmp_path / "run" / "checkpoints" / "step-00000001"
     step.mkdir(parents=True)
-    (step / "config.json").write_text('{"model_type": "toy"}')
-    file = tmp_path / "file.toml"
-    file.write_text(f'model = "none"\ninit = "{step}"\n')
-    (tmp_path / "model.toml").write_text('model = "toy-small"\n')
+    (step / "config.json").write_text('{"model_type": "word2vec"}')
+    (tmp_path / "file.toml").write_text(f'model = "none"\ninit = "{step}"\n')
+    (tmp_path / "model.toml").write_text('model = "word2vec-cbow"\n')
     words = {
-        "model": ["--model", "toy-small"],
+        "model": ["--model", "word2vec-cbow"],
         "model in a file": ["--config", tmp_path / "model.toml"],
         "init": [f"--init={step}"],
         "run": ["--init", tmp_path / "run"],
         "latest": ["--init", tmp_path / "run" / "checkpoints" / "latest"],
-        "file": ["--config", file],
+        "file": ["--config", tmp_path / "file.toml"],
     }[named]
     out = ran("pretrain", *words, "--help-all").out
-    assert "Tokens that one prediction sees." in out
-    assert "--optimizer.learning-rate" in out
+    assert "--window" in out
     assert "--masking" not in out
-    given = ["--data", "d", "--out", "o", "--steps", "3", "--window", "7"]
+    given = ["--data", "d", "--out", "o", "--epochs", "3", "--window", "7"]
     ran("pretrain", *words, *given)
     config = came[0][0]
-    assert isinstance(config, ToyRun)
-    assert (config.window, config.steps) == (7, 3)
+    assert isinstance(config, Word2VecRun)
+    assert (config.window, config.epochs) == (7, 3)
     printed = ran("pretrain", *words, *given, "--masking.whole-word", code=2)
     assert "unknown key 'masking.whole_word'" in printed.err
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import SafetensorError
 
 from bertwright.atomic import verify_manifest, write_manifest
-from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
@@ -116,19 +114,6 @@ def test_nothing_to_add_and_bad_values(model: Path, tmp_path: Path) -> None:
     assert found.held_out == 0
     assert [a.token for a in found.additions] == ["iterator"]
     assert "nothing was held out" in (found.folder / "README.md").read_text()
-
-
-def test_a_full_disk(model: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
-    def full(*words: object, **more: object) -> None:
-        raise SafetensorError("Error: I/O error: No space left on device (os error 28)")
-
-    monkeypatch.setattr(model_folder, "save_file", full)
-    corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "out"
-    before = set(tmp_path.iterdir())
-    words = ["tokenizer", "extend", str(corpus), "--model", str(model), "--out", str(out)]
-    assert run([*words, "--workers", "1"]) == 1
-    assert "is full" in capsys.readouterr().err
-    assert set(tmp_path.iterdir()) == before
 
 
 def test_few_documents_are_not_called_held_out(model: Path, tmp_path: Path, capsys: Any) -> None:

@@ -20,11 +20,6 @@ from tests.data.conftest import write_shards
 from tests.recipes.sample import build_pairs, build_stories
 
 
-def test_the_same_document() -> None:
-    owners = np.array([0, 0, 1, 2])
-    assert held_out._same(np.array([1, 0, 0, 2]), owners) == 0.5
-
-
 def test_nearest_is_never_the_sentence_itself() -> None:
     similarity = np.array([[9, 1, 2], [3, 9, 0], [0, 0, 9]], np.float32)
     assert held_out._other(similarity).tolist() == [2, 0, 0]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
@@ -364,29 +365,27 @@ def test_a_disk_that_is_really_full(data: Path, small_disk: Path, room: int) -> 
     assert steps == list(range(1, 21))
 
 
-def test_other_errors_of_the_disk_are_not_hidden(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("said", "error", "told"),
+    [
+        ("I/O error: No space left on device (os error 28)", BertwrightError, "is full"),
+        ("I/O error: File too large (os error 27)", BertwrightError, "be written: File too large"),
+        ("something else", SafetensorError, "something else"),
+    ],
+)
+def test_what_the_disk_says_to_the_writer_of_weights(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    error: type[Exception],
+    told: str,
 ) -> None:
-    from safetensors import SafetensorError
-
     def broken(*words: object, **more: object) -> None:
-        raise SafetensorError("something else")
+        raise SafetensorError(f"Error: {said}")
 
     monkeypatch.setattr(model_folder, "save_file", broken)
-    with pytest.raises(SafetensorError, match="something else"):
-        train(config_of(data, tmp_path / "run", steps=1))
-
-
-def test_a_file_that_may_not_grow_is_named(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from safetensors import SafetensorError
-
-    def limited(*words: object, **more: object) -> None:
-        raise SafetensorError("Error: I/O error: File too large (os error 27)")
-
-    monkeypatch.setattr(model_folder, "save_file", limited)
-    with pytest.raises(BertwrightError, match="cannot be written: File too large"):
+    with pytest.raises(error, match=told):
         train(config_of(data, tmp_path / "run", steps=1))
 
 

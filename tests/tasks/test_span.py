@@ -26,7 +26,7 @@ from bertwright.tasks.span import (
 )
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
-from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED
+from tests.tasks.mixed_scripts import TEXTS, TOKENIZERS, UNCASED
 
 
 def make(
@@ -137,20 +137,6 @@ def test_a_long_question_is_cut_and_counted() -> None:
 def test_bad_examples_are_named(example: SpanExample, message: str) -> None:
     with pytest.raises(DataError, match=message):
         make_span_instances(TaskConfig("span"), UNCASED, [example])
-
-
-def test_each_passage_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    encode = Tokenizer.encode
-
-    def counting(self: Tokenizer, text: str, pair: str | None = None) -> object:
-        seen.append(text)
-        return encode(self, text, pair)
-
-    monkeypatch.setattr(Tokenizer, "encode", counting)
-    examples = [SpanExample(q, c, ()) for q, c in [("a", "x y"), ("b", "z"), ("c", "x y")]]
-    make_span_instances(TaskConfig("span"), CASED, examples)
-    assert seen.count("x y") == 1
 
 
 @given(TEXTS, TEXTS, st.sampled_from(TOKENIZERS), st.integers(8, 40), st.data())

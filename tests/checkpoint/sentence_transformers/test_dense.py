@@ -24,8 +24,6 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 from bertwright.checkpoint.sentence_transformers.folder import read_defaults
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
-from bertwright.inference.text_files import open_texts
-from bertwright.recipes.embed import embed_file
 from tests.checkpoint.conftest import change as edit
 from tests.checkpoint.conftest import rewrite
 
@@ -208,22 +206,3 @@ def test_a_pickle_is_opened_by_convert_alone(sentences: Path, tmp_path: Path) ->
     found = load(tmp_path / "out", device="cpu").embed(TEXTS)
     np.testing.assert_array_equal(found, right)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
-
-
-def test_another_activation_does_not_go_on_with_a_file(sentences: Path, tmp_path: Path) -> None:
-    lines, out = tmp_path / "lines.txt", tmp_path / "v.npy"
-    lines.write_text("a b\n" * 9 + "\n")
-
-    def stop(done: int, total: int | None) -> None:
-        raise KeyboardInterrupt
-
-    def embed(**options: Any) -> None:
-        embedder = load(sentences, device="cpu").embedder()
-        embed_file(embedder, open_texts(str(lines)), out, str(sentences), **options)
-
-    with pytest.raises(KeyboardInterrupt):
-        embed(at_once=4, on_progress=stop)
-    path = sentences / "2_Dense" / "config.json"
-    path.write_text(path.read_text().replace("Tanh", "ReLU"))
-    with pytest.raises(ConfigError, match="made with another dense_weights"):
-        embed(resume=True)

@@ -214,15 +214,6 @@ def test_a_head_that_is_trained_further_is_warned_of(model: Path, tmp_path: Path
     assert any("every seed continues from its weights" in line for line in said)
 
 
-def test_a_seed_that_predicts_the_same_for_everything_is_named(model: Path, tmp_path: Path) -> None:
-    train, dev = write_files(tmp_path, "classification")
-    rows = train.read_text().splitlines()
-    train.write_text("\n".join([*rows[1::2], rows[0]]) + "\n")  # nearly all have one label
-    results, _ = learn(model, tmp_path / "run", "classification", train, dev, epochs=2.0)
-    assert results["seeds"][0]["degenerate"]
-    assert any("1 of 1 seed (1) degenerate" in line for line in results["warnings"])
-
-
 def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     tasks = []
     for name, kind in (("words", "classification"), ("tags", "tagging")):
@@ -261,24 +252,6 @@ def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_
     assert task.unanswerable
     assert task.null_threshold == threshold
     assert results["metrics"]["f1"] == pytest.approx(results["metrics"]["best_f1"])
-
-
-def test_the_threshold_is_tuned_by_the_metric_that_selects(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train, dev = write_files(tmp_path, "span", train=8, dev=4)
-    none = {"question": "c ?", "context": "b d", "answers": {"text": [], "answer_start": []}}
-    train.write_text(train.read_text() + json.dumps(none) + "\n")
-    asked: list[str] = []
-
-    def tuned(examples: Any, predictions: Any, metric: str) -> Any:
-        asked.append(metric)
-        return list(predictions), 0.0
-
-    monkeypatch.setattr(training, "decide_best", tuned)
-    for metric in ("exact_match", None):
-        learn(model, tmp_path / str(metric), "span", train, dev, epochs=1.0, metric=metric)
-    assert asked == ["exact_match", "f1"]
 
 
 def test_what_is_of_one_passage_is_held_out_together() -> None:
@@ -440,16 +413,6 @@ def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path)
         orders.append([row for step in steps for row in rows_of(step)])
         assert sorted(orders[-1]) == list(range(50))
     assert orders[0] != orders[1]
-
-
-@pytest.mark.parametrize(("cores", "expected"), [(1, [320]), (2, [160] * 2), (4, [80] * 4)])
-def test_each_core_has_a_micro_batch(
-    model: Path, monkeypatch: pytest.MonkeyPatch, cores: int, expected: list[int]
-) -> None:
-    examples = [TextExample("a b c a b c a b", label="x") for _ in range(32)]  # [CLS], 8, [SEP]
-    monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
-    (step,) = epoch_of(steps_of(model, examples, batch_size=32))
-    assert [batch.num_tokens for batch in step] == expected
 
 
 @pytest.mark.parametrize(("count", "steps"), [(21, 3), (17, 2)])  # a last one of one joins another
