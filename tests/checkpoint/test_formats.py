@@ -95,14 +95,6 @@ def test_a_bare_encoder(folder: Path, tensors: dict[str, Tensor], learner: Learn
         load(folder)
 
 
-def test_heads_of_others_are_reported(folder: Path, tensors: dict[str, Tensor]) -> None:
-    kept = {n: t for n, t in tensors.items() if n.startswith("bert.")}
-    rewrite(folder, {**kept, "classifier.weight": torch.zeros(3, 24)})
-    report = load(folder).report
-    assert report.unused == ("classifier.weight",)
-    assert "not used: classifier.weight" in str(report)
-
-
 def test_a_masked_lm_without_a_pooler(folder: Path, tensors: dict[str, Tensor]) -> None:
     kept = {n: t for n, t in tensors.items() if "pooler" not in n and "seq_rel" not in n}
     rewrite(folder, kept)

@@ -17,9 +17,9 @@ from bertwright.checkpoint.export.exported import Exported, pad
 from bertwright.checkpoint.export.padded import INPUTS, PaddedBert
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG
+from tests.small_bert import scatter
 
 
 def task(kind: str, labels: tuple[str, ...] = (), **more: object) -> TaskConfig:
@@ -49,10 +49,7 @@ def learner_of(name: str) -> tuple[Learner, str | None, TaskConfig | None]:
     """Every number random, those of mixes and CRFs too."""
     pretrained = ("masked_lm", "next_sentence")
     learner = make_learner(CONFIG, pretrained, {name: TASKS[name]} if name in TASKS else {})
-    chance = torch.Generator().manual_seed(0)
-    initialize(learner, 0.2, chance)
-    for parameter in learner.parameters():
-        parameter.data.add_(torch.randn(parameter.shape, generator=chance) * 0.1)
+    scatter(learner, 0.2, 0.1)
     return learner.eval(), None if name == "encoder" else name, TASKS.get(name)
 
 

@@ -43,19 +43,6 @@ def test_masked_as_leveldb_masks() -> None:
     assert masked(b"foo") != crc
 
 
-def test_the_sparse_multiple_is_one() -> None:
-    """Q modulo P is 0."""
-
-    def power(exponent: int) -> int:
-        value = 1
-        for _ in range(exponent):
-            value <<= 1
-            value ^= 0x11EDC6F41 if value >> 32 else 0
-        return value
-
-    assert power(5685) ^ power(1362) ^ power(426) ^ 1 == 0
-
-
 @pytest.mark.parametrize(
     "size", [5684, 5685, 5686, 5687, 5693, 45_479, 45_480, 45_481, 45_488, 80_003]
 )
