@@ -202,6 +202,22 @@ def test_exit_codes(line: Ran, how: str, code: int, message: str) -> None:
     assert "Traceback" not in printed.err
 
 
+def test_of_the_processes_of_torchrun_one_prints_an_error(
+    line: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is that of each; another error is printed by whom it meets."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    said = []
+    for rank, how, code in ((0, "data", 4), (1, "data", 4), (1, "integrity", 5)):
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank) / "error.json"))
+        said.append(line("fail", how, code=code).err)
+    assert said[1] == ""
+    assert "no documents" in said[0]
+    assert "shard cut" in said[2]
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "gone" / "1" / "error.json"))
+    assert line("fail", "data", code=4).err == said[0]
+
+
 def test_debug_shows_where(line: Ran) -> None:
     with pytest.raises(ZeroDivisionError):
         line("fail", "bug", "--debug")
