@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from bertwright.cli.app import run
 from bertwright.inference.model import load
 from bertwright.inference.translation import evaluate
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -50,6 +53,27 @@ def test_arguments_files_and_standard_input(
     assert [each["source"] for each in written] == TEXTS
     found = json_of("translate", "--input", "-", *settings, stdin=source.read_bytes())
     assert [each["text"] for each in found["translations"]] == lines
+
+
+def test_a_line_that_comes_alone_is_not_kept_waiting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = [f"{TEXTS[0]}\n".encode(), f"{TEXTS[2]}\n{TEXTS[0]}\nba".encode(), b" be\n"]
+    printed: list[int] = []
+
+    class Pipe(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            printed.append(len(capsys.readouterr().out.splitlines()))
+            block = sent.pop(0) if sent else b""
+            buffer[: len(block)] = block
+            return len(block)
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Pipe())))
+    assert run(["translate", "--input", "-", "--model", str(folder)]) == 0
+    assert printed == [0, 1, 2, 1]  # before each read, the last of which finds the end
 
 
 def test_figures_are_those_of_sacrebleu(

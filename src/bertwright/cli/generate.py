@@ -48,7 +48,7 @@ def generate(
         out: File to write, one JSON object per line; unset: print.
         precision: Precision of weights: bf16 is faster where the processor has it.
     """
-    texts = list(given_texts(prompts, input, text)[0])
+    texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
     refuse_existing(out, overwrite)
     from bertwright.inference.generate import generate as generate_texts
     from bertwright.inference.model import load

@@ -67,8 +67,9 @@ def find_tokenizer(path: Path) -> Path:
 
 def given_texts(
     texts: Sequence[str], file: str | None, column: str | None = None
-) -> tuple[Iterable[str], int | None]:
-    """The texts of a command line, or else those of a file; and how many, if that is known.
+) -> tuple[Iterable[Sequence[str]], int | None]:
+    """The texts of a command line, or else those of a file, in groups of at most 512 that need not
+    be waited for; and how many, if that is known.
 
     Raises:
         ConfigError: neither came, or both.
@@ -77,11 +78,11 @@ def given_texts(
     if bool(texts) == (file is not None):
         raise ConfigError("expected texts or --input FILE, and not both")
     if file is None:
-        return texts, len(texts)
+        return [texts], len(texts)
     from bertwright.inference.text_files import open_texts
 
     opened = open_texts(file, column)
-    return (str(each) for each, _ in opened.rows), opened.total
+    return ([str(each) for each in group] for group in opened.groups(512)), opened.total
 
 
 TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: found by its name.")]

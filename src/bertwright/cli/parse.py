@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -86,7 +87,7 @@ def parse(
     """
     if reference is not None and (texts or input is not None):
         raise ConfigError("--reference is parsed alone: leave out sentences and --input")
-    rows, total = ((), 0) if reference is not None else given_texts(texts, input)
+    texts_of, total = ((), 0) if reference is not None else given_texts(texts, input)
     if beam < 1:
         raise ConfigError(f"beam is {beam}; expected 1 or more")
     refuse_existing(out, overwrite)
@@ -94,22 +95,25 @@ def parse(
     from bertwright.inference.parsing.evaluate import evaluate_parses
     from bertwright.inference.parsing.parse import parse as parse_sentences
     from bertwright.inference.parsing.parse import split_sentence
+    from bertwright.inference.text_files import chunks
+    from bertwright.inference.translation.translate import TEXTS
     from bertwright.text.treebank.linear import MOST_WORDS
     from bertwright.text.treebank.trees import pruned, read_trees
 
-    sentences = (text.split() if words else split_sentence(text) for text in rows)
+    split = str.split if words else split_sentence
+    groups: Iterable[list[list[str]]] = ([split(text) for text in group] for group in texts_of)
     every = [] if reference is None else list(filter(None, map(pruned, read_trees(reference))))
     right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]
     if reference is not None:
         if not right:
             raise DataError(f"{reference} holds no tree of at most {MOST_WORDS} words")
-        sentences, total = (tree.words() for tree in right), len(right)
+        groups, total = chunks((tree.words() for tree in right), TEXTS), len(right)
     loaded = load(model, device)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found: list[Any] = []
     with bar("Parsing", "sentences") as on_progress, lines as write:
-        for each in parse_sentences(loaded.runner, sentences, beam):
+        for each in parse_sentences(loaded.runner, groups, beam):
             found.append(each)
             write(str(each.tree) if each.words else "")
             on_progress(len(found), total)

@@ -51,12 +51,14 @@ def translate(
         out: File to write: a line each, of .jsonl an object; unset: print.
         precision: Precision of weights: bf16 is faster where the processor has it.
     """
-    rows, total = given_texts(texts, input, text)
+    groups, total = given_texts(texts, input, text)
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
+    from bertwright.inference.text_files import chunks
     from bertwright.inference.translation import evaluate
+    from bertwright.inference.translation.translate import TEXTS
     from bertwright.inference.translation.translate import translate as translate_texts
 
     references: list[str] = []
@@ -65,16 +67,17 @@ def translate(
 
         evaluate.require_sacrebleu()
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
-        rows, total, references = sources, len(sources), list(given)
+        total, references = len(sources), list(given)
+        groups = chunks(iter(sources), TEXTS)
     loaded = load(model, device, precision)
     if reference is not None:
         loaded.runner.require("translation", "translation")
-        evaluate.require_direction(loaded.runner, list(rows), references)
+        evaluate.require_direction(loaded.runner, list(sources), references)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found = []
     with bar("Translating", "texts") as on_progress, lines as write:
-        for each in translate_texts(loaded.runner, rows, config):
+        for each in translate_texts(loaded.runner, groups, config):
             found.append(asdict(each))
             as_object = out is not None and out.suffix == ".jsonl"
             write(dumps(found[-1], ensure_ascii=False) if as_object else each.text)

@@ -43,7 +43,8 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.parsing.parse import Parsed, parse, split_sentence
-from bertwright.inference.translation.translate import Translated, translate
+from bertwright.inference.text_files import chunks
+from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
@@ -351,7 +352,8 @@ class Model:
             DataError: no translation model, or a text that is too long.
         """
         given = [texts] if isinstance(texts, str) else texts
-        return list(translate(self.runner, given, config or TranslationConfig(**settings)))
+        groups = chunks(iter(given), TEXTS)
+        return list(translate(self.runner, groups, config or TranslationConfig(**settings)))
 
     def parse(self, texts: str | Iterable[str], beam: int = 4) -> list[Parsed]:
         """Constituency trees of sentences, in order, by a model that was trained on trees.
@@ -360,7 +362,8 @@ class Model:
             DataError: no parser, or a sentence that is too long.
         """
         given = [texts] if isinstance(texts, str) else texts
-        return list(parse(self.runner, map(split_sentence, given), beam))
+        groups = chunks(map(split_sentence, given), TEXTS)
+        return list(parse(self.runner, groups, beam))
 
     def predict(
         self,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
@@ -45,6 +45,20 @@ class Texts:
     """Lines with bytes that are no UTF-8."""
     total: int | None = None
     """How many there are, about; None where only reading would show."""
+    waiting: int | None = None
+    """Lines of standard input that have come and were not yet given; None of anything else."""
+
+    def groups(self, size: int) -> Iterator[list[Text]]:
+        """Lists of `size` texts; of standard input, of the lines that have come, so that who sends
+        one need not send more to see what becomes of it."""
+        group = []
+        for text, _ in self.rows:
+            group.append(text)
+            if len(group) == size or self.waiting == 0:
+                yield group
+                group = []
+        if group:
+            yield group
 
 
 def open_texts(
@@ -110,7 +124,7 @@ def _count_lines(path: Path) -> int | None:
 def _lines(path: Path, found: Texts) -> Iterator[tuple[Text, str]]:
     any_line = False
     with open_bytes(path) as file:
-        for line in file:
+        for line in _as_they_come(file, found) if str(path) == "-" else file:
             if not any_line:
                 line = line.removeprefix(codecs.BOM_UTF8)
             any_line = True
@@ -121,6 +135,22 @@ def _lines(path: Path, found: Texts) -> Iterator[tuple[Text, str]]:
             yield text, ""
     if not any_line:
         raise DataError(f"{found.name} is empty; expected one text a line")
+
+
+def _as_they_come(file: BinaryIO, found: Texts) -> Iterator[bytes]:
+    """Lines of a terminal or a pipe, counting those that need not be waited for."""
+    begun: list[bytes] = []
+    while block := cast(BufferedReader, file).read1(BLOCK_BYTES):
+        first, *more = block.split(b"\n")
+        begun.append(first)
+        if not more:
+            continue
+        lines = [b"".join(begun), *more[:-1]]
+        begun = [more[-1]]
+        for found.waiting in reversed(range(len(lines))):
+            yield lines[-1 - found.waiting]
+    if any(begun):
+        yield b"".join(begun)
 
 
 def _from_table(

@@ -89,7 +89,7 @@ def test_a_translation_does_not_depend_on_its_batch(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = model.translate(TEXTS, beam=3)
-    monkeypatch.setattr(module, "TEXTS", 3)
+    monkeypatch.setattr("bertwright.inference.model.TEXTS", 3)
     small = load(model.runner.name, batch_tokens=9)
     for one, other in zip(together, small.translate(iter(TEXTS), beam=3), strict=True):
         assert (one.source, one.text, one.reason) == (other.source, other.text, other.reason)
@@ -108,11 +108,9 @@ def test_the_maximum_length(model: Model) -> None:
     assert "length" in {each.reason for each in found}
 
 
-def test_a_text_too_long_is_named_after_what_came_before(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TEXTS", 2)
-    stream = module.translate(model.runner, ["ba", "be", "ba " * 11], TranslationConfig())
+def test_a_text_too_long_is_named_after_what_came_before(model: Model) -> None:
+    groups = [["ba", "be"], ["ba " * 11]]
+    stream = module.translate(model.runner, groups, TranslationConfig())
     assert [next(stream).source, next(stream).source] == ["ba", "be"]
     with pytest.raises(DataError, match="text 3 has 13 tokens; this model reads 12"):
         next(stream)

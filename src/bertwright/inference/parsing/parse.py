@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.data.parallel.trees import leaves_of, source_ids
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
-from bertwright.inference.translation.translate import TEXTS, search_targets
+from bertwright.inference.translation.translate import search_targets
 from bertwright.text.treebank.linear import MOST_WORDS, NORMALIZED, assemble
 from bertwright.text.treebank.trees import TOP, Tree
 
@@ -47,12 +46,12 @@ def split_sentence(text: str) -> list[str]:
 
 
 def parse(
-    runner: ModelRunner, sentences: Iterable[Sequence[str]], beam: int = 4
+    runner: ModelRunner, groups: Iterable[Sequence[Sequence[str]]], beam: int = 4
 ) -> Iterator[Parsed]:
-    """Parse sentences of words.
+    """Parse sentences of words, those of a group (of `translate.TEXTS`) together.
 
     Yields:
-        One each, in order, some hundred at a time; the tree of a sentence without words is empty.
+        One each, in order; the tree of a sentence without words is empty.
 
     Raises:
         DataError: no parser, or a sentence longer than the model reads; its number is named.
@@ -68,8 +67,9 @@ def parse(
     of_trees = re.compile(rf"[()].+|\[\d+\]|{NORMALIZED}")
     never = [n for token, n in tokenizer.vocab.items() if not of_trees.fullmatch(token)]
     config = TranslationConfig(beam, LENGTH_PENALTY)
-    rest, done = iter(sentences), 0
-    while some := [list(words) for words in islice(rest, TEXTS)]:
+    done = 0
+    for group in groups:
+        some = [list(words) for words in group]
         sources = []
         for number, words in enumerate(some, done + 1):
             ids = tokenizer.framing.one(

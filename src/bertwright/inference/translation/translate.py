@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal
 
 import torch
@@ -30,7 +29,7 @@ from bertwright.objectives.translation import Translation
 from bertwright.tasks.generation import checked
 from bertwright.text.framing import ends_of
 
-TEXTS = 512  # read at once, so that those of a batch are of nearly one length
+TEXTS = 512  # of a group, so that those of a batch are of nearly one length
 LONGER = 50  # tokens that a target may have more than its source
 
 
@@ -73,20 +72,21 @@ class TargetDecoder:
 
 
 def translate(
-    runner: ModelRunner, texts: Iterable[str], config: TranslationConfig
+    runner: ModelRunner, groups: Iterable[Sequence[str]], config: TranslationConfig
 ) -> Iterator[Translated]:
-    """Translate texts, one sentence each as in training.
+    """Translate texts, one sentence each as in training, those of a group (`TEXTS`) together.
 
     Yields:
-        Of each text its translation, in order, some hundred at a time.
+        Of each text its translation, in order.
 
     Raises:
         DataError: no translation model, no text, or one that is longer than the model reads; its
             number is named. What came before it has been yielded.
     """
     runner.require("translation", "translation")
-    rest, done = iter(texts), 0
-    while some := [only_text(text) for text in islice(rest, TEXTS)]:
+    done = 0
+    for group in groups:
+        some = [only_text(text) for text in group]
         found = search_targets(runner, _sources(runner, some, done), config)
         for text, best in zip(some, found, strict=True):
             if best is None:
