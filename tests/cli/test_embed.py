@@ -58,28 +58,26 @@ def test_a_sentence_transformers_folder_brings_its_own_way(
 
 
 def test_prompts_of_a_folder(tmp_path: Path, table: str, ran: Ran) -> None:
-    folder = write_model(tmp_path / "model", ())
+    folder, out = write_model(tmp_path / "model", ()), tmp_path / "v.npy"
     told = {"query": "the j ", "passage": "x "}
     write_defaults(folder, EmbeddingDefaults("mean", False, 9, prompts=told), 24)
     plain, texts = load(folder), [a for a, _ in ROWS]
-    out = tmp_path / "v.npy"
     words = ["embed", "--model", folder, "--input", table, "--out", out, "--json"]
-    for options, prompt in (
-        ([], ""),
-        (["--prompt-name", "query"], "the j "),
-        (["--prompt", "-- "], "-- "),
-    ):
+
+    def check(prompt: str, *options: str) -> None:
         shown = ran(*words, *options, "--overwrite")
         assert json.loads(shown.out)["prompt"] == prompt
         assert (f"before every text: {prompt!r}" in shown.err) is bool(prompt)
         right = plain.embed([prompt + text for text in texts], [-1], prompt="")
         np.testing.assert_allclose(np.load(out), right, atol=1e-5)
+
+    check("")
+    check("the j ", "--prompt-name", "query")
+    check("-- ", "--prompt", "-- ")
     settings = folder / "config_sentence_transformers.json"
     settings.write_text(json.dumps({"prompts": told, "default_prompt_name": "passage"}))
-    for options, prompt in (([], "x "), (["--prompt", ""], "")):
-        ran(*words, *options, "--overwrite")
-        right = plain.embed([prompt + text for text in texts], [-1], prompt="")
-        np.testing.assert_allclose(np.load(out), right, atol=1e-5)
+    check("x ")
+    check("", "--prompt", "")
 
 
 def test_what_is_left_out_is_said(

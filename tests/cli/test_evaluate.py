@@ -26,6 +26,7 @@ def test_dev_again_gives_the_figures_of_the_run(
     assert found["per_class"] == results["per_class"]
     assert found["lengths"] == results["lengths"]["dev"]
     assert (found["kind"], found["task"], found["examples"]) == (kind, "task", 10)
+    assert results["data"]["train"]["examples"] == 24
 
 
 def test_what_it_shows(

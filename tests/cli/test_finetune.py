@@ -11,35 +11,15 @@ import pytest
 from bertwright.cli.finetune import _show
 from bertwright.config import values
 from bertwright.inference.model import load
-from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
+from tests.cli.conftest import Files, Finetuned, JsonOf, Ran
 from tests.report.finetuned_runs import classification, span
 
-MAIN = {
-    "classification": "accuracy",
-    "regression": "pearson",
-    "tagging": "f1",
-    "span": "f1",
-    "multiple-choice": "accuracy",
-    "generation": "rouge_l",
-}
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32"]
 Captured = pytest.CaptureFixture[str]
 
 
 def paths(files: Files, kind: str) -> list[str]:
     return ["--train", str(files[kind][0]), "--dev", str(files[kind][1])]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_makes_a_run(finetuned: Finetuned, kind: str) -> None:
-    out = finetuned(kind)
-    results = json.loads((out / "results.json").read_text())
-    assert results["main"] == MAIN[kind]
-    assert results["name"] == "task"
-    assert results["data"]["train"]["examples"] == 24
-    assert len((out / "dev-predictions.jsonl").read_text().splitlines()) == 10
-    model = load(out)
-    assert model.tasks["task"].kind == kind
 
 
 def test_what_it_says(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:

@@ -39,7 +39,7 @@ def test_labelled_files_give_the_predictions_of_the_run(
     before = lines(model / "dev-predictions.jsonl")
     assert len(found) == len(before) == 10
     for one, other in zip(found, before, strict=True):
-        keys = ("line", "label", "tags", "answer", "choice", "value")
+        keys = ("line", "label", "tags", "answer", "choice", "value", "text")
         assert one.keys() - {"id"} == other.keys() - {"task", "gold"}
         for key in keys:
             assert one.get(key) == pytest.approx(other.get(key), abs=1e-5)

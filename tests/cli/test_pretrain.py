@@ -67,17 +67,17 @@ def test_a_run(
     assert lines[0] == "bert-tiny: 5,137 parameters, fp32 on cpu"
     assert lines[1].startswith("step 1 · 33% · masked LM 4.")
     assert lines[-2].startswith("It has learned nothing yet, on held-out text: masked LM ")
-    assert lines[-1] == f"{out} is not ready: its page, bertwright report {out}"
+    assert lines[-1] == f"{out} is not ready; to write its page: bertwright report {out}"
     assert [r["step"] for r in records(out) if r["split"] == "train"] == [1, 2, 3]
     (out / "metrics.jsonl").write_text('{"split": "dev", "masked_lm.accuracy": 0.9}\n')
     _print_end(out, BertRun(str(data), str(out), steps=3))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-2] == f"{out} is ready: its page, bertwright report {out}"
+    assert lines[-2] == f"{out} is ready; to write its page: bertwright report {out}"
     assert lines[-1].endswith(f'bertwright fill --model {out} "A text with a [MASK]."')
     pairs = '{"split": "dev", "masked_lm.accuracy": 0.9, "next_sentence.accuracy": 0.51}\n'
     (out / "metrics.jsonl").write_text(pairs)
     _print_end(out, BertRun(str(data), str(out), steps=3))
-    assert f"{out} is ready in part: its page" in capsys.readouterr().err
+    assert f"{out} is ready in part; to write its page" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -61,16 +61,6 @@ def test_what_is_read_is_not_replaced(corpus: str, tmp_path: Path, ran: Ran) -> 
     assert Path(corpus).is_file()
 
 
-def test_malformed_bytes_are_reported(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
-    (tmp_path / "bad.txt").write_bytes(TEXT.encode() + b"caf\xe9 noir.\n")
-    words = ["tokenizer", "train", tmp_path / "bad.txt", "--vocab-size", "60"]
-    words += ["--workers", "1", "--out", tmp_path / "tokenizer", "--overwrite"]
-    said = ran(*words).out
-    assert "1 malformed byte sequences replaced" in said
-    assert f"malformed: {tmp_path / 'bad.txt'}, byte" in said
-    assert json_of(*words)["report"]["invalid_utf8"] == 1
-
-
 def test_a_full_disk(corpus: str, tmp_path: Path, ran: Ran, monkeypatch: Any) -> None:
     write = Path.write_text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 from dataclasses import replace
@@ -48,9 +47,8 @@ MAINS = {
 
 
 @pytest.mark.parametrize("kind", MAINS)
-def test_every_kind_learns_and_its_model_is_complete(
-    kind: str, model: Path, tmp_path: Path
-) -> None:
+def test_every_kind_learns(kind: str, model: Path, tmp_path: Path) -> None:
+    """That its model is complete, `evaluate` and `predict` of the command line show."""
     train, dev = write_files(tmp_path, kind)
     out = tmp_path / "run"
     epochs = {"span": 4.0, "multiple-choice": 4.0, "generation": 20.0}.get(kind, 7.0)
@@ -59,29 +57,9 @@ def test_every_kind_learns_and_its_model_is_complete(
     assert main >= MAINS[kind], said[-3:]
     assert json.loads((out / "results.json").read_text())["summary"] == results["summary"]
     assert any("examples" in line and train.name in line for line in said)
-
     for split, count in (("train", 120), ("dev", 40)):
         drawn = results["lengths"][split]["histogram"]
         assert sum(drawn["counts"]) + drawn["beyond"] == count
-
-    # What was saved says the same of dev, with nothing but its folder
-    loaded = checkpoint.load(out)
-    (name,) = loaded.tasks
-    task = loaded.tasks[name]
-    examples = read_examples(str(dev), task.kind).examples
-    tokenizer = load_tokenizer(loaded.folder)
-    data = TaskData(name, task, tokenizer, examples)
-    again = predict(loaded.learner, data, "fp32", 300)
-    lines = (out / "dev-predictions.jsonl").read_text().splitlines()
-    assert len(again) == len(lines) == 40
-    for prediction, line in zip(again, lines, strict=True):
-        kept = json.loads(line)
-        for key in ("label", "tags", "answer", "choice", "text"):
-            if hasattr(prediction, key):
-                value = getattr(prediction, key)
-                assert kept[key] == (list(value) if isinstance(value, tuple) else value)
-        if hasattr(prediction, "value"):
-            assert math.isclose(kept["value"], prediction.value, abs_tol=1e-4)
 
 
 TRANSFERS: list[dict[str, Any]] = [
