@@ -266,10 +266,18 @@ def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str) -> None:
         assert shown in page, shown
 
 
-@pytest.mark.parametrize(("steps", "told"), [(8, "for 8 steps"), (2000, "for 8 of 2,000 steps")])
-def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, steps: int, told: str) -> None:
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [
+        ("steps = 8", "for 8 steps"),
+        ("steps = 2000", "for 8 of 2,000 steps"),
+        ("minutes = 0.333", "for 8 steps"),
+        ("minutes = 3.0", "of 3:00, for 8 steps"),
+    ],
+)
+def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, length: str, told: str) -> None:
     run = write_run(tmp_path / "news")
-    (run / "config.toml").write_text(f"steps = {steps}\n")
+    (run / "config.toml").write_text(f"{length}\n")
     assert f"<b>0:20</b><span>{told}</span>" in run_page(read_run(run))
 
 

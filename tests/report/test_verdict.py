@@ -131,8 +131,15 @@ def test_what_pre_training_has_learned(
 
 
 def test_losses_without_accuracy_are_not_compared() -> None:
-    assert pretraining_verdict([{"split": "train", "skip_gram.loss": 2.0}]).answer == "unknown"
+    assert pretraining_verdict([{"split": "dev", "skip_gram.loss": 2.0}]) == ("unknown", "")
     assert pretraining_verdict([]).answer == "unknown"
+
+
+def test_a_line_of_training_does_not_say_whether_it_has_learned() -> None:
+    """As of a run that was stopped before its first validation."""
+    found = pretraining_verdict([{"split": "train", "next_sentence.accuracy": 0.9}])
+    assert found.answer == "unknown"
+    assert "no figures on held-out text" in found.sentence
 
 
 def test_what_to_try_next() -> None:

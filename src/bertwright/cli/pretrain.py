@@ -75,10 +75,10 @@ def _print_end(run: Path, config: RunConfig) -> None:
 
     folder = shlex.quote(str(run))
     answer, sentence = verdict_of(run, config)
-    if answer != "unknown":
+    if sentence:
         say(sentence)
     ready = {"no": "not ready", "perhaps": "ready in part"}.get(answer, "ready")
-    say(f"{run} is {ready}: its page, bertwright report {folder}")
+    say(f"{run} is {ready}; to write its page: bertwright report {folder}")
     if answer != "no":
         say(f"use it: bertwright {config.use.format(run=folder)}")
 

@@ -198,8 +198,11 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _length(run: Run) -> str:
-    """Steps up to the last record, and of how many."""
-    step = number(run.records[-1].get("step")) or 0
+    """Steps up to the last record, and of how many, or of what time, where it is not the end."""
+    step, seconds = (number(run.records[-1].get(key)) or 0 for key in ("step", "seconds"))
+    planned = 60 * (number(run.config.get("minutes")) or 0)
+    if seconds < 0.95 * planned:  # its last step may not have had the time
+        return f"of {clock(planned)}, for {count(step)} step{'s' * (step != 1)}"
     steps = number(run.config.get("steps")) or 0
     of = f" of {count(steps)}" if step < steps else ""
     return f"for {count(step)}{of} step{'s' * (step != 1)}"

@@ -44,7 +44,8 @@ def pretraining_verdict(
     """Whether a pre-training run has learned what its objectives are about.
 
     Args:
-        records: of `metrics.jsonl`; the last validation counts.
+        records: of `metrics.jsonl`; the last validation counts. Without one nothing is said: the
+            lines of training are of few steps each, and of text that is trained on.
         levels: what is right without a model, by key of a record; next sentences have a half.
     """
     levels = {"next_sentence.accuracy": 0.5} | dict(levels or {})
@@ -64,24 +65,30 @@ def pretraining_verdict(
         is_learned = accuracy >= level + (0.05 if name == "next_sentence" else 0.02)
         (learned if is_learned else failed).append((name, shown))
     if not learned and not failed:
-        return Verdict("unknown", "There is nothing to compare the losses with.")
+        return Verdict("unknown", "")  # losses alone, which nothing compares with
     found = "; ".join(shown for _, shown in (*learned, *failed))
-    where = "held-out text" if held_out else "training text"
+    if not held_out:
+        return Verdict(
+            "unknown",
+            "Whether it has learned is not known: there are no figures on held-out text, which come"
+            " every --validation.every-minutes and at the end (unless --validation.share is 0).",
+        )
     if not learned:
         return Verdict(
             "no",
-            f"It has learned nothing yet, on {where}: {found}. Train longer (--minutes or --steps);"
-            " if that changes nothing, bertwright data check says what is wrong with the data.",
+            f"It has learned nothing yet, on held-out text: {found}. Train longer (--minutes or "
+            "--steps); if that changes nothing, bertwright data check says what is wrong with the "
+            "data.",
         )
     if failed:
         can_go = any(name == "next_sentence" for name, _ in failed)
         out = "; or leave it out: --instances.objectives mlm" if can_go else ""
         return Verdict(
             "perhaps",
-            f"It has learned a part, on {where}: {found}. The rest takes longer: train longer "
-            f"(--minutes or --steps){out}.",
+            f"It has learned a part, on held-out text: {found}. The rest takes longer: train "
+            f"longer (--minutes or --steps){out}.",
         )
-    return Verdict("yes", f"It has learned, on {where}: {found}.")
+    return Verdict("yes", f"It has learned, on held-out text: {found}.")
 
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
