@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,10 @@ def test_similar(model: str, table: str, tmp_path: Path, ran: Ran, json_of: Json
     ran(*embed)
     again = json_of(*words, "--vectors", out)["queries"][0]
     assert [each["row"] for each in again["found"]] == [each["row"] for each in found["found"]]
+    assert ran(*words, "--vectors", out).err == ""
+    np.save(tmp_path / "others.npy", np.random.default_rng(1).normal(size=(4, 24)))
+    said = ran(*words, "--vectors", tmp_path / "others.npy").err
+    assert re.search(r"warning: the vector of row \d of .*another model, other options or", said)
 
 
 def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> None:

@@ -477,13 +477,12 @@ def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) 
     np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(4), atol=1e-2)
 
 
-def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearest_is_exact() -> None:
     chance = np.random.default_rng(0)
     corpus = chance.standard_normal((50, 8)).astype(np.float32)
     queries = chance.standard_normal((3, 8)).astype(np.float32)
     cosines = (queries @ corpus.T) / np.linalg.norm(corpus, axis=1)
     cosines /= np.linalg.norm(queries, axis=1, keepdims=True)
-    monkeypatch.setattr("bertwright.inference.similar.BLOCK", 7)
     rows, found = nearest(corpus, queries, 5)
     np.testing.assert_array_equal(rows, np.argsort(-cosines, axis=1)[:, :5])
     np.testing.assert_allclose(found, -np.sort(-cosines, axis=1)[:, :5], atol=1e-6)
