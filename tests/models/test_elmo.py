@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.config.runs.elmo import ElmoConfig
+from bertwright.config.runs.elmo import ElmoConfig, ElmoRun
 from bertwright.data.batch import collate
 from bertwright.data.to_device import inputs_to_device
 from bertwright.errors import ConfigError
@@ -43,6 +43,13 @@ def elmo() -> Elmo:
     for parameter in made.parameters():
         parameter.data.normal_(0, 0.6, generator=generator)
     return made
+
+
+@pytest.mark.parametrize(("preset", "millions"), [("elmo-small", 13.6), ("elmo", 93.6)])
+def test_sizes_are_those_of_the_published_files(preset: str, millions: float) -> None:
+    with torch.device("meta"):
+        made = Elmo(ElmoRun.presets[preset])
+    assert sum(p.numel() for p in made.parameters()) == pytest.approx(millions * 1e6, abs=0.1e6)
 
 
 def inputs(ids: list[list[int]] = IDS) -> Inputs:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.config.runs.language_model import LanguageModelRun
 
@@ -63,14 +61,6 @@ class ElmoConfig:
         at_least(self, max(width for width, _ in self.filters) + 2, "max_characters_per_token")
 
 
-class ElmoArchitecture(
-    Changes,
-    of=ElmoConfig,
-    fixed="max_characters_per_token character_size filters n_highway activation",
-):
-    """Changes to the sizes that `model` names."""
-
-
 _SMALL = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
 
 
@@ -78,14 +68,12 @@ _SMALL = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
 class ElmoRun(LanguageModelRun):
     """Everything that decides a pre-training run of ELMo."""
 
-    # elmo is the published one; elmo-small has its published small sizes.
+    # elmo and elmo-small have the sizes of the published files of these names.
     presets = {
         "elmo-mini": ElmoConfig(
             filters=_SMALL, n_highway=1, dim=256, projection_dim=128, cell_clip=0, proj_clip=0
         ),
-        "elmo-small": ElmoConfig(
-            filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)), dim=1024, projection_dim=128
-        ),
+        "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
         "elmo": ElmoConfig(),
     }
     default_model = "elmo-mini"
@@ -95,5 +83,4 @@ class ElmoRun(LanguageModelRun):
 
     model: str | None = None
     """elmo-mini, elmo-small, elmo; unset: elmo-mini, or the sizes of `init`."""
-    architecture: ElmoArchitecture = field(default_factory=ElmoArchitecture)
-    """Changes to the model."""
+    #ARCH ElmoArchitecture
