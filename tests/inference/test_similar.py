@@ -7,7 +7,7 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.inference import similar
-from bertwright.inference.similar import nearest
+from bertwright.inference.similar import nearest, strangest
 from bertwright.inference.vector_files import Coder, Stored
 
 
@@ -48,3 +48,13 @@ def test_a_row_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     corpus[6, 2] = np.nan
     with pytest.raises(DataError, match="row 7 of the corpus"):
         nearest(corpus, vectors(1), 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "binary"])
+def test_vectors_of_another_model_are_strange(dtype: Stored) -> None:
+    corpus, coder = vectors(30), Coder(dtype)
+    stored, rows = coder(corpus), [0, 15, 29]
+    assert strangest(stored, corpus[rows], rows, coder.scales) is None
+    found = strangest(stored, corpus[[0, 15, 28]], rows, coder.scales)
+    assert found is not None
+    assert found[0] == 29

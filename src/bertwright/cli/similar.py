@@ -44,7 +44,7 @@ def similar(
     if not queries:
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.model import load
-    from bertwright.inference.similar import nearest
+    from bertwright.inference.similar import nearest, strangest
     from bertwright.inference.text_files import open_texts
     from bertwright.inference.vector_files import read_vectors
 
@@ -81,6 +81,16 @@ def similar(
         )
     query_vectors = loaded.embed(list(queries), prompt=of_query)
     found, cosines = nearest(stored, query_vectors, top, scales)
+    if vectors is not None:
+        checked = sorted({0, len(rows) // 2, len(rows) - 1})
+        own = loaded.embed([rows[row] for row in checked], prompt=of_corpus)
+        if strange := strangest(stored, own, checked, scales):
+            say(
+                f"warning: the vector of row {strange[0] + 1:,} of {vectors} has the cosine "
+                f"{strange[1]:.2f} with what {model} makes of its text: it is of another model, "
+                "other options or another order of texts, and what is found means nothing. Embed "
+                "the corpus again"
+            )
     results = [
         [
             {"row": int(row) + 1, "cosine": float(cosine), "text": rows[row]}

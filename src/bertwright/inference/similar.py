@@ -19,6 +19,29 @@ BLOCK = 1 << 16
 """Vectors of the corpus at once."""
 
 
+LEAST_COSINE = {"uint8": 0.6}
+"""The least cosine of a stored vector and the text's own, where not 0.9: bits have some 0.8. Those
+of another model have about 0."""
+
+
+def strangest(
+    corpus: npt.NDArray[Any], own: Float32s, rows: list[int], scales: Float32s | None = None
+) -> tuple[int, float] | None:
+    """The row whose vector is least what the model makes of its text, and their cosine, if that is
+    too low; None where all are alike.
+
+    Args:
+        corpus: as `nearest` takes it.
+        own: `[r, W]` of the texts of these rows.
+        rows: r of the corpus.
+    """
+    given = decode(corpus[rows], scales)[:, : own.shape[1]]
+    cosines = (normalized(given) * normalized(own)).sum(1)
+    worst = int(cosines.argmin())
+    is_low = cosines[worst] < LEAST_COSINE.get(corpus.dtype.name, 0.9)
+    return (rows[worst], float(cosines[worst])) if is_low else None
+
+
 def nearest(
     corpus: npt.NDArray[Any], queries: Float32s, top: int, scales: Float32s | None = None
 ) -> tuple[Int64s, Float32s]:
