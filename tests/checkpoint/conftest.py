@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.checkpoint.checkpoint import load, make_learner, save
+from bertwright.errors import BertwrightError
 from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
@@ -61,6 +62,12 @@ def assert_same(found: nn.Module, expected: nn.Module) -> None:
     for name, value in theirs.items():
         assert ours[name].dtype == value.dtype
         assert torch.equal(ours[name], value), name
+
+
+def refused(folder: Path, error: type[BertwrightError], message: str) -> None:
+    """The folder is not loaded, and this is said of it."""
+    with pytest.raises(error, match=message):
+        load(folder)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.convert import convert
 from bertwright.errors import BertwrightError, DataError, IntegrityError
-from tests.checkpoint.conftest import into_its_own_folder
+from tests.checkpoint.conftest import into_its_own_folder, refused
 
 
 def header(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -33,8 +33,7 @@ def write_raw(path: Path, content: dict[str, Any], data: bytes) -> None:
 def test_a_header_of_a_terabyte(folder: Path, size: int) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(struct.pack("<Q", size) + path.read_bytes()[8:])
-    with pytest.raises(IntegrityError, match="is truncated or damaged"):
-        load(folder)
+    refused(folder, IntegrityError, "is truncated or damaged")
 
 
 @pytest.mark.parametrize(
@@ -55,15 +54,13 @@ def test_tensors_that_overlap_or_lie_outside(folder: Path, change: Any) -> None:
         assert bias["data_offsets"] != change.get("data_offsets")
         content["bert.pooler.dense.bias"] = {**bias, **change}
     write_raw(path, content, data)
-    with pytest.raises(IntegrityError, match="is truncated or damaged"):
-        load(folder)
+    refused(folder, IntegrityError, "is truncated or damaged")
 
 
 def test_bytes_after_the_end(folder: Path) -> None:
     with (folder / "model.safetensors").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(IntegrityError, match="is truncated or damaged"):
-        load(folder)
+    refused(folder, IntegrityError, "is truncated or damaged")
 
 
 EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
@@ -78,8 +75,7 @@ def test_tied_weights(folder: Path) -> None:
     save_file({**tensors, DECODER: table.clone()}, path)
     load(folder)
     save_file({**tensors, DECODER: table + 1}, path)
-    with pytest.raises(DataError, match=f"'{DECODER}' differs from '{EMBEDDINGS}'"):
-        load(folder)
+    refused(folder, DataError, f"'{DECODER}' differs from '{EMBEDDINGS}'")
     save_file({**tensors, DECODER: table[:5].clone()}, path)
     with pytest.raises(BertwrightError):
         load(folder)
@@ -87,8 +83,7 @@ def test_tied_weights(folder: Path) -> None:
     save_file({**tensors, DECODER: table.clone()}, path)
     assert torch.equal(load(folder).learner.encoder.embeddings.token.weight, table)
     save_file(tensors, path)
-    with pytest.raises(IntegrityError, match=f"lacks '{EMBEDDINGS}'"):
-        load(folder)
+    refused(folder, IntegrityError, f"lacks '{EMBEDDINGS}'")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt", "other"])
@@ -97,8 +92,7 @@ def test_links_out_of_the_folder(folder: Path, tmp_path: Path, name: str) -> Non
     outside.write_bytes((folder / name).read_bytes() if (folder / name).exists() else b"secret")
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(outside)
-    with pytest.raises(IntegrityError, match=rf"{name} is a link out of its folder, to {outside}"):
-        load(folder)
+    refused(folder, IntegrityError, rf"{name} is a link out of its folder, to {outside}")
     with pytest.raises(IntegrityError, match="is a link out of its folder"):
         convert(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -113,13 +107,11 @@ def test_links_within_the_folder_and_to_it(folder: Path, tmp_path: Path) -> None
 
 def test_links_that_lead_nowhere(folder: Path) -> None:
     (folder / "a").symlink_to("a")
-    with pytest.raises(IntegrityError, match="a is a link to itself; remove it"):
-        load(folder)
+    refused(folder, IntegrityError, "a is a link to itself; remove it")
     (folder / "a").unlink()
     (folder / "a").symlink_to("b")
     (folder / "b").symlink_to("a")
-    with pytest.raises(IntegrityError, match="is a link to itself"):
-        load(folder)
+    refused(folder, IntegrityError, "is a link to itself")
 
 
 @pytest.mark.parametrize("name", ["0_Transformer", "1_Pooling", "1_Pooling/config.json"])
@@ -132,8 +124,7 @@ def test_links_out_of_the_folder_of_parts(folder: Path, tmp_path: Path, name: st
     (root / name).rename(tmp_path / "outside")
     (root / name).symlink_to(tmp_path / "outside")
     for path in (root, inner):
-        with pytest.raises(IntegrityError, match=f"{name} is a link out of its folder"):
-            load(path)
+        refused(path, IntegrityError, f"{name} is a link out of its folder")
 
 
 @pytest.mark.parametrize("parts", [False, True])
@@ -156,8 +147,7 @@ def test_no_file_but_a_pipe(folder: Path) -> None:
     """Reading it would wait for ever."""
     (folder / "config.json").unlink()
     os.mkfifo(folder / "config.json")
-    with pytest.raises(DataError, match=r"holds neither config.json"):
-        load(folder)
+    refused(folder, DataError, r"holds neither config.json")
 
 
 def test_numbers_that_float32_does_not_hold(folder: Path) -> None:
@@ -166,5 +156,4 @@ def test_numbers_that_float32_does_not_hold(folder: Path) -> None:
     tensors = load_file(path)
     tensors["bert.pooler.dense.bias"] = tensors["bert.pooler.dense.bias"].double() + 1e300
     save_file(tensors, path, metadata={"format": "pt"})
-    with pytest.raises(DataError, match="holds numbers that are not finite in float32"):
-        load(folder)
+    refused(folder, DataError, "holds numbers that are not finite in float32")

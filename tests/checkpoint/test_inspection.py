@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
 from bertwright.checkpoint import model_folder, sources
-from bertwright.checkpoint.checkpoint import load, make_learner, save
+from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sources import OtherVocabulary, read_config, read_tokenizer
@@ -20,7 +20,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.checkpoint.conftest import CONFIG, VOCABULARY, change
+from tests.checkpoint.conftest import CONFIG, VOCABULARY, change, refused
 
 
 @pytest.fixture
@@ -53,8 +53,7 @@ def test_an_export_is_told_and_not_loaded(folder: Path) -> None:
     (folder / "export.json").write_text('{"runtime": "onnx"}')
     found = inspect(folder)
     assert (found.format, found.loads) == ("onnx", False)
-    with pytest.raises(DataError, match=r"is an exported model.* give the checkpoint it was made"):
-        load(folder)
+    refused(folder, DataError, r"is an exported model.* give the checkpoint it was made")
 
 
 def test_tasks(tmp_path: Path) -> None:
