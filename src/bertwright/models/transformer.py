@@ -140,7 +140,7 @@ class DecoderState:
 
     length: int
     """Tokens that each row has read."""
-    own: tuple[Cache | None, ...]
+    own: tuple[Cache | tuple[()], ...]
     """Of each layer, the keys and values of those tokens, `[R, A, t, D]`."""
     source: tuple[Cache, ...]
     """Of each layer, those of P sources, `[P, A, S, D]`, each of which has R / P rows."""
@@ -204,24 +204,24 @@ class TransformerDecoder(nn.Module):
         parts = [layer.cross_attention.keys_values(memory.last) for layer in layers]
         source = tuple((padded(k), padded(v)) for k, v in parts)
         owners = torch.arange(sequences.count, device=bias.device)
-        return DecoderState(0, (None,) * len(layers), source, bias[:, None, None], owners)
+        return DecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
 
     def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, H]`"""
         if state.length == self.longest:
             raise ValueError(f"a target has more than {self.longest} tokens")
-        x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))
+        x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))[:, None]
         kept = []
         for layer, own, source in zip(self.layers, state.own, state.source, strict=True):
             x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
             kept.append(more)
-        return x, replace(state, length=state.length + 1, own=tuple(kept))
+        return x[:, 0], replace(state, length=state.length + 1, own=tuple(kept))
 
     def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, `[R']`, any of them more than once."""
 
-        def pick(cache: Cache | None, rows: Tensor) -> Any:
-            return cache and tuple(x.index_select(0, rows) for x in cache)
+        def pick(cache: Sequence[Tensor], rows: Tensor) -> Any:
+            return tuple(x.index_select(0, rows) for x in cache)
 
         owners, parts = state.owners[rows], len(state.bias)
         state = replace(state, own=tuple(pick(each, rows) for each in state.own))

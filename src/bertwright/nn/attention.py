@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -87,7 +87,8 @@ class SelfAttention(nn.Module):
         """
         qkv = self.qkv(x.to(self.qkv.weight)).float()
         q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
-        return _weights(q, k, _causal_bias(len(x), len(x), 0, x.device) if self.causal else None)
+        bias = row_bias([len(x)], [len(x)], 1, causal=self.causal)
+        return _weights(q, k, None if bias is None else bias.to(x.device))
 
 
 class CrossAttention(nn.Module):
@@ -162,17 +163,8 @@ def attend(
     """
     if queries.count != keys.count:
         raise ValueError(f"{queries.count} sequences of queries, but {keys.count} of keys")
-    heads = q.shape[1]
-    if dropout > 0:
-        found = [
-            _dropped(_rows(q, b.queries), _rows(k, b.keys), _rows(v, b.keys), b, heads, dropout)
-            for b in _blocks_of(queries, keys, heads, causal, exact=True)
-        ]
-        return torch.cat(found)
-    if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16):
-        return _attend_varlen(q, k, v, queries, keys, causal)
-    blocks = _blocks_of(queries, keys, heads, causal)
-    return BlockAttention.apply(q, k, v, blocks)  # type: ignore[no-any-return, no-untyped-call]
+    parts = [x[:, None] for x in (q, k, v)]
+    return _attend(parts, queries, keys, causal, dropout)
 
 
 def attend_packed(
@@ -195,19 +187,23 @@ def attend_packed(
     Returns:
         `[N, H]`, the heads side by side.
     """
+    parts = [qkv.view(sequences.total, 3, heads, -1)]
+    return _attend(parts, sequences, sequences, causal, dropout)
+
+
+def _attend(
+    parts: list[Tensor], queries: Sequences, keys: Sequences, causal: bool, dropout: float
+) -> Tensor:
+    """Queries, keys and values, `[N, n, A, D]` each, side by side or apart -> `[N, A D]`"""
+    q, k, v = (x for part in parts for x in part.unbind(1))
+    prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
-        blocks = _blocks_of(sequences, sequences, heads, causal, exact=True)
-        found = [
-            _dropped(*_split(qkv[b.queries.tokens], heads, b.queries.group), b, heads, dropout)
-            for b in blocks
-        ]
-        return torch.cat(found)
-    whole = causal or sequences.prefixes is None
-    if whole and qkv.is_cuda and qkv.dtype in (torch.float16, torch.bfloat16):
-        q, k, v = qkv.view(sequences.total, 3, heads, -1).unbind(1)  # [N, A, D] each
-        return _attend_varlen(q, k, v, sequences, sequences, causal)
-    blocks = _blocks_of(sequences, sequences, heads, causal)
-    return PackedAttention.apply(qkv, heads, blocks)  # type: ignore[no-any-return, no-untyped-call]
+        blocks = _blocks_of(queries, keys, q.shape[1], causal, exact=True)
+        return _attend_by_block(q, k, v, blocks, dropout)[0]
+    if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not prefixed:
+        return _attend_varlen(q, k, v, queries, keys, causal)
+    blocks = _blocks_of(queries, keys, q.shape[1], causal)
+    return BlockAttention.apply(blocks, *parts)  # type: ignore[no-any-return, no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -226,20 +222,30 @@ class Rows:
         """Where the tokens are in the batch."""
         return slice(self.group.start, self.group.stop)
 
-    def spread(self, x: Tensor) -> Tensor:
-        """`[tokens, ...]` -> `[b T, ...]`; values of padding rows do not matter."""
-        return x if self.source is None else x.index_select(0, self.source)
+    def take(self, x: Tensor) -> Tensor:
+        """`[N, A, D]` -> `[b A, T, D]`; values of padding rows do not matter."""
+        own = x[self.tokens]
+        return self._by_head(own if self.source is None else own.index_select(0, self.source))
 
-    def gather(self, x: Tensor) -> Tensor:
-        """`[b T, ...]` -> `[tokens, ...]`"""
-        return x if self.target is None else x.index_select(0, self.target)
+    def take_gradient(self, x: Tensor) -> Tensor:
+        """`[N, A, D]` -> `[b A, T, D]`, 0 in padding rows."""
+        own = x[self.tokens]
+        if self.target is not None:
+            full = x.new_zeros(self.group.count * self.group.length, *x.shape[1:])
+            own = full.index_copy_(0, self.target, own)
+        return self._by_head(own)
 
-    def spread_gradient(self, x: Tensor) -> Tensor:
-        """`[tokens, ...]` -> `[b T, ...]`, 0 in padding rows."""
+    def put(self, x: Tensor, whole: Tensor) -> None:
+        """`[b A, T, D]` into `[N, A, D]`"""
+        rows = x.view(self.group.count, -1, *x.shape[1:]).transpose(1, 2)
         if self.target is None:
-            return x
-        full = x.new_zeros(self.group.count * self.group.length, *x.shape[1:])
-        return full.index_copy_(0, self.target, x)
+            whole[self.tokens].view(rows.shape).copy_(rows)
+        else:
+            whole[self.tokens] = rows.flatten(0, 1).index_select(0, self.target)
+
+    def _by_head(self, rows: Tensor) -> Tensor:
+        """`[b T, A, D]` -> `[b A, T, D]`"""
+        return rows.unflatten(0, (self.group.count, -1)).transpose(1, 2).flatten(0, 1)
 
 
 @dataclass(frozen=True)
@@ -250,8 +256,8 @@ class Block:
     keys: Rows
     """The same as `queries` where sequences attend to themselves."""
     bias: Tensor | None = None
-    """[b A, 1, S], [T, S] or [b A, T, S]: 0 where a query sees a key, -inf elsewhere; None: every
-    query sees every key."""
+    """[b A, 1, S], [1, T, S] or [b A, T, S]: 0 where a query sees a key, -inf elsewhere; None:
+    every query sees every key."""
 
 
 def _blocks_of(
@@ -268,16 +274,40 @@ def _blocks(
 ) -> list[Block]:
     """Neighbours of nearly equal lengths, as many as keep a block's scores in cache; `exact`: of
     equal lengths, however many."""
-    near, spare = (1.0, 0) if exact else (NEAR, SPARE)
-    most = sys.maxsize if exact else BLOCK // heads
+    runs = (
+        neighbours(queries.lengths, keys.lengths, sys.maxsize, 1.0, 0)
+        if exact
+        else neighbours(queries.lengths, keys.lengths, BLOCK // heads, NEAR, SPARE)
+    )
+    prefixes = queries.prefixes if queries is keys and not causal else None
     blocks = []
-    first, count = 0, queries.count
-    own, theirs = queries.lengths, keys.lengths
-    while first < count:
+    for run in runs:
+        own, theirs = queries.lengths[run], keys.lengths[run]
+        rows = _make_rows(queries, run)
+        of_keys = rows if keys is queries else _make_rows(keys, run)
+        bias = row_bias(own, theirs, heads, causal, prefixes and prefixes[run])
+        blocks.append(Block(rows, of_keys, None if bias is None else bias.to(queries.device)))
+    return blocks
+
+
+def neighbours(
+    own: list[int], theirs: list[int], most: int, near: float, spare: int
+) -> Iterator[slice]:
+    """Runs of neighbours that are computed together, as rows of their longest.
+
+    Args:
+        own: queries of each.
+        theirs: keys of each.
+        most: scores of a run.
+        near: places of its rows over its tokens, of queries and of keys alike.
+        spare: places that it may have beside.
+    """
+    first = 0
+    while first < len(own):
         last = first + 1
         longest, widest = own[first], theirs[first]
         tokens, their_tokens = longest, widest
-        while last < count:
+        while last < len(own):
             rows = last - first + 1
             longer, wider = max(longest, own[last]), max(widest, theirs[last])
             more, their_more = tokens + own[last], their_tokens + theirs[last]
@@ -286,21 +316,13 @@ def _blocks(
                 break
             longest, widest, tokens, their_tokens = longer, wider, more, their_more
             last += 1
-        rows_of = _make_rows(queries, first, last)
-        of_keys = rows_of if keys is queries else _make_rows(keys, first, last)
-        if queries.prefixes is None or causal or queries is not keys:
-            bias = _bias(own[first:last], theirs[first:last], heads, causal, queries.device)
-        else:
-            bias = _prefix_bias(queries.prefixes[first:last], longest, heads, queries.device)
-        blocks.append(Block(rows_of, of_keys, bias))
+        yield slice(first, last)
         first = last
-    return blocks
 
 
-def _make_rows(sequences: Sequences, first: int, last: int) -> Rows:
-    """Sequences `first` to `last` as rows."""
-    lengths, offsets = sequences.lengths[first:last], sequences.offsets
-    group = Group(offsets[first], offsets[last], last - first, max(lengths))
+def _make_rows(sequences: Sequences, run: slice) -> Rows:
+    lengths, offsets = sequences.lengths[run], sequences.offsets
+    group = Group(offsets[run.start], offsets[run.stop], len(lengths), max(lengths))
     if min(lengths) == group.length:
         return Rows(group)
     real = torch.arange(group.length) < torch.tensor(lengths)[:, None]  # [b, T]
@@ -310,202 +332,114 @@ def _make_rows(sequences: Sequences, first: int, last: int) -> Rows:
     return Rows(group, source.to(sequences.device), target.to(sequences.device))
 
 
-def _bias(
-    own: list[int], theirs: list[int], heads: int, causal: bool, device: torch.device
+def row_bias(
+    own: list[int],
+    theirs: list[int],
+    heads: int,
+    causal: bool = False,
+    prefixes: list[int] | None = None,
 ) -> Tensor | None:
-    """The bias of a block; see `Block`."""
-    longest, widest = max(own), max(theirs)
-    if not causal:
-        if min(theirs) == widest:
-            return None
-        real = torch.arange(widest) < torch.tensor(theirs)[:, None]  # [b, S]
-        bias = torch.zeros(real.shape).masked_fill_(~real, -torch.inf)[:, None]  # [b, 1, S]
-        return bias.repeat_interleave(heads, 0).to(device)
-    before = [s - t for t, s in zip(own, theirs, strict=True)]
-    if min(before) < 0:
-        raise ValueError("causal attention with more queries than keys in a sequence")
-    if min(before) == max(before):  # padding keys come after all that a real query sees
-        return _causal_bias(longest, widest, before[0], device)
-    each = [_causal_bias(longest, widest, shift, device) for shift in before]
-    return torch.stack(each).repeat_interleave(heads, 0)
+    """The bias of a block of rows with these numbers of queries and of keys; see `Block`."""
+    counts = torch.tensor(theirs)[:, None, None]
+    last = counts - 1  # key that a query sees, [b, T or 1, 1]
+    if causal or prefixes is not None:
+        before = counts - torch.tensor(own)[:, None, None]
+        if before.min() < 0:
+            raise ValueError("causal attention with more queries than keys in a sequence")
+        if prefixes is None and before.min() == before.max():
+            before = before[:1]  # padding keys come after all that a real query sees
+        last = before + torch.arange(max(own))[:, None]
+        if prefixes is not None:
+            last = last.maximum(torch.tensor(prefixes)[:, None, None] - 1)
+    elif min(theirs) == max(theirs):
+        return None
+    hidden = torch.arange(max(theirs)) > last
+    bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+    return bias if len(bias) == 1 else bias.repeat_interleave(heads, 0)
 
 
-def _prefix_bias(prefixes: list[int], longest: int, heads: int, device: torch.device) -> Tensor:
-    """`[b A, T, T]`: a query sees the prefix of its sequence and the keys up to itself."""
-    causal = _causal_bias(longest, longest, 0, torch.device("cpu"))
-    bias = causal.repeat(len(prefixes), 1, 1)  # [b, T, T]
-    inside = torch.arange(longest) < torch.tensor(prefixes)[:, None]  # [b, T]
-    bias.masked_fill_(inside[:, None], 0.0)
-    return bias.repeat_interleave(heads, 0).to(device)
+def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Attention over rows of one length, as where keys are kept.
 
+    Plain products: of a query or few a fused kernel takes up to six times as long on a CPU. Of one
+    query each the product of the keys with it is twice as fast in bfloat16 there.
 
-def _causal_bias(longest: int, widest: int, before: int, device: torch.device) -> Tensor:
-    """`[T, S]`: query i sees keys up to `before` + i."""
-    return torch.full((longest, widest), -torch.inf).triu_(before + 1).to(device)
-
-
-def _split(qkv: Tensor, heads: int, group: Group) -> tuple[Tensor, Tensor, Tensor]:
-    """`[b T, 3 H]` -> three of `[b A, T, D]`."""
-    rows = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)
-    q, k, v = rows.reshape(3, group.count * heads, group.length, -1).unbind(0)
-    return q, k, v
-
-
-def scores_of(q: Tensor, k: Tensor) -> Tensor:
-    """q `[b, n, D]`, k `[b, S, D]` -> `[b, n, S]`
-
-    Of one query each the product of the keys with it is twice as fast in bfloat16 on a CPU.
+    q `[B, A, T, D]`, k and v `[B, A, S, D]`, bias as scores `[B, A, T, S]` -> `[B, T, A D]`
     """
-    if q.shape[1] == 1 and q.dtype == torch.bfloat16 and not q.is_cuda:
-        return torch.bmm(k, q.transpose(1, 2)).transpose(1, 2)
-    return torch.bmm(q, k.transpose(1, 2))
+    shape = q.shape
+    q, k, v = (x.flatten(0, 1) for x in (q * shape[3] ** -0.5, k, v))
+    if q.dtype == torch.bfloat16 and not q.is_cuda and shape[2] == 1:
+        scores = torch.bmm(k, q.transpose(1, 2)).transpose(1, 2)
+    else:
+        scores = torch.bmm(q, k.transpose(1, 2))
+    if bias is not None:
+        scores = (scores.view(*shape[:3], -1) + bias).flatten(0, 1)
+    return torch.bmm(scores.softmax(2), v).view(shape).transpose(1, 2).flatten(2)
 
 
-def _rows(x: Tensor, rows: Rows) -> Tensor:
-    """`[N, A, D]` -> `[b A, T, D]`, those of a block."""
-    group, heads = rows.group, x.shape[1]
-    spread = rows.spread(x[rows.tokens]).view(group.count, group.length, heads, -1)
-    return spread.transpose(1, 2).reshape(group.count * heads, group.length, -1)
+def heads_of(x: Tensor, heads: int, parts: int) -> list[Tensor]:
+    """`[B, T, parts H]`, of queries, keys or values side by side -> `[B, A, T, D]` each"""
+    rows = x.view(x.shape[0], x.shape[1], parts, heads, -1)
+    return list(rows.permute(2, 0, 3, 1, 4).unbind(0))
 
 
-def _join(context: Tensor, heads: int, group: Group) -> Tensor:
-    """`[b A, T, D]` -> `[b T, H]`."""
-    rows = context.view(group.count, heads, group.length, -1).transpose(1, 2)
-    return rows.reshape(group.count * group.length, -1)
+def _scaled(x: Tensor, y: Tensor, scale: float, bias: Tensor | None = None) -> Tensor:
+    """`scale x y + bias`, of batches of matrices."""
+    some = x.new_empty(1, 1, 1) if bias is None else bias
+    return torch.baddbmm(some, x, y, beta=0 if bias is None else 1, alpha=scale)
 
 
-def _probabilities(q: Tensor, k: Tensor, block: Block) -> Tensor:
-    """q `[b A, T, D]`, k `[b A, S, D]` -> `[b A, T, S]`"""
-    q = q * q.shape[-1] ** -0.5
-    if block.bias is None:
-        return torch.bmm(q, k.transpose(1, 2)).softmax(-1)
-    return torch.baddbmm(block.bias.to(q.dtype), q, k.transpose(1, 2)).softmax(-1)
-
-
-def _dropped(q: Tensor, k: Tensor, v: Tensor, block: Block, heads: int, dropout: float) -> Tensor:
-    """Attention of one block of equal lengths with dropped probabilities: `[b T, H]`."""
-    context = drop(_probabilities(q, k, block), dropout) @ v  # [b A, T, D]
-    return _join(context, heads, block.queries.group)
-
-
-def _gradients(
-    q: Tensor, k: Tensor, v: Tensor, p: Tensor, d_context: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of queries, keys and values, from the probabilities and the context's gradient."""
-    d_p = torch.bmm(d_context, v.transpose(1, 2))
-    d_s = torch._softmax_backward_data(d_p, p, -1, p.dtype)
-    scale = q.shape[-1] ** -0.5
-    d_q = torch.bmm(d_s, k * scale)
-    d_k = torch.bmm(d_s.transpose(1, 2), q * scale)
-    return d_q, d_k, torch.bmm(p.transpose(1, 2), d_context)
-
-
-def _attend_by_block(qkv: Tensor, heads: int, blocks: list[Block]) -> tuple[Tensor, list[Tensor]]:
-    """qkv `[N, 3 H]` -> `[N, H]`, and the probabilities of each block."""
-    context = qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
-    kept = []
-    for block in blocks:
-        rows = block.queries
-        q, k, v = _split(rows.spread(qkv[rows.tokens]), heads, rows.group)
-        p = _probabilities(q, k, block)
-        context[rows.tokens] = rows.gather(_join(torch.bmm(p, v), heads, rows.group))
-        kept.append(p)
-    return context, kept
-
-
-class PackedAttention(torch.autograd.Function):
-    """Self-attention block by block, with its gradient written out."""
-
-    @staticmethod
-    def forward(ctx: Any, qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
-        """qkv `[N, 3 H]` -> `[N, H]`"""
-        context, kept = _attend_by_block(qkv, heads, blocks)
-        if ctx.needs_input_grad[0]:
-            ctx.heads, ctx.blocks = heads, blocks
-            ctx.save_for_backward(qkv, *kept)
-        return context
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """gradient `[N, H]` -> gradient of qkv `[N, 3 H]`"""
-        qkv, *kept = ctx.saved_tensors
-        heads = ctx.heads
-        if torch.is_grad_enabled():  # it is differentiated itself: probabilities must have a graph
-            context, _ = _attend_by_block(qkv, heads, ctx.blocks)
-            return *torch.autograd.grad(context, qkv, gradient, create_graph=True), None, None
-        d_qkv = torch.empty_like(qkv)
-        for block, p in zip(ctx.blocks, kept, strict=True):
-            rows = block.queries
-            group = rows.group
-            q, k, v = _split(rows.spread(qkv[rows.tokens]), heads, group)
-            d_rows = rows.spread_gradient(gradient[rows.tokens])
-            shape = (group.count, group.length, heads, -1)
-            d_context = d_rows.view(shape).transpose(1, 2).reshape(v.shape)
-            whole = d_qkv[rows.tokens]
-            if rows.target is not None:
-                whole = d_qkv.new_empty(group.count * group.length, d_qkv.shape[1])
-            out = whole.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)
-            for number, each in enumerate(_gradients(q, k, v, p, d_context)):
-                out[number] = each.view(group.count, heads, group.length, -1)
-            if rows.target is not None:
-                d_qkv[rows.tokens] = rows.gather(whole)
-        return d_qkv, None, None
-
-
-def _attend_apart(
-    q: Tensor, k: Tensor, v: Tensor, blocks: list[Block]
+def _attend_by_block(
+    q: Tensor, k: Tensor, v: Tensor, blocks: list[Block], dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:
     """q `[N, A, D]`, k and v `[M, A, D]` -> `[N, A D]`, and the probabilities of each block."""
-    heads = q.shape[1]
-    context = q.new_empty(q.shape[0], heads * v.shape[2])
-    kept = []
+    context, kept, scale = q.new_empty(q.shape), [], q.shape[-1] ** -0.5
     for block in blocks:
-        rows = block.queries
-        p = _probabilities(_rows(q, rows), _rows(k, block.keys), block)
-        found = _join(torch.bmm(p, _rows(v, block.keys)), heads, rows.group)
-        context[rows.tokens] = rows.gather(found)
+        own, key = block.queries.take(q), block.keys.take(k).transpose(1, 2)
+        scores = _scaled(own, key, scale, None if block.bias is None else block.bias.to(q.dtype))
+        p = scores.softmax(-1)
+        p = drop(p, dropout) if dropout > 0 else p
+        block.queries.put(torch.bmm(p, block.keys.take(v)), context)
         kept.append(p)
-    return context, kept
+    return context.flatten(1), kept
 
 
 class BlockAttention(torch.autograd.Function):
-    """Attention of queries over keys that are apart, block by block, its gradient written out."""
+    """Attention block by block, with its gradient written out."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, blocks: list[Block]) -> Tensor:
-        """q `[N, A, D]`, k and v `[M, A, D]` -> `[N, A D]`"""
-        context, kept = _attend_apart(q, k, v, blocks)
-        if any(ctx.needs_input_grad[:3]):
-            ctx.blocks = blocks
-            ctx.save_for_backward(q, k, v, *kept)
+    def forward(ctx: Any, blocks: list[Block], *parts: Tensor) -> Tensor:
+        """Queries, keys and values as `_attend` has them -> `[N, A D]`"""
+        q, k, v = (x for part in parts for x in part.unbind(1))
+        context, kept = _attend_by_block(q, k, v, blocks)
+        if any(ctx.needs_input_grad):
+            ctx.blocks, ctx.parts = blocks, len(parts)
+            ctx.save_for_backward(*parts, *kept)
         return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """gradient `[N, A D]` -> gradients of q, k and v"""
-        q, k, v, *kept = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            context, _ = _attend_apart(q, k, v, ctx.blocks)
-            inputs = [x for x in (q, k, v) if x.requires_grad]
-            found = iter(torch.autograd.grad(context, inputs, gradient, create_graph=True))
-            return *(next(found) if x.requires_grad else None for x in (q, k, v)), None
-        d_q, d_k, d_v = (
-            torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v)
-        )
-        upstream = gradient.view(len(q), q.shape[1], -1)
+        """gradient `[N, A D]` -> those of the parts"""
+        parts, kept = ctx.saved_tensors[: ctx.parts], ctx.saved_tensors[ctx.parts :]
+        q, k, v = (x for part in parts for x in part.unbind(1))
+        if torch.is_grad_enabled():  # it is differentiated itself: probabilities must have a graph
+            context, _ = _attend_by_block(q, k, v, ctx.blocks)
+            wanted = [part for part in parts if part.requires_grad]
+            found = iter(torch.autograd.grad(context, wanted, gradient, create_graph=True))
+            return None, *(next(found) if part.requires_grad else None for part in parts)
+        gradients = [x.new_empty(x.shape) for x in parts]
+        d_q, d_k, d_v = (x for part in gradients for x in part.unbind(1))
+        upstream, scale = gradient.view(q.shape), q.shape[-1] ** -0.5
         for block, p in zip(ctx.blocks, kept, strict=True):
             queries, keys = block.queries, block.keys
-            padded = queries.spread_gradient(upstream[queries.tokens])
-            group, heads = queries.group, q.shape[1]
-            d_context = padded.view(group.count, group.length, heads, -1).transpose(1, 2)
-            d_context = d_context.reshape(group.count * heads, group.length, -1)
-            parts = _gradients(_rows(q, queries), _rows(k, keys), _rows(v, keys), p, d_context)
-            for whole, part, rows in zip(
-                (d_q, d_k, d_v), parts, (queries, keys, keys), strict=True
-            ):
-                joined = rows.gather(_join(part, heads, rows.group))
-                whole[rows.tokens] = joined.view(-1, heads, whole.shape[2])
-        return d_q, d_k, d_v, None
+            d_context = queries.take_gradient(upstream)
+            d_p = torch.bmm(d_context, keys.take(v).transpose(1, 2))
+            d_s = torch._softmax_backward_data(d_p, p, -1, p.dtype)
+            queries.put(_scaled(d_s, keys.take(k), scale), d_q)
+            d_s, p = d_s.transpose(1, 2), p.transpose(1, 2)
+            keys.put(_scaled(d_s, queries.take(q), scale), d_k)
+            keys.put(torch.bmm(p, d_context), d_v)
+        return None, *gradients
 
 
 def _attend_varlen(

@@ -10,6 +10,7 @@ Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertwright.nn.attention import attend_packed, scores_of
+from bertwright.nn.attention import attend_packed, attend_rows, heads_of, neighbours, row_bias
 from bertwright.nn.sequences import Sequences
 
 SPARE = 64  # tokens that room is made for at once
@@ -79,25 +80,18 @@ class KeyValueCache:
         qkv `[R, 3 H]` -> `[R, H]`
         """
         keys, values = self.store[layer]  # [R, A, S, D]
-        count, heads, _, size = keys.shape
-        q, k, v = qkv.view(count, 3, heads, size).unbind(1)  # [R, A, D]
+        q, k, v = heads_of(qkv[:, None], keys.shape[1], 3)  # [R, A, 1, D]
         if self._rows is None:
             last = self.lengths[0] - 1
-            keys[:, :, last], values[:, :, last] = k, v
+            keys[:, :, last], values[:, :, last] = k[:, :, 0], v[:, :, 0]
         else:
             rows, lasts = self._rows
-            keys[rows, :, lasts], values[rows, :, lasts] = k, v
-        q = (q * size**-0.5).reshape(count * heads, 1, size)
-        found = []
-        for block, longest, bias in self._blocks:
-            own = q[block.start * heads : block.stop * heads]
-            k = keys[block, :, :longest].reshape(len(own), longest, size)
-            v = values[block, :, :longest].reshape(len(own), longest, size)
-            scores = scores_of(own, k)
-            scores = scores if bias is None else scores + bias
-            found.append(torch.bmm(scores.softmax(-1), v))
-        context = found[0] if len(found) == 1 else torch.cat(found)
-        return context.view(count, heads * size)
+            keys[rows, :, lasts], values[rows, :, lasts] = k[:, :, 0], v[:, :, 0]
+        found = [
+            attend_rows(q[rows], keys[rows, :, :longest], values[rows, :, :longest], bias)
+            for rows, longest, bias in self._blocks
+        ]
+        return torch.cat(found)[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
         """Of these rows `[r]` alone, in this order."""
@@ -120,23 +114,13 @@ class KeyValueCache:
 
 
 def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor | None]]:
-    """Neighbouring rows of nearly equal lengths, their longest, and `[r A, 1, S]`, which hides from
-    each row what is behind its own keys (None: they are equally long)."""
-    found, first = [], 0
-    while first < len(lengths):
-        last, longest, tokens = first, 0, 0
-        while last < len(lengths):
-            longer, more = max(longest, lengths[last]), tokens + lengths[last]
-            if (last + 1 - first) * longer > NEAR * more + SPARE_ROWS:
-                break
-            last, longest, tokens = last + 1, longer, more
-        own, bias = torch.tensor(lengths[first:last]), None
-        if int(own.min()) < longest:
-            hidden = torch.arange(longest) >= own[:, None]  # [r, S]
-            bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
-            bias = bias.repeat_interleave(store.shape[3], 0)[:, None].to(store)
-        found.append((slice(first, last), longest, bias))
-        first = last
+    """Neighbouring rows of nearly equal lengths, their longest, and `[r, 1, 1, S]`, which hides
+    from each row what is behind its own keys (None: they are equally long)."""
+    found, ones = [], [1] * len(lengths)
+    for rows in neighbours(ones, lengths, sys.maxsize, NEAR, SPARE_ROWS):
+        own = lengths[rows]
+        bias = row_bias(ones[rows], own, 1)
+        found.append((rows, max(own), None if bias is None else bias[:, None].to(store)))
     return found
 
 

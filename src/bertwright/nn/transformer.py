@@ -6,7 +6,7 @@ Letters: N tokens, R of them read, M tokens of a decoder, H hidden, F intermedia
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.attention import Attend, CrossAttention, SelfAttention, scores_of
+from bertwright.nn.attention import (
+    Attend,
+    CrossAttention,
+    SelfAttention,
+    attend_rows,
+    heads_of,
+)
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.sequences import Sequences
 
@@ -150,33 +156,42 @@ class DecoderLayer(PreNormLayer):
         return x, maps[0], maps[1]
 
     def step(
-        self, x: Tensor, own: Cache | None, source: Cache, bias: Tensor
+        self,
+        x: Tensor,
+        own: Sequence[Tensor],
+        source: Sequence[Tensor],
+        bias: Tensor,
+        causal: Tensor | None = None,
     ) -> tuple[Tensor, Cache]:
-        """The next token of each row, over what is kept of those before.
+        """The next tokens of each row, over what is kept of those before.
 
         Args:
-            x: `[R, H]`.
-            own: of the t tokens before it; None: there are none.
-            source: of P sources, `[P, A, S, D]`; each is that of R / P rows, one after the other.
+            x: `[R, T, H]`.
+            own: keys and values of the t tokens before, `[R, A, t, D]` each; none: there are none.
+            source: of P sources, `[P, A, S, D]` each; one is that of R / P rows, one after the
+                other.
             bias: `[P, 1, 1, S]`, 0 where a source has a token, -inf where it has not.
+            causal: `[T, t + T]`, the same of the target; None: all is seen.
 
         Returns:
-            `[R, H]`, and `own` with one token more.
+            `[R, T, H]`, and `own` with T tokens more.
         """
         kept = []
+        cross = self.cross_attention
 
         def attend_own(y: Tensor) -> Tensor:
-            q, k, v = self.attention.qkv(y).view(len(y), 3, self.attention.heads, 1, -1).unbind(1)
-            k, v = (k, v) if own is None else (torch.cat([own[0], k], 2), torch.cat([own[1], v], 2))
+            q, k, v = heads_of(self.attention.qkv(y), self.attention.heads, 3)
+            if own:
+                k, v = torch.cat([own[0], k], 2), torch.cat([own[1], v], 2)
             kept.append((k, v))
-            output: Tensor = self.attention.output(_attend(q, k, v))
+            output: Tensor = self.attention.output(attend_rows(q, k, v, causal))
             return output
 
         def attend_source(y: Tensor) -> Tensor:
-            q = self.cross_attention.query(y).view(len(bias), -1, *source[0].shape[1::2])
-            q = q.transpose(1, 2)  # [P, A, R / P, D]
-            output: Tensor = self.cross_attention.output(_attend(q, *source, bias))
-            return output
+            rows = cross.query(y).reshape(len(bias), -1, y.shape[2])  # [P, R / P * T, H]
+            (q,) = heads_of(rows, cross.heads, 1)
+            output: Tensor = cross.output(attend_rows(q, *source, bias))
+            return output.view(y.shape)
 
         return self.parts(x, attend_own, attend_source), kept[0]
 
@@ -197,21 +212,6 @@ class DecoderLayer(PreNormLayer):
             else:
                 x = norm(x + self.dropout(part(x)))
         return x if self.final_norm is None else self.final_norm(x)
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    """q `[P, A, n, D]`, k and v `[P, A, t, D]` -> `[P n, A D]`
-
-    Plain products: of a query or few a fused kernel takes up to six times as long on a CPU.
-    """
-    count, heads, queries, size = q.shape
-    k, v = k.flatten(0, 1), v.flatten(0, 1)
-    q = (q * size**-0.5).reshape(count * heads, queries, size)
-    scores = scores_of(q, k).view(count, heads, queries, -1)
-    scores = scores if bias is None else scores + bias
-    weights = scores.softmax(-1).flatten(0, 1)
-    found = torch.bmm(weights, v).view(count, heads, queries, size).transpose(1, 2)
-    return found.reshape(count * queries, heads * size)
 
 
 def sinusoids(longest: int, hidden_size: int) -> Tensor:

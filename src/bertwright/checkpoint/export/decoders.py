@@ -16,7 +16,7 @@ beams, is to index the first axis of all of it.
 Rows of unlike lengths: the mask is 0 at padding, on either side of a prompt (a source: behind it);
 positions count what the mask shows.
 
-Layers compute as they do everywhere; attention alone is written for rectangles (`padded.attend`).
+Layers compute as they do everywhere; attention alone is written for rectangles (`attend_rows`).
 
 Letters: B rows, T new tokens, P tokens before them, S longest source, L a layer's number, H hidden,
 A heads, D = H / A, V vocabulary.
@@ -24,8 +24,7 @@ A heads, D = H / A, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -37,8 +36,6 @@ from bertwright.checkpoint.export.padded import (
     PAST,
     PRESENT,
     Graph,
-    attend,
-    heads_of,
     hide,
     over,
 )
@@ -47,6 +44,7 @@ from bertwright.errors import ConfigError
 from bertwright.models.bert import Bert
 from bertwright.models.gpt import Gpt
 from bertwright.models.transformer import Transformer, TransformerDecoder
+from bertwright.nn.attention import heads_of
 from bertwright.nn.transformer import DecoderLayer
 from bertwright.objectives.next_token import NextToken
 from bertwright.objectives.objective import Learner
@@ -126,11 +124,8 @@ class CachedDecoder(Graph):
         layers = _decoder_layers(self.decoder)
         for n, layer in enumerate(layers):
             own, source = past[2 * n : 2 * n + 2], past[2 * (len(layers) + n) :][:2]
-            x = layer.parts(
-                x,
-                partial(_own, layer, over(layer, causal, own, present)),
-                partial(_across, layer, source, bias),
-            )
+            x, kept = layer.step(x, own, source, bias, causal)
+            present += kept
         return [self.head.logits(x), *present]
 
 
@@ -180,15 +175,3 @@ def _positions(ids: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     before, length = key.shape[2], ids.shape[1]
     new = before + torch.arange(length, device=ids.device)
     return new, torch.arange(before + length, device=ids.device)
-
-
-def _own(layer: DecoderLayer, attended: Callable[[Tensor], Tensor], y: Tensor) -> Tensor:
-    output: Tensor = layer.attention.output(attended(layer.attention.qkv(y)))
-    return output
-
-
-def _across(layer: DecoderLayer, source: list[Tensor], bias: Tensor, y: Tensor) -> Tensor:
-    cross = layer.cross_attention
-    (q,) = heads_of(cross.query(y), cross.heads, 1)
-    output: Tensor = cross.output(attend(q, source[0], source[1], bias))
-    return output

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.models.bert import Bert
+from bertwright.nn.attention import attend_rows, heads_of
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner
@@ -166,22 +167,9 @@ def over(
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         if present is not None:
             present.extend([k, v])
-        return attend(q, k, v, bias)
+        return attend_rows(q, k, v, bias)
 
     return attention
-
-
-def heads_of(x: Tensor, heads: int, parts: int) -> list[Tensor]:
-    """`[B, T, parts H]`, of queries, keys or values side by side -> `[B, A, T, D]` each"""
-    rows = x.view(x.shape[0], x.shape[1], parts, heads, -1)
-    return list(rows.permute(2, 0, 3, 1, 4).unbind(0))
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """q `[B, A, T, D]`, k and v `[B, A, S, D]`, bias as scores `[B, A, T, S]` -> `[B, T, A D]`"""
-    scores = (q * q.shape[3] ** -0.5) @ k.transpose(2, 3) + bias
-    context: Tensor = (scores.softmax(3) @ v).transpose(1, 2).flatten(2)
-    return context
 
 
 def hide(mask: Tensor, like: Tensor) -> Tensor:
