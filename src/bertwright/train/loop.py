@@ -351,9 +351,11 @@ class Trainer:
             "learning_rate": window.learning_rate,
             "gradient_norm": window.gradient_norm / window.steps,
             "tokens_per_second": round((position.tokens - window.tokens) / seconds, 1),
-            "utilization": sums[-1] / seconds / (self.config.peak * self.ranks.world_size),
-            "memory_gb": round(memory_gb(self.ranks.device), 3),
         }
+        utilization = sums[-1] / seconds / (self.config.peak * self.ranks.world_size)
+        if utilization <= 1:  # else other processes ran when the peak was measured
+            record["utilization"] = utilization
+        record["memory_gb"] = round(memory_gb(self.ranks.device), 3)
         threads = None
         if self.ranks.device.type == "cpu":
             used, passed = self._told[1] - told[1], self._told[0] - told[0]
