@@ -285,7 +285,7 @@ def finetune(
     task = TaskSpec(name, kind, files, **in_memory)
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     with (
-        _bar(progress, "Fine-tuning", "tokens") as on_progress,
+        _bar(progress, "Fine-tuning", "tokens", made.transfer == "features") as on_progress,
         _sinks(on_log, targets, made.out, made) as sink,
     ):
         on_line = say if progress else silent
@@ -414,9 +414,11 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _bar(progress: bool, label: str, unit: str) -> AbstractContextManager[OnProgress]:
+def _bar(
+    progress: bool, label: str, unit: str, lines: bool = True
+) -> AbstractContextManager[OnProgress]:
     """What shows how work advances, as on the command line."""
-    return bar(label, unit) if progress else nullcontext(silent)
+    return bar(label, unit, lines) if progress else nullcontext(silent)
 
 
 @contextmanager

@@ -54,6 +54,16 @@ def test_a_line_when_one_is_due(
     assert capsys.readouterr() == ("", f"Reading: {said}\n")
 
 
+def test_no_lines_beside_a_log(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bars, "SECONDS_BETWEEN_LINES", 0.0)
+    for lines in (True, False):
+        with bars.bar("Reading", "texts", lines) as on_progress:
+            on_progress(1, 2)
+        assert (capsys.readouterr().err != "") == lines
+
+
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_a_terminal(monkeypatch)
     with bars.bar("Reading", "bytes") as on_progress:

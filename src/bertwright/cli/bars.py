@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bertwright.cli.output import say
-from bertwright.progress import OnProgress, clock
+from bertwright.progress import OnProgress, clock, silent
 
 SECONDS_BETWEEN_LINES = 30.0
 
 
 @contextmanager
-def bar(label: str, unit: str = "") -> Iterator[OnProgress]:
+def bar(label: str, unit: str = "", lines: bool = True) -> Iterator[OnProgress]:
     """Show how work advances while the block runs; give the callable that the work calls.
 
-    `unit` names what is counted ("documents"); "bytes" is shown as MB.
+    `unit` names what is counted ("documents"); "bytes" is shown as MB. Without `lines` nothing is
+    written where there is no terminal: the work has a log.
 
         with bar("Reading", "bytes") as on_progress:
             train_vocabulary(..., on_progress=on_progress)
@@ -30,7 +31,7 @@ def bar(label: str, unit: str = "") -> Iterator[OnProgress]:
         with _drawn(label, unit) as on_progress:
             yield on_progress
     else:
-        yield _Lines(label, unit)
+        yield _Lines(label, unit) if lines else silent
 
 
 @contextmanager

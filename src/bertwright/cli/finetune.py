@@ -57,8 +57,9 @@ def finetune(
         said.add(line)
         say(line)
 
-    label = "Encoding" if config.transfer == "features" else "Fine-tuning"
-    with bar(label, "tokens") as on_progress:
+    encodes = config.transfer == "features"
+    label = "Encoding" if encodes else "Fine-tuning"
+    with bar(label, "tokens", lines=encodes) as on_progress:
         results = run_finetuning(tasks_to_train, config, speak, overwrite, on_progress)
     if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one prints
         return
