@@ -271,6 +271,7 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
         ("a.csv", 'text,label\n"open,x\nb,y\n', r"line 2:.*closed quotes"),
         ("a.csv", "sep=;\n", "has no rows"),
         ("a.json", '[{"text": "a"},\n{"text": "b"}\n', "cannot be read as JSON.*line 2 column 14"),
+        ("a.json", "[]\n", r"a\.json has no example; expected \{\"text\""),
         ("a.jsonl", "null\n", r"line \d: neither this nor what follows"),
         ("a.jsonl", "[" * 100_000, r"line \d: neither this nor what follows"),
         ("a.jsonl", "{'text': 'a'}\n", r"line \d: neither this nor what follows"),

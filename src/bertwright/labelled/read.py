@@ -53,7 +53,10 @@ def read_examples(
     found = _open(path if isinstance(path, Rows) else Path(path), kind, columns, options)
     examples = list(found.examples)
     if not examples:
-        raise DataError(f"{found.log.name} has no example. {' '.join(found.log.summary())}".strip())
+        raise DataError(
+            f"{found.log.name} has no example: a header, if it has one, and nothing more. "
+            f"{' '.join(found.log.summary())}".strip()
+        )
     if any(isinstance(each, SpanExample) and each.answers == () for each in examples):
         found.unanswerable = True
     return Read(**{**vars(found), "examples": examples})

@@ -341,9 +341,13 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
         values = enumerate(value if isinstance(value, list) else [], 1)
     head = list(islice(values, HEAD_LINES))
     columns = list(dict.fromkeys(key for _, row in head if isinstance(row, dict) for key in row))
+    if not head:
+        raise DataError(
+            f'{log.name} has no example; expected {{"text": "...", "label": "..."}} of each'
+        )
     if not columns:
         raise DataError(
-            f"{log.at(head[0][0] if head else 1)}: neither this nor what follows is a JSON object; "
+            f"{log.at(head[0][0])}: neither this nor what follows is a JSON object; "
             'expected {"text": "...", "label": "..."} a line, or an array of such'
         )
 
