@@ -7,16 +7,14 @@ are those of any language model. Letters: N tokens, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.format import Format
-from bertwright.config.changes import Changes
 from bertwright.config.runs.language_model import LanguageModelRun
 from bertwright.config.systems import SYSTEMS
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
@@ -82,20 +80,12 @@ class ToyLstm(Encoder):
             nn.init.uniform_(parameter, -0.2, 0.2, generator=generator)
 
 
-class ToyArchitecture(Changes, of=ToyConfig):
-    """Changes to the model."""
-
-
 @dataclass(frozen=True)
-class ToyRun(LanguageModelRun):
+class ToyRun(LanguageModelRun, presets={"toy": ToyConfig()}):
     """A run: what a language model's has, and the sizes of this one."""
 
-    presets: ClassVar[Mapping[str, ToyConfig]] = {"toy": ToyConfig()}
-    default_model: ClassVar[str] = "toy"
-    format: ClassVar[str] = f"{__name__}:FORMAT"
-
-    architecture: ToyArchitecture = field(default_factory=ToyArchitecture)
-    """Changes to the model."""
+    default_model = "toy"
+    format = f"{__name__}:FORMAT"
 
 
 FORMAT = Format(NAME, ToyConfig, ToyLstm, {"next_token": tied_next_token})

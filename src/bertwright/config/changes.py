@@ -6,32 +6,26 @@ import ast
 import inspect
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields, make_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 
-class Changes:
-    """Changes to the architecture that `model` names, a frozen dataclass; None: as that has it.
+def changes_to(of: type[Any], fixed: str = "", **defaults: Any) -> type[Any]:
+    """A frozen dataclass of changes to `of`, an architecture; None: as the model has it.
 
     Its fields are those of `of`, with their types and their texts for `--help`, but without
     `vocab_size` and those in `fixed`; they are None unless `defaults` has another value.
     """
-
-    def __init_subclass__(cls, of: type[Any], fixed: str = "", **defaults: Any) -> None:
-        types, texts = get_type_hints(of), _texts_of(of)
-        names = [f.name for f in fields(of) if f.name not in ("vocab_size", *fixed.split())]
-        cls.__annotations__ = {name: types[name] | None for name in names}
-        for name in names:
-            metadata = {"help": texts.get(name, "")}
-            setattr(cls, name, field(default=defaults.get(name), metadata=metadata))
-        dataclass(frozen=True)(cls)
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """A field."""
+    types, texts = get_type_hints(of), _texts_of(of)
+    names = [f.name for f in fields(of) if f.name not in ("vocab_size", *fixed.split())]
+    made = []
+    for name in names:
+        metadata = {"help": texts.get(name, "")}
+        own = field(default=defaults.get(name), metadata=metadata)
+        made.append((name, types[name] | None, own))
+    return make_dataclass("Architecture", made, frozen=True, namespace={"__module__": __name__})
 
 
 def _texts_of(of: type[Any]) -> dict[str, str]:

@@ -6,8 +6,9 @@ Annotations are types here, not text: cyclopts reads those of a subclass in its 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from bertwright.config.changes import changes_to
 from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
 
@@ -129,7 +130,7 @@ class RunConfig:
     """What decides a training run, whatever the system; a subclass adds the system's own keys."""
 
     presets: ClassVar[Mapping[str, Any]] = {}
-    """The sizes that `model` may name, by name."""
+    """The sizes that `model` may name, by name; a subclass gives them as `presets=`."""
     default_model: ClassVar[str] = ""
     """What `model` is where neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
@@ -179,6 +180,26 @@ class RunConfig:
     """Saving."""
     log: LogConfig = field(default_factory=LogConfig)
     """Logging."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def architecture(self) -> Any:
+            """Changes to the model, a section; see `changes_to`."""
+
+    def __init_subclass__(
+        cls, presets: Mapping[str, Any] | None = None, fixed: str = "", **defaults: Any
+    ) -> None:
+        """Enter the sizes of a system, and `architecture`, the section of changes to them; `fixed`
+        and `defaults` as in `changes_to`."""
+        super().__init_subclass__()
+        if presets is not None:
+            cls.presets = presets
+            section = changes_to(type(next(iter(presets.values()))), fixed, **defaults)
+            _declare(cls, "architecture", section, "Changes to the model.", default_factory=section)
+        if cls.presets:
+            names = f"{', '.join(cls.presets)}; unset: {cls.default_model}, or the size of `init`."
+            _declare(cls, "model", str | None, names, default=None)
 
     def __post_init__(self) -> None:
         lengths = ("epochs",) if self.own_loop else ("steps", "minutes", "epochs")
@@ -233,3 +254,9 @@ class RunConfig:
             return replace(preset, vocab_size=vocab_size, **self.changes())
         except ConfigError as error:
             raise ConfigError(f"--architecture: {error}") from error
+
+
+def _declare(cls: type[RunConfig], name: str, kind: Any, help: str, **default: Any) -> None:
+    """Give a class that becomes a dataclass a field."""
+    cls.__annotations__[name] = kind
+    setattr(cls, name, field(metadata={"help": help}, **default))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.config.run import OptimizerConfig
 from bertwright.config.runs.language_model import LanguageModelRun
@@ -55,17 +52,13 @@ class AwdLstmConfig:
         below_one(self, *DROPOUTS)
         most = max(getattr(self, name) for name in DROPOUTS)
         if self.dropout_scale * most >= 1:
-            raise OutOfRange(self, "dropout_scale", f"less than {1 / most:g}, as a dropout is {most}")
+            raise OutOfRange(self, "dropout_scale", f"less than {1 / most:g}: a dropout is {most}")
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Widths of the embeddings and of layers 1 to L."""
         between = (self.hidden_size,) * (self.num_hidden_layers - 1)
         return (self.embedding_size, *between, self.embedding_size)
-
-
-class AwdLstmArchitecture(Changes, of=AwdLstmConfig):
-    """Changes to the model that `model` names, or that `init` brings."""
 
 
 _SMALL = AwdLstmConfig(embedding_size=192, hidden_size=384, dropout_scale=0.0)
@@ -80,21 +73,19 @@ class AwdLstmOptimizer(OptimizerConfig):
 
 
 @dataclass(frozen=True)
-class AwdLstmRun(LanguageModelRun):
-    """Everything that decides a pre-training run of an AWD-LSTM."""
-
-    # awd-lstm is the published one; the others have no dropout: they see their text once.
-    presets = {
+class AwdLstmRun(
+    LanguageModelRun,
+    presets={
         "awd-lstm-mini": replace(_SMALL, embedding_size=128, hidden_size=128),
         "awd-lstm-small": _SMALL,
         "awd-lstm": AwdLstmConfig(),
-    }
+    },
+):
+    """Everything that decides a pre-training run of an AWD-LSTM; awd-lstm is the published one, the
+    others have no dropout: they see their text once."""
+
     default_model = "awd-lstm-small"
     format = "bertwright.checkpoint.native.language_models:AWD_LSTM"
 
-    model: str | None = None
-    """awd-lstm-mini, awd-lstm-small, awd-lstm; unset: awd-lstm-small, or the sizes of `init`."""
-    architecture: AwdLstmArchitecture = field(default_factory=AwdLstmArchitecture)
-    """Changes to the model."""
     optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
     """The optimizer."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, above, at_least, below_one, fraction
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
@@ -29,19 +27,6 @@ class InitializationConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 1e-6, "embedding_std")
-
-
-class ArchitectureConfig(
-    Changes,
-    of=BertConfig,
-    fixed="type_vocab_size initializer_range layer_norm_eps",
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-):
-    """Changes to the architecture that `model` names; unset: as published.
-
-    Dropout is off by default: a small budget sees its text once or twice and does not overfit.
-    """
 
 
 @dataclass(frozen=True)
@@ -109,21 +94,23 @@ class MaskingConfig:
 
 
 @dataclass(frozen=True)
-class BertRun(RunConfig):
-    """Everything that decides a pre-training run of BERT."""
+class BertRun(
+    RunConfig,
+    presets=PRESETS,
+    fixed="type_vocab_size initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """Everything that decides a pre-training run of BERT. Dropout is off by default: a small budget
+    sees its text once or twice and does not overfit."""
 
-    presets = PRESETS
     default_model = "bert-mini"
     format = "bertwright.checkpoint.huggingface.bert:BERT"
     system = "bertwright.recipes.bert:BERT"
     use = 'fill --model {run} "A text with a [MASK]."'
 
-    model: str | None = None
-    """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, or the size of `init`."""
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""
-    architecture: ArchitectureConfig = field(default_factory=ArchitectureConfig)
-    """Changes to the model."""
     instances: InstanceConfig = field(default_factory=InstanceConfig)
     """What a training sequence is made of."""
     long_phase: LongPhaseConfig = field(default_factory=LongPhaseConfig)

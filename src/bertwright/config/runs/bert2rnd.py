@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least, below_one
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
@@ -37,24 +35,17 @@ class Bert2RndConfig(BertConfig):
         return TransformerConfig(**{**sizes, "num_hidden_layers": layers})
 
 
-class Bert2RndArchitecture(
-    Changes,
-    of=Bert2RndConfig,
+@dataclass(frozen=True)
+class Bert2RndRun(
+    TranslationRun,
+    presets={"bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))},
     fixed="hidden_act type_vocab_size initializer_range layer_norm_eps",
     hidden_dropout_prob=0.1,
     attention_probs_dropout_prob=0.0,
 ):
-    """Changes to the architecture; unset: as the BERT of `encoder` has it, else as bert-mini."""
+    """Everything that decides a run of a translation model whose encoder is a BERT; where none is
+    given, it has the sizes of bert-mini."""
 
-
-@dataclass(frozen=True)
-class Bert2RndRun(TranslationRun):
-    """Everything that decides a run of a translation model whose encoder is a BERT."""
-
-    # Where no BERT is given, the sizes of bert-mini.
-    presets = {
-        "bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))
-    }
     default_model = "bert2rnd"
     format = "bertwright.checkpoint.native.translation:BERT2RND"
     system = "bertwright.recipes.translation.bert2rnd:BERT2RND"
@@ -62,8 +53,6 @@ class Bert2RndRun(TranslationRun):
     encoder: str | None = None
     """Pre-trained BERT that the encoder starts as: a run, a checkpoint or a Hugging Face folder,
     whose vocabulary the data has too; unset: random weights."""
-    architecture: Bert2RndArchitecture = field(default_factory=Bert2RndArchitecture)
-    """Changes to the model."""
     optimizer: AdamConfig = field(default_factory=AdamConfig)
     """The optimizer."""
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)

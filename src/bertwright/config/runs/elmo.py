@@ -65,22 +65,21 @@ _SMALL = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
 
 
 @dataclass(frozen=True)
-class ElmoRun(LanguageModelRun):
-    """Everything that decides a pre-training run of ELMo."""
-
-    # elmo and elmo-small have the sizes of the published files of these names.
-    presets = {
+class ElmoRun(
+    LanguageModelRun,
+    presets={
         "elmo-mini": ElmoConfig(
             filters=_SMALL, n_highway=1, dim=256, projection_dim=128, cell_clip=0, proj_clip=0
         ),
         "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
         "elmo": ElmoConfig(),
-    }
+    },
+    fixed="max_characters_per_token character_size filters n_highway activation",
+):
+    """Everything that decides a pre-training run of ELMo; elmo and elmo-small have the sizes of the
+    published files of these names."""
+
     default_model = "elmo-mini"
     format = "bertwright.checkpoint.native.language_models:ELMO"
     system = "bertwright.recipes.elmo:ELMO"
-    use = 'senses --model {run}'
-
-    model: str | None = None
-    """elmo-mini, elmo-small, elmo; unset: elmo-mini, or the sizes of `init`."""
-    #ARCH ElmoArchitecture
+    use = "senses --model {run}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import transformer
 from bertwright.config.runs.language_model import LanguageModelRun
 from bertwright.errors import ConfigError
@@ -58,30 +57,22 @@ def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> di
     }
 
 
-class GptArchitecture(
-    Changes,
-    of=GptConfig,
+@dataclass(frozen=True)
+class GptRun(
+    LanguageModelRun,
+    presets=_sizes(GptConfig, "gpt", {"gpt": (12, 768, 12)}),
     fixed="initializer_range layer_norm_eps",
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 ):
-    """Changes to the architecture that `model` names; dropout is off, as for BERT."""
+    """A run of a GPT, of which `gpt` is the published one; dropout is off, as for BERT."""
 
-
-@dataclass(frozen=True)
-class GptRun(LanguageModelRun):
-    """A run of a GPT."""
-
-    # Sizes by name; `gpt` is the published one.
-    presets = _sizes(GptConfig, "gpt", {"gpt": (12, 768, 12)})
     default_model = "gpt-mini"
     format = "bertwright.checkpoint.huggingface.gpt:GPT"
 
     sequence_length: int = 512
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
     untrained."""
-    architecture: GptArchitecture = field(default_factory=GptArchitecture)
-    """Changes to the architecture."""
 
     def model_config(self, vocab_size: int) -> Any:
         """See `RunConfig`; a window must fit into the positions."""
@@ -96,9 +87,8 @@ class GptRun(LanguageModelRun):
 
 @dataclass(frozen=True)
 class Gpt2Run(GptRun):
-    """A run of a GPT-2."""
+    """A run of a GPT-2; those without mini, small or medium are the published ones."""
 
-    # Sizes by name; `gpt2`, 355m, 774m and `gpt2-xl` are the published ones.
     presets = _sizes(
         Gpt2Config,
         "gpt2",

@@ -6,7 +6,6 @@ Annotations of this file are of built-in types alone: cyclopts reads them in a s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bertwright.config.ranges import OutOfRange, at_least
 from bertwright.config.run import RunConfig

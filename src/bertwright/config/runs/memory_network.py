@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.word_vectors import WordVectorsConfig
@@ -35,26 +32,17 @@ class MemoryNetworkConfig(WordVectorsConfig):
         at_least(self, 1, "hops", "memory_size")
 
 
-class MemoryNetworkArchitecture(Changes, of=MemoryNetworkConfig):
-    """Changes to the model."""
-
-
 @dataclass(frozen=True)
-class MemoryNetworkRun(RunConfig):
+class MemoryNetworkRun(RunConfig, presets={"memory-network": MemoryNetworkConfig()}):
     """Everything that decides a run of a memory network; its data are stories."""
 
-    presets = {"memory-network": MemoryNetworkConfig()}
     default_model = "memory-network"
     format = "bertwright.checkpoint.native.word_vectors:MEMORY_NETWORK"
     system = "bertwright.recipes.road.memory_network:MEMORY_NETWORK"
-    use = 'answer --model {run} stories.txt'
+    use = "answer --model {run} stories.txt"
 
-    model: str | None = None
-    """memory-network, or unset: the sizes of `init`."""
     longest_story: int = 1024
     """Maximum tokens of a story."""
-    architecture: MemoryNetworkArchitecture = field(default_factory=MemoryNetworkArchitecture)
-    """Changes to the model."""
 
     @property
     def longest_sequence(self) -> int:

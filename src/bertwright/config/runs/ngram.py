@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, above, at_least
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
@@ -32,23 +30,16 @@ class NgramConfig:
             )
 
 
-class NgramArchitecture(Changes, of=NgramConfig, fixed="ngrams"):
-    """Changes to the model that `model` names."""
-
-
 @dataclass(frozen=True)
-class NgramRun(RunConfig):
+class NgramRun(RunConfig, presets={"ngram": NgramConfig()}, fixed="ngrams"):
     """A run of an n-gram model: one count of the text."""
 
-    presets = {"ngram": NgramConfig()}
     default_model = "ngram"
     format = "bertwright.checkpoint.native.language_models:NGRAM"
     system = "bertwright.recipes.road.ngram:NGRAM"
     use = 'generate --model {run} "A text"'
     own_loop = True
 
-    architecture: NgramArchitecture = field(default_factory=NgramArchitecture)
-    """Changes to the model."""
     smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"
     """Interpolated modified Kneser-Ney, or a constant that is added to every count."""
     k: float = 0.01

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least
 from bertwright.config.run import OptimizerConfig
 from bertwright.config.runs.language_model import LanguageModelRun
@@ -29,10 +26,6 @@ class NnlmConfig:
         at_least(self, 1, "vocab_size", "hidden_size", "context_size")
 
 
-class NnlmArchitecture(Changes, of=NnlmConfig):
-    """Changes to the architecture that `model` names."""
-
-
 @dataclass(frozen=True)
 class NnlmOptimizer(OptimizerConfig):
     """A network of one layer learns at a higher rate; see `OptimizerConfig`."""
@@ -42,17 +35,14 @@ class NnlmOptimizer(OptimizerConfig):
 
 
 @dataclass(frozen=True)
-class NnlmRun(LanguageModelRun):
+class NnlmRun(
+    LanguageModelRun,
+    presets={"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)},
+):
     """A run of an NNLM."""
 
-    presets = {
-        "nnlm-small": NnlmConfig(),
-        "nnlm-base": NnlmConfig(hidden_size=256),
-    }
     default_model = "nnlm-small"
     format = "bertwright.checkpoint.native.language_models:NNLM"
 
-    architecture: NnlmArchitecture = field(default_factory=NnlmArchitecture)
-    """Changes to the architecture."""
     optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
     """The optimizer."""

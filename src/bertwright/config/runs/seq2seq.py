@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least, below_one
 from bertwright.config.runs.translation import AdamConfig, TranslationRun
 from bertwright.errors import ConfigError
@@ -46,26 +44,23 @@ class Seq2SeqConfig:
             )
 
 
-class Seq2SeqArchitecture(Changes, of=Seq2SeqConfig, fixed="fixed_source"):
-    """Changes to the architecture that `model` names."""
-
-
 @dataclass(frozen=True)
-class Seq2SeqRun(TranslationRun):
-    """Everything that decides a run of sequence to sequence with attention."""
-
-    # `cove` has the encoder of McCann et al. 2017.
-    presets = {
+class Seq2SeqRun(
+    TranslationRun,
+    presets={
         "seq2seq-small": Seq2SeqConfig(embedding_size=256, hidden_size=384, num_hidden_layers=1),
         "seq2seq-base": Seq2SeqConfig(),
         "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
-    }
+    },
+    fixed="fixed_source",
+):
+    """Everything that decides a run of sequence to sequence with attention; seq2seq-cove has the
+    encoder of McCann et al. 2017."""
+
     default_model = "seq2seq-small"
     format = "bertwright.checkpoint.native.translation:SEQ2SEQ"
     system = "bertwright.recipes.translation.system:SEQ2SEQ"
 
-    architecture: Seq2SeqArchitecture = field(default_factory=Seq2SeqArchitecture)
-    """Changes to the model."""
     optimizer: AdamConfig = field(default_factory=AdamConfig)
     """The optimizer."""
     word_vectors: str | None = None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import below_one, transformer
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
 from bertwright.errors import ConfigError
@@ -14,7 +12,7 @@ from bertwright.errors import ConfigError
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The architecture; the encoder and the decoder have L layers each (Vaswani et al., table 3)."""
+    """The architecture (Vaswani et al. 2017, table 3); encoder and decoder have L layers each."""
 
     vocab_size: int = 37000
     """V, entries of the vocabulary of both languages."""
@@ -46,16 +44,10 @@ class TransformerConfig:
         below_one(self, "label_smoothing")
 
 
-class TransformerArchitecture(Changes, of=TransformerConfig, fixed="layer_norm_eps"):
-    """Changes to the architecture that `model` names."""
-
-
 @dataclass(frozen=True)
-class TransformerRun(TranslationRun):
-    """Everything that decides a run of the encoder-decoder Transformer."""
-
-    # `base` and `big` as published; `small` for some ten thousand pairs.
-    presets = {
+class TransformerRun(
+    TranslationRun,
+    presets={
         "transformer-small": TransformerConfig(
             hidden_size=256,
             num_hidden_layers=3,
@@ -70,12 +62,15 @@ class TransformerRun(TranslationRun):
             intermediate_size=4096,
             hidden_dropout_prob=0.3,
         ),
-    }
+    },
+    fixed="layer_norm_eps",
+):
+    """Everything that decides a run of the encoder-decoder Transformer: base and big as published,
+    small for some ten thousand pairs."""
+
     default_model = "transformer-small"
     format = "bertwright.checkpoint.native.translation:TRANSFORMER"
 
-    architecture: TransformerArchitecture = field(default_factory=TransformerArchitecture)
-    """Changes to the model."""
     optimizer: AdamConfig = field(default_factory=AdamConfig)
     """The optimizer."""
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)

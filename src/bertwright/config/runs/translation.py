@@ -6,7 +6,7 @@ Annotations of this file are of built-in types alone: cyclopts reads them in a s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from bertwright.config.ranges import at_least
 from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from bertwright.config.changes import Changes
 from bertwright.config.ranges import above, at_least, below_one, fraction
 from bertwright.config.run import RunConfig, ValidationConfig
 from bertwright.errors import ConfigError
@@ -62,7 +60,7 @@ class WordVectorsRun(RunConfig):
     """What a run of any static word vectors has beside `RunConfig`."""
 
     own_loop = True
-    use = 'words nearest --model {run} WORD'
+    use = "words nearest --model {run} WORD"
     passes: ClassVar[float] = 5.0
     """As many where `epochs` is not given."""
 
@@ -87,25 +85,21 @@ class WordVectorsRun(RunConfig):
         super().__post_init__()
 
 
-class Word2VecArchitecture(Changes, of=Word2VecConfig, fixed="algorithm"):
-    """Changes to the model that `model` names."""
-
-
 @dataclass(frozen=True)
-class Word2VecRun(WordVectorsRun):
+class Word2VecRun(
+    WordVectorsRun,
+    presets={
+        "word2vec-skip-gram": Word2VecConfig(),  # the better one on small corpora
+        "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
+    },
+    fixed="algorithm",
+):
     """A run of word2vec; its epochs are 5 unless given."""
 
-    presets = {
-        "word2vec-skip-gram": Word2VecConfig(),
-        "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
-    }
-    # The better one on small corpora.
     default_model = "word2vec-skip-gram"
     format = "bertwright.checkpoint.native.word_vectors:WORD2VEC"
     system = "bertwright.recipes.word_vectors.word2vec:WORD2VEC"
 
-    architecture: Word2VecArchitecture = field(default_factory=Word2VecArchitecture)
-    """Changes to the model."""
     negative: int = 5
     """Sampled words for each predicted one."""
     noise_power: float = 0.75
@@ -126,46 +120,36 @@ class Word2VecRun(WordVectorsRun):
         super().__post_init__()
 
 
-class FastTextArchitecture(Changes, of=FastTextConfig, fixed="algorithm"):
-    """Changes to the model that `model` names."""
-
-
 @dataclass(frozen=True)
-class FastTextRun(Word2VecRun):
-    """A run of fastText; its epochs are 5 unless given."""
-
-    presets = {
+class FastTextRun(
+    Word2VecRun,
+    presets={
         "fasttext-skip-gram": FastTextConfig(),
         "fasttext-cbow": FastTextConfig(algorithm="cbow"),
-    }
+    },
+    fixed="algorithm",
+):
+    """A run of fastText; its epochs are 5 unless given."""
+
     default_model = "fasttext-skip-gram"
     format = "bertwright.checkpoint.native.word_vectors:FASTTEXT"
     system = "bertwright.recipes.word_vectors.fasttext:FASTTEXT"
 
-    architecture: FastTextArchitecture = field(default_factory=FastTextArchitecture)  # type: ignore[assignment]
-    """Changes to the model."""
     subsample: float = 1e-4
     """Words of a larger fraction of the text than this are left out at random; 0: none."""
     learning_rate: float | None = 0.05
     """At the start, falling to zero over all passes."""
 
 
-class GloveArchitecture(Changes, of=GloveConfig):
-    """Changes to the model that `model` names."""
-
-
 @dataclass(frozen=True)
-class GloveRun(WordVectorsRun):
+class GloveRun(WordVectorsRun, presets={"glove": GloveConfig()}):
     """A run of GloVe; its epochs are 15 unless given."""
 
-    presets = {"glove": GloveConfig()}
     default_model = "glove"
     format = "bertwright.checkpoint.native.word_vectors:GLOVE"
     system = "bertwright.recipes.word_vectors.glove:GLOVE"
     passes = 15.0
 
-    architecture: GloveArchitecture = field(default_factory=GloveArchitecture)
-    """Changes to the model."""
     window: int = 10
     """Farthest words to each side of a word that are counted with it."""
     most: float = 10.0
