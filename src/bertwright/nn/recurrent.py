@@ -30,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence
 
 from bertwright.nn.dropout import Dropout
@@ -40,16 +41,14 @@ Direction = Literal["forward", "backward", "both"]
 
 
 class Lstm(nn.Module):
-    """Layers of LSTM, each row seeing those of its sequence before it, after it, or both."""
+    """A layer of LSTM, each row seeing those of its sequence before it, after it, or both."""
 
     def __init__(
         self,
         input: int,
         size: int,
         direction: Direction = "forward",
-        layers: int = 1,
         projection: int = 0,
-        dropout: float = 0.0,
         weight_dropout: float = 0.0,
     ) -> None:
         """Build it.
@@ -58,22 +57,14 @@ class Lstm(nn.Module):
             input: F.
             size: width of a cell.
             direction: which rows a row sees.
-            layers: on top of each other.
             projection: P of each direction; 0: the size.
-            dropout: between layers.
             weight_dropout: of the recurrent weights.
         """
         super().__init__()
         self.size = projection or size
         self.direction = direction
-        self.lstm = nn.LSTM(
-            input,
-            size,
-            layers,
-            bidirectional=direction == "both",
-            proj_size=projection,
-            dropout=dropout,
-        )
+        both = direction == "both"
+        self.lstm = nn.LSTM(input, size, bidirectional=both, proj_size=projection)
         self.weight_dropout = Dropout(weight_dropout)
 
     def forward(self, x: Tensor, counts: Sequence[int]) -> Tensor:
@@ -90,10 +81,9 @@ class Lstm(nn.Module):
             width = self.size * (2 if self.direction == "both" else 1)
             return x.new_zeros(0, width, dtype=torch.float32)
         x = x.to(next(self.parameters()).dtype)  # float32, unless the whole model is bfloat16
-        is_plain = self.lstm.num_layers == 1 and not self.lstm.proj_size
         differ = len({*counts} - {0}) > 1
         with torch.autocast(x.device.type, enabled=False):
-            if is_plain and differ and not x.is_cuda:
+            if differ and not self.lstm.proj_size and not x.is_cuda:
                 found = self._looped(x, counts)
             else:
                 order, inverse, sizes = _packed_order(counts, self.direction, x.device)
@@ -119,19 +109,13 @@ class Lstm(nn.Module):
 
     def _fused(self, packed: PackedSequence) -> Tensor:
         """Packed rows `[W, F]` -> `[W, P]`, or `[W, 2 P]`."""
-        lstm = self.lstm
-        if not self.training or not self.weight_dropout.p:
-            states: PackedSequence = lstm(packed)[0]
-            return states.data
-        weights = [
-            self.weight_dropout(weight) if name.startswith("weight_hh") else weight
-            for name, weight in lstm.named_parameters()
-        ]
-        x, sizes = packed.data, packed.batch_sizes
-        rows = (2 if lstm.bidirectional else 1) * lstm.num_layers, int(sizes[0])
-        h, c = x.new_zeros(*rows, self.size), x.new_zeros(*rows, lstm.hidden_size)
-        options = True, lstm.num_layers, lstm.dropout, True, lstm.bidirectional
-        return torch.lstm(x, sizes, (h, c), weights, *options)[0]
+        dropped = {}
+        if self.training and self.weight_dropout.p:
+            for name, weight in self.lstm.named_parameters():
+                if name.startswith("weight_hh"):
+                    dropped[name] = self.weight_dropout(weight)
+        states: PackedSequence = functional_call(self.lstm, dropped, (packed,))[0]
+        return states.data
 
 
 class _Looped(torch.autograd.Function):
@@ -199,13 +183,6 @@ def _positions(sizes: list[int]) -> list[tuple[slice, slice]]:
     ]
 
 
-class BiLstm(Lstm):
-    """One layer, both directions."""
-
-    def __init__(self, input: int, size: int) -> None:
-        super().__init__(input, size, "both")
-
-
 class ClippedLstm(nn.Module):
     """One layer in one direction whose cells and projected states are clipped (Sak et al. 2014).
 
@@ -225,7 +202,7 @@ class ClippedLstm(nn.Module):
     ) -> None:
         """Build it: F, width of a cell, P (0: the cell's); what is clipped, 0: never."""
         super().__init__()
-        self.inner = Lstm(input, size, direction, 1, projection)
+        self.inner = Lstm(input, size, direction, projection)
         self.cell_clip, self.state_clip = cell_clip, state_clip
 
     def forward(self, x: Tensor, sequences: Sequences) -> Tensor:

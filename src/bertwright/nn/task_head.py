@@ -25,7 +25,7 @@ from bertwright.config.task import HeadConfig
 from bertwright.nn.characters import CharacterCnn, character_ids
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.features import LayerMix, pool
-from bertwright.nn.recurrent import BiLstm
+from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Sequences
 
 _BYTE_SIZE, _FILTERS, _WIDTH, _MOST_BYTES = 25, ((3, 60),), 30, 50
@@ -45,8 +45,8 @@ class TagLm(nn.Module):
         """
         super().__init__()
         self.characters = CharacterCnn(_BYTE_SIZE, _FILTERS, _WIDTH)
-        self.first = BiLstm(_WIDTH + word, size)
-        self.second = BiLstm(2 * size + features, size)
+        self.first = Lstm(_WIDTH + word, size, "both")
+        self.second = Lstm(2 * size + features, size, "both")
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -80,7 +80,7 @@ class Parts(NamedTuple):
 
     mix: LayerMix | None
     """Unset: the head reads what the encoder gives last."""
-    network: BiLstm | TagLm | None
+    network: Lstm | TagLm | None
     width: int
     """Numbers of a vector that reaches the scores."""
     layers: tuple[int, ...] | None
@@ -96,9 +96,9 @@ def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
     mix = None if head.layers is None else LayerMix(head.layers, len(widths) - 1)
     width = widths[-1] if mix is None else mix.width(widths)
     numbers = None if mix is None else mix.numbers
-    network: BiLstm | TagLm | None = None
+    network: Lstm | TagLm | None = None
     if head.network == "bilstm":
-        network = BiLstm(width, head.network_size)
+        network = Lstm(width, head.network_size, "both")
     elif head.network == "taglm":
         network = TagLm(widths[0], width, head.network_size, head.dropout)
         numbers = tuple(sorted({0, *(numbers or (len(widths) - 1,))}))
@@ -106,7 +106,7 @@ def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
 
 
 def text_vectors(
-    x: Tensor, sequences: Sequences, network: BiLstm | TagLm | None, head: HeadConfig
+    x: Tensor, sequences: Sequences, network: Lstm | TagLm | None, head: HeadConfig
 ) -> Tensor:
     """A vector for each window out of its tokens'.
 
@@ -124,7 +124,7 @@ def text_vectors(
     """
     if network is None:
         return pool(x, sequences, head.pooling)
-    assert isinstance(network, BiLstm)
+    assert isinstance(network, Lstm)
     return pool(network(x, sequences.lengths), sequences, "max")
 
 
