@@ -103,7 +103,7 @@ def test_token_by_token_is_all_at_once(attention: str, feeds: bool) -> None:
         x, state = decoder.advance(ids[rows, position], state)
         torch.testing.assert_close(x, whole[rows, position])
         chosen = torch.tensor([3, 1, 1, 0, 2])[: 5 - position]  # rows go, and some are there twice
-        rows, state = rows[chosen % len(rows)], decoder.select(state, chosen % len(rows))
+        rows, state = rows[chosen % len(rows)], state.select(chosen % len(rows))
 
 
 @pytest.mark.parametrize("attention", ["additive", "multiplicative", "none"])

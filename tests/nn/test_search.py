@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
+from bertwright.models.ngram import LastTokens
 from bertwright.nn.search import Row, RowsInFlight, beam_search, best_of, draw, penalize
 
 V, END = 5, 4
@@ -24,20 +25,14 @@ class Chain:
         self.table = torch.randn(V, V, V, generator=torch.Generator().manual_seed(seed)) * 2
         self.rows = 0
 
-    def begin(self, source: list[list[int]]) -> tuple[Tensor, Tensor]:
+    def begin(self, source: list[list[int]]) -> tuple[Tensor, LastTokens]:
         state = torch.tensor([ids[-2:] for ids in source])
-        return self._logits(state), state
+        return self._logits(state), LastTokens(state)
 
-    def advance(self, ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        state = torch.stack([state[:, 1], ids], 1)
+    def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
+        read = torch.stack([state.ids[:, 1], ids], 1)
         self.rows += len(ids)
-        return self._logits(state), state
-
-    def select(self, state: Tensor, rows: Tensor) -> Tensor:
-        return state[rows]
-
-    def join(self, first: Tensor, second: Tensor) -> Tensor:
-        return torch.cat([first, second])
+        return self._logits(read), LastTokens(read)
 
     def _logits(self, state: Tensor) -> Tensor:
         return self.table[state[:, 0], state[:, 1]].clone()

@@ -191,7 +191,7 @@ def test_one_token_at_a_time_is_the_same_as_all_at_once(
             torch.testing.assert_close(x, whole.view(*history.shape, H)[:, -1])
             if step in (1, 3):
                 picked = torch.tensor(picks[step // 2])
-                state, history = decoder.select(state, picked), history[picked]
+                state, history = state.select(picked), history[picked]
                 owners = owners[picked]
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
+from bertwright.models.ngram import LastTokens
 from bertwright.nn.search import RowsInFlight
 from bertwright.serve.batching import Batcher, QueuedItem, Watch
 from bertwright.serve.errors import HttpError
@@ -34,22 +35,16 @@ class Counting:
     def __init__(self) -> None:
         self.broken = False
 
-    def begin(self, source: list[list[int]]) -> tuple[Tensor, Tensor]:
+    def begin(self, source: list[list[int]]) -> tuple[Tensor, LastTokens]:
         last = torch.tensor([ids[-1] for ids in source])
         if BAD in last.tolist():
             raise ValueError("a secret text")
-        return self.logits(last), last
+        return self.logits(last), LastTokens(last)
 
-    def advance(self, ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
         if self.broken:
             raise MemoryError
-        return self.logits(ids), ids
-
-    def select(self, state: Tensor, rows: Tensor) -> Tensor:
-        return state[rows]
-
-    def join(self, first: Tensor, second: Tensor) -> Tensor:
-        return torch.cat([first, second])
+        return self.logits(ids), LastTokens(ids)
 
     def logits(self, last: Tensor) -> Tensor:
         return torch.nn.functional.one_hot((last + 1) % V, V).float()

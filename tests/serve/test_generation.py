@@ -326,7 +326,7 @@ def test_many_callers_get_what_each_gets_alone(client: TestClient, model: Model)
 def test_a_client_that_leaves_frees_its_place(gpt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = RowsInFlight.step
 
-    def slowly(self: RowsInFlight[Any]) -> Any:
+    def slowly(self: RowsInFlight) -> Any:
         time.sleep(0.05)
         return step(self)
 

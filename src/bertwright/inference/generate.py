@@ -18,7 +18,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, listed, only_text
-from bertwright.models.encoder import Encoded, Encoder, GoesOn, State
+from bertwright.models.encoder import Encoded, Encoder, GoesOn
 from bertwright.nn.search import Row, RowsInFlight
 from bertwright.tasks.generation import (
     CausalDecoder,
@@ -50,22 +50,34 @@ class PredictsTokens(Protocol):
 class CheckedDecoder(CausalDecoder):
     """A decoder whose model must give numbers."""
 
-    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, State]:
+    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """B prompts -> `[B, V]`, and the state of the encoder."""
         logits, state = super().begin(source)
         return checked(logits), state
 
 
+class Texts(list[list[int]]):
+    """A state: the ids so far."""
+
+    def select(self, rows: Tensor) -> Texts:
+        """See `nn/search.py`."""
+        return Texts(self[row] for row in rows.tolist())
+
+    def join(self, other: Texts) -> Texts:
+        """See `nn/search.py`."""
+        return Texts(self + other)
+
+
 class RereadingDecoder:
-    """`search.Joins` by any causal encoder: the state is the ids so far, which are read again."""
+    """`search.Generates` by any causal encoder: it reads texts again at each token."""
 
     def __init__(self, encoder: Encoder, head: PredictsTokens) -> None:
         self.encoder, self.head = encoder, head
         self.device = encoder.device
 
-    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, list[list[int]]]:
+    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Texts]:
         """B prompts -> `[B, V]`, and the prompts."""
-        texts = [list(ids) for ids in source]
+        texts = Texts(list(ids) for ids in source)
         order, inputs = make_inputs(list(range(len(texts))), texts, None, self.device)
         sequences = inputs.sequences
         last = torch.tensor(sequences.offsets[1:], device=self.device) - 1
@@ -75,17 +87,9 @@ class RereadingDecoder:
         back = torch.tensor(order, device=self.device).argsort()
         return checked(self.head.logits(x[back])), texts
 
-    def advance(self, ids: Tensor, state: list[list[int]]) -> tuple[Tensor, list[list[int]]]:
+    def advance(self, ids: Tensor, state: Texts) -> tuple[Tensor, Texts]:
         """See `Generates`."""
         return self.begin([[*text, token] for text, token in zip(state, ids.tolist(), strict=True)])
-
-    def select(self, state: list[list[int]], rows: Tensor) -> list[list[int]]:
-        """See `Generates`."""
-        return [state[row] for row in rows.tolist()]
-
-    def join(self, first: list[list[int]], second: list[list[int]]) -> list[list[int]]:
-        """See `Joins`."""
-        return first + second
 
 
 def decoder_of(runner: ModelRunner) -> CheckedDecoder | RereadingDecoder:
@@ -180,6 +184,6 @@ def stream(runner: ModelRunner, prompt: str, config: GenerationConfig) -> Iterat
             yield more
 
 
-def rows_in_flight(runner: ModelRunner) -> RowsInFlight[Any]:
+def rows_in_flight(runner: ModelRunner) -> RowsInFlight:
     """Rows of this model."""
     return RowsInFlight(decoder_of(runner), *ends_of(runner.tokenizer))

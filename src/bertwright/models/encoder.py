@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -170,26 +170,16 @@ class HasAttentionMaps(Protocol):
         """
 
 
-class State(Protocol):
-    """What a causal encoder keeps of the sequences that it has read: a KV cache, a recurrence."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Of these sequences `[r]`, in this order; one may be there several times."""
-
-    def join(self, other: Self) -> Self:
-        """The sequences of both, one after the other."""
-
-
 @runtime_checkable
 class GoesOn(Protocol):
     """An encoder that goes on, from left to right, from what it has read: a causal one from a text,
     BERT from a source that it has read both ways. Others read a text again at each token.
 
-    Its states have one class; a state that is passed on is not used again by the caller.
+    Its states are of one class, as `nn/search.py` says.
     """
 
-    def begin(self, inputs: Inputs) -> tuple[Tensor, State]:
+    def begin(self, inputs: Inputs) -> tuple[Tensor, Any]:
         """Read B sequences: the last layer at each one's last token `[B, H]`, and the state."""
 
-    def advance(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
+    def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Read a token more of each sequence, `[B]`: the last layer there `[B, H]`, the state."""

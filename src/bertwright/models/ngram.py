@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.ngram import NgramConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec, State
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
 
@@ -30,11 +29,11 @@ class LastTokens:
     ids: Tensor
 
     def select(self, rows: Tensor) -> LastTokens:
-        """See `State`."""
+        """See `nn/search.py`."""
         return LastTokens(self.ids[rows])
 
     def join(self, other: LastTokens) -> LastTokens:
-        """See `State`."""
+        """See `nn/search.py`."""
         return LastTokens(torch.cat([self.ids, other.ids]))
 
 
@@ -62,15 +61,15 @@ class NgramContext(Encoder):
         x = inputs.ids[(rows[:, None] + back).clamp(min=0)].where(there, -1)
         return Encoded(inputs.sequences, x, (x,) if keep_layers else (), positions=positions)
 
-    def begin(self, inputs: Inputs) -> tuple[Tensor, State]:
+    def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
         """See `GoesOn`."""
         last = torch.tensor(inputs.sequences.offsets[1:], device=inputs.ids.device) - 1
         x = self(inputs, positions=last).last
         return x, LastTokens(x)
 
-    def advance(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
+    def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
         """See `GoesOn`."""
-        x = torch.cat([cast(LastTokens, state).ids[:, 1:], ids[:, None]], 1)
+        x = torch.cat([state.ids[:, 1:], ids[:, None]], 1)
         return x, LastTokens(x)
 
     def stages(self) -> Sequence[nn.Module]:

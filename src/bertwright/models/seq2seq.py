@@ -128,6 +128,14 @@ class DecoderState:
     owners: Tensor
     """`[R]`: which of the B sources a row is of."""
 
+    def select(self, rows: Tensor) -> DecoderState:
+        """Of these rows, `[r]`, any of them more than once."""
+        owners, source = self.owners[rows], self.source
+        if not torch.equal(owners, self.owners):  # else other beams of the same sources
+            source = tuple(x.index_select(0, rows) for x in source)
+        states = tuple((h.index_select(0, rows), c.index_select(0, rows)) for h, c in self.states)
+        return DecoderState(states, self.fed.index_select(0, rows), source, owners)
+
 
 class Seq2SeqDecoder(nn.Module):
     """The decoder without attention: it reads the source's last states alone."""
@@ -179,14 +187,6 @@ class Seq2SeqDecoder(nn.Module):
         state, _ = self._step(self.table(ids), state)
         return state.fed, state
 
-    def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state of these rows, `[R']`, any of them more than once."""
-        owners, source = state.owners[rows], state.source
-        if not torch.equal(owners, state.owners):  # else other beams of the same sources
-            source = tuple(x.index_select(0, rows) for x in source)
-        states = tuple((h.index_select(0, rows), c.index_select(0, rows)) for h, c in state.states)
-        return DecoderState(states, state.fed.index_select(0, rows), source, owners)
-
     def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
         """Of a forward and a backward pass over pairs of these lengths."""
         matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
@@ -202,7 +202,7 @@ class Seq2SeqDecoder(nn.Module):
         with torch.autocast(target.ids.device.type, enabled=False):  # a recurrence: no rounding
             state = self.begin(memory)
             rows = self.dropout(self.table(target.ids))[packing.order]
-            state = self.select(state, packing.owners)
+            state = state.select(packing.owners)
             found, maps = [], []
             for x in rows.split(packing.sizes):
                 state, weights = self._step(x, _first(state, len(x)))

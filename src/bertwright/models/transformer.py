@@ -149,6 +149,26 @@ class DecoderState:
     owners: Tensor
     """`[R]`: which of the P sources a row is of, rising."""
 
+    def select(self, rows: Tensor) -> DecoderState:
+        """Of these rows, `[r]`, any of them more than once."""
+
+        def pick(cache: Sequence[Tensor], rows: Tensor) -> Any:
+            return tuple(x.index_select(0, rows) for x in cache)
+
+        owners, device = self.owners[rows], rows.device
+        state = replace(self, own=tuple(pick(each, rows) for each in self.own))
+        if torch.equal(owners, self.owners):  # other beams of the same sources
+            return state
+        kept, counts = torch.unique_consecutive(owners, return_counts=True)
+        each = int(counts[0])
+        if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
+            kept, each = owners, 1
+        owners = torch.arange(len(kept), device=device).repeat_interleave(each)
+        if torch.equal(kept, torch.arange(len(self.bias), device=device)):
+            return replace(state, owners=owners)
+        source = tuple(pick(cache, kept) for cache in self.source)
+        return replace(state, source=source, bias=self.bias[kept], owners=owners)
+
 
 class TransformerDecoder(nn.Module):
     """The decoder: target tokens over an encoded source."""
@@ -216,26 +236,6 @@ class TransformerDecoder(nn.Module):
             x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
             kept.append(more)
         return x[:, 0], replace(state, length=state.length + 1, own=tuple(kept))
-
-    def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state of these rows, `[R']`, any of them more than once."""
-
-        def pick(cache: Sequence[Tensor], rows: Tensor) -> Any:
-            return tuple(x.index_select(0, rows) for x in cache)
-
-        owners, parts = state.owners[rows], len(state.bias)
-        state = replace(state, own=tuple(pick(each, rows) for each in state.own))
-        if torch.equal(owners, state.owners):  # other beams of the same sources
-            return state
-        kept, counts = torch.unique_consecutive(owners, return_counts=True)
-        each = int(counts[0])
-        if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
-            kept, each = owners, 1
-        owners = torch.arange(len(kept), device=rows.device).repeat_interleave(each)
-        if torch.equal(kept, torch.arange(parts, device=rows.device)):
-            return replace(state, owners=owners)
-        source = tuple(pick(cache, kept) for cache in state.source)
-        return replace(state, source=source, bias=state.bias[kept], owners=owners)
 
     def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
         """Of a forward and a backward pass over pairs of these lengths."""

@@ -58,9 +58,9 @@ class WordVectors(Encoder):
         return 0.0
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Uniform in +-1/2H, as word2vec and GloVe do."""
-        half = 0.5 / self.spec.width
-        nn.init.uniform_(self.table.weight, -half, half, generator=generator)
+        """Uniform in +-1/H, as fastText and gensim do; word2vec.c and GloVe have half of it."""
+        most = 1 / self.spec.width
+        nn.init.uniform_(self.table.weight, -most, most, generator=generator)
 
 
 class FastText(WordVectors):
@@ -79,6 +79,6 @@ class FastText(WordVectors):
         self.register_buffer("counts", torch.zeros(words, dtype=torch.int64))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Uniform in +-1/H, as the published program."""
+        """As those of words."""
         super().reset_parameters(generator)
         self.rows.uniform_(-1 / self.spec.width, 1 / self.spec.width, generator=generator)

@@ -245,7 +245,7 @@ class Rows:
 
     def _by_head(self, rows: Tensor) -> Tensor:
         """`[b T, A, D]` -> `[b A, T, D]`"""
-        return rows.unflatten(0, (self.group.count, -1)).transpose(1, 2).flatten(0, 1)
+        return rows.view(self.group.count, -1, *rows.shape[1:]).transpose(1, 2).flatten(0, 1)
 
 
 @dataclass(frozen=True)

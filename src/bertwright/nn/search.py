@@ -21,37 +21,30 @@ import math
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 
-S = TypeVar("S")
 PART = 64  # tokens of which the most probable is looked at first
 NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
 
 
-class Generates(Protocol[S]):
-    """A decoder. Its state S (a KV cache, an LSTM's state) is a value: what is given is not used
-    again by the search, so it may be changed in place."""
+class Generates(Protocol):
+    """A decoder.
 
-    def begin(self, source: Any) -> tuple[Tensor, S]:
+    Its state (a KV cache, an LSTM's) has `select(rows)`: that of these rows `[r]` in this order,
+    one may be there several times; and, where rows may begin at different times, `join(other)`: the
+    rows of both. The search uses no state again that it passed on: it may be changed in place.
+    """
+
+    def begin(self, source: Any) -> tuple[Tensor, Any]:
         """B prompts, or B encoded texts -> logits of the first token `[B, V]`, and the state."""
 
-    def advance(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
+    def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """A token of each row `[R]` -> logits of the next `[R, V]`, and the state."""
-
-    def select(self, state: S, rows: Tensor) -> S:
-        """The state of these rows `[r]`, in this order; a row may be there several times."""
-
-
-class Joins(Generates[S], Protocol):
-    """A decoder whose rows may begin at different times."""
-
-    def join(self, first: S, second: S) -> S:
-        """The rows of both, one after the other."""
 
 
 class TokenLogprobs(NamedTuple):
@@ -86,19 +79,19 @@ class Row:
         self.random = Random(f"{self.config.seed} {self.number}")
 
 
-class RowsInFlight(Generic[S]):
+class RowsInFlight:
     """Rows that each take one token a step; others may join at any step, and ended ones leave."""
 
     def __init__(
-        self, decoder: Joins[S], ends: Collection[int], never: Collection[int] = ()
+        self, decoder: Generates, ends: Collection[int], never: Collection[int] = ()
     ) -> None:
         """`ends` are ids that end a text, `never` those that no text has."""
         self.decoder = decoder
         self.ends, self.never = frozenset(ends), list(never)
         self.rows: list[Row] = []
-        self._state: S | None = None
+        self._state: Any = None
         self._device = torch.device("cpu")
-        self._begun: list[tuple[list[Row], Tensor, S]] = []
+        self._begun: list[tuple[list[Row], Tensor, Any]] = []
 
     def __len__(self) -> int:
         return sum(row.reason is None for row in self.rows) + sum(
@@ -112,7 +105,7 @@ class RowsInFlight(Generic[S]):
         owners = [number for number, of_source in enumerate(rows) for _ in of_source]
         if len(owners) > len(rows):
             index = torch.tensor(owners, device=logits.device)
-            logits, state = logits[index], self.decoder.select(state, index)
+            logits, state = logits[index], state.select(index)
         self._begun.append(([row for of_source in rows for row in of_source], logits, state))
 
     @torch.inference_mode()
@@ -123,8 +116,7 @@ class RowsInFlight(Generic[S]):
         if not kept:
             self._state = None
         elif self._state is not None and len(kept) < len(self.rows):
-            index = torch.tensor(kept, device=self._device)
-            self._state = self.decoder.select(self._state, index)
+            self._state = self._state.select(torch.tensor(kept, device=self._device))
         self.rows = [self.rows[number] for number in kept]
         if self._state is not None:
             last = torch.tensor([row.ids[-1] for row in self.rows], device=self._device)
@@ -133,8 +125,7 @@ class RowsInFlight(Generic[S]):
         for rows, first, state in self._begun:
             self.rows += rows
             logits.append(first)
-            both = self._state is not None
-            self._state = self.decoder.join(self._state, state) if both else state  # type: ignore[arg-type]
+            self._state = state if self._state is None else self._state.join(state)
         self._begun = []
         if self.rows:
             x = torch.cat(logits) if len(logits) > 1 else logits[0]
@@ -263,7 +254,7 @@ the end of all."""
 
 
 def beam_search(
-    decoder: Generates[S],
+    decoder: Generates,
     source: Any,
     ends: Collection[int],
     limits: Sequence[int],
@@ -285,7 +276,7 @@ def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
 
 @torch.inference_mode()
 def beam_steps(
-    decoder: Generates[S],
+    decoder: Generates,
     source: Any,
     ends: Collection[int],
     limits: Sequence[int],
@@ -377,5 +368,5 @@ def beam_steps(
             return [each.ended for each in found]
         sources = going
         scores = torch.tensor(kept_scores, device=logits.device)
-        state = decoder.select(state, torch.tensor(rows_kept, device=logits.device))
+        state = state.select(torch.tensor(rows_kept, device=logits.device))
         logits, state = decoder.advance(torch.tensor(last, device=logits.device), state)

@@ -159,7 +159,7 @@ class DecoderLayer(PreNormLayer):
         self,
         x: Tensor,
         own: Sequence[Tensor],
-        source: Sequence[Tensor],
+        source: Cache,
         bias: Tensor,
         causal: Tensor | None = None,
     ) -> tuple[Tensor, Cache]:

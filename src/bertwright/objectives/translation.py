@@ -33,13 +33,10 @@ class Decoder(Protocol):
         """B sources, and what it reads of B targets, M tokens -> `[M, H]`"""
 
     def begin(self, memory: Encoded) -> Any:
-        """The state before the first token, one row a source."""
+        """The state before the first token, one row a source; see `nn/search.py`."""
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The next token of each row, `[R]` -> `[R, H]`, and the state after it."""
-
-    def select(self, state: Any, rows: Tensor) -> Any:
-        """The state of these rows, any of them more than once."""
 
     def flops(self, source: list[int], target: list[int]) -> float:
         """Operations of a forward and a backward pass over pairs of these lengths."""

@@ -29,8 +29,8 @@ from bertwright.config.task import TaskConfig
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Example, GenerationExample
-from bertwright.models.encoder import Encoder, GoesOn, State
-from bertwright.nn.search import BeamSteps, Joins, Row, RowsInFlight, beam_steps, finish
+from bertwright.models.encoder import Encoder, GoesOn
+from bertwright.nn.search import BeamSteps, Generates, Row, RowsInFlight, beam_steps, finish
 from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress
 from bertwright.tasks.instances import (
@@ -101,7 +101,7 @@ class GivesLogits(Protocol):
 
 
 class CausalDecoder:
-    """`search.Joins` over prompts of ids, by an encoder that goes on from them."""
+    """`search.Generates` over prompts of ids, by an encoder that goes on from them."""
 
     def __init__(self, encoder: Encoder, head: GivesLogits, paired: bool = False) -> None:
         """`paired`: the text that follows is of the second segment."""
@@ -112,7 +112,7 @@ class CausalDecoder:
         self.finite = True
         """Whether all that it began with were numbers; those of weights that diverged are not."""
 
-    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, State]:
+    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """B prompts -> `[B, V]`, and what is kept of them."""
         segments = [[0] * len(ids) for ids in source] if self.paired else None
         order, inputs = make_inputs(list(range(len(source))), source, segments, self.device)
@@ -124,18 +124,10 @@ class CausalDecoder:
         self.finite &= bool(logits.isfinite().all())
         return logits, state
 
-    def advance(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
+    def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """See `Generates`."""
         x, state = self.encoder.advance(ids, state)
         return self.head.logits(x), state
-
-    def select(self, state: State, rows: Tensor) -> State:
-        """See `Generates`."""
-        return state.select(rows)
-
-    def join(self, first: State, second: State) -> State:
-        """See `Joins`."""
-        return first.join(second)
 
 
 def checked(logits: Tensor) -> Tensor:
@@ -247,7 +239,7 @@ class Writer:
 
 
 def continue_prompts(
-    decoder: Joins[Any],
+    decoder: Generates,
     tokenizer: Tokenizer,
     prompts: Sequence[Prompt],
     config: GenerationConfig,
@@ -297,7 +289,7 @@ def continue_prompts(
 
 
 def _by_beams(
-    decoder: Joins[Any],
+    decoder: Generates,
     tokenizer: Tokenizer,
     prompts: Sequence[Prompt],
     config: GenerationConfig,
@@ -321,7 +313,7 @@ def _by_beams(
 
 
 def begin_beams(
-    decoder: Joins[Any], tokenizer: Tokenizer, prompts: Sequence[Prompt], config: GenerationConfig
+    decoder: Generates, tokenizer: Tokenizer, prompts: Sequence[Prompt], config: GenerationConfig
 ) -> BeamSteps:
     """A beam search for texts that continue these prompts."""
     ends, never = ends_of(tokenizer)

@@ -123,8 +123,8 @@ class CachedDecoder(Graph):
         present: list[Tensor] = []
         layers = _decoder_layers(self.decoder)
         for n, layer in enumerate(layers):
-            own, source = past[2 * n : 2 * n + 2], past[2 * (len(layers) + n) :][:2]
-            x, kept = layer.step(x, own, source, bias, causal)
+            own, (key, value) = past[2 * n : 2 * n + 2], past[2 * (len(layers) + n) :][:2]
+            x, kept = layer.step(x, own, (key, value), bias, causal)
             present += kept
         return [self.head.logits(x), *present]
 

@@ -66,10 +66,6 @@ class TargetDecoder:
         x, state = self.head.decoder.advance(ids, state)
         return self.head.logits(x), state
 
-    def select(self, state: Any, rows: Tensor) -> Any:
-        """See `Generates`."""
-        return self.head.decoder.select(state, rows)
-
 
 def translate(
     runner: ModelRunner, groups: Iterable[Sequence[str]], config: TranslationConfig
