@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -17,6 +18,7 @@ from bertwright.config.runs.bert import BertRun
 from bertwright.data.build import build_shards
 from bertwright.data.parallel.build import build_parallel
 from bertwright.data.stories.generate import generate_stories
+from bertwright.errors import BertwrightError
 from bertwright.recipes import pretrain as pretraining
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
@@ -110,6 +112,12 @@ def train(config: BertRun, **options: bool) -> list[str]:
     said: list[str] = []
     pretraining.pretrain(config, said.append, **options)
     return said
+
+
+def fails(config: BertRun, error: type[BertwrightError], message: str, **options: bool) -> None:
+    """Running it ends with this error."""
+    with pytest.raises(error, match=message):
+        train(config, **options)
 
 
 def newest(run: Path) -> Path:

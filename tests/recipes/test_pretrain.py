@@ -25,7 +25,7 @@ from bertwright.recipes.phases import PhaseLoader
 from bertwright.recipes.pretrain import make_learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.state import DataPosition
-from tests.recipes.sample import config_of, newest, records, tensors, train
+from tests.recipes.sample import config_of, fails, newest, records, tensors, train
 
 CPU = torch.device("cpu")
 
@@ -248,7 +248,6 @@ def test_a_slow_start_leaves_a_run_its_minutes_if_they_do_not_count_it(
 
     monkeypatch.setattr(pretraining, "make_learner", make_slowly)
     config = config_of(data, tmp_path / "run", minutes=0.01)
-    with pytest.raises(BertwrightError, match="no step was taken"):
-        train(config)
+    fails(config, BertwrightError, "no step was taken")
     train(config, overwrite=True, counts_start=False)
     assert records(tmp_path / "run")[-1]["step"] >= 1

@@ -28,6 +28,7 @@ from tests.recipes.sample import (
     assert_same_run,
     build_data,
     config_of,
+    fails,
     mapping_of,
     newest,
     records,
@@ -303,8 +304,7 @@ def test_resume_with_other_data(data: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = build_data(tmp_path / "other", documents=30)
     shutil.copytree(other, shards)
-    with pytest.raises(IntegrityError, match=r"is not what .* was begun with"):
-        train(config, resume=True)
+    fails(config, IntegrityError, r"is not what .* was begun with", resume=True)
     with pytest.raises(ConfigError, match=r"another configuration: data \(was"):
         train(config_of(other, tmp_path / "run", steps=2), resume=True)
 

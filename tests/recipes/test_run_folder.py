@@ -12,7 +12,7 @@ import pytest
 
 from bertwright.errors import ConfigError
 from bertwright.recipes import run_folder
-from tests.recipes.sample import assert_same_run, config_of, newest, train
+from tests.recipes.sample import assert_same_run, config_of, fails, newest, train
 
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}], ids=str)
@@ -39,8 +39,7 @@ def test_two_begin_at_once(data: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
     def begin_late(*words: object) -> None:
         monkeypatch.setattr(run_folder, "begin", begin)
-        with pytest.raises(ConfigError, match="another process is training into"):
-            train(config)
+        fails(config, ConfigError, "another process is training into")
         begin(*words)
 
     monkeypatch.setattr(run_folder, "begin", begin_late)

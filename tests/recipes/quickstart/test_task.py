@@ -19,7 +19,7 @@ from bertwright.data.split import split_documents
 from bertwright.errors import Interrupted
 from bertwright.recipes.quickstart import task
 from bertwright.recipes.quickstart.corpus import corpus_files
-from bertwright.recipes.quickstart.run import Paths, package_of
+from bertwright.recipes.quickstart.run import Paths
 from tests.data.conftest import write_shards
 
 PACKAGES = ("numpy", "rich", "torch")
@@ -165,20 +165,6 @@ def test_labels_are_the_packages_with_most(paths: Paths) -> None:
     assert task.choose_labels(train, test) == tuple(f"p{n:02}" for n in range(4, 12))
 
 
-def test_the_standard_library_is_one_label() -> None:
-    for source in ("standard library", "topics"):
-        assert package_of({"package": "email", "source": source}) == "python"
-    assert package_of({"package": "numpy", "source": "packages"}) == "numpy"
-
-
-def test_two_packages_make_no_task(tmp_path: Path) -> None:
-    paths = Paths(tmp_path)
-    write_corpus(paths, [each for each in some_documents() if each[0] != "torch"])
-    with pytest.raises(task.TooFewPackages, match="2 packages here have documentation enough"):
-        task.write_task(paths, 0.2, [90])
-    assert not paths.task.exists()
-
-
 def test_held_out_modules_that_say_nothing_new(tmp_path: Path) -> None:
     """What remains of them after names are hidden was learned from: there is no test."""
     paths = Paths(tmp_path)
@@ -216,6 +202,7 @@ def test_too_few_packages_are_no_error(tmp_path: Path) -> None:
     found = task.learning_curve(paths, 5)
     assert "0 packages here have documentation enough" in found["left_out"]
     assert json.loads((paths.run / "learning_curve.json").read_text()) == found
+    assert not paths.task.exists()
 
 
 def test_an_interruption_names_what_is_whole(large: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
