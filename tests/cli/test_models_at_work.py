@@ -101,12 +101,3 @@ def test_embed_from_standard_input(model: str, tmp_path: Path, json_of: JsonOf) 
     words = ["embed", "--model", model, "--input", "-", "--out", out := tmp_path / "v.npy"]
     assert json_of(*words, stdin=b"a\r\nb \xff\n")["invalid_utf8"] == 1
     np.testing.assert_allclose(np.load(out), load(model).embed(["a", "b \ufffd"]), atol=1e-6)
-
-
-def test_embed_of_nothing(model: str, tmp_path: Path, ran: Ran) -> None:
-    (tmp_path / "in.txt").write_text("")
-    words = ["embed", "--model", model, "--out", tmp_path / "v.npy", "--input"]
-    printed = ran(*words, tmp_path / "in.txt", code=4)
-    assert "is empty; expected one text a line" in printed.err
-    assert "nowhere.txt" in ran(*words, tmp_path / "nowhere.txt", code=4).err
-    assert not (tmp_path / "v.npy").exists()

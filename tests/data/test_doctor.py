@@ -17,7 +17,6 @@ from bertwright.data.doctor import check, scan_shards
 from bertwright.data.instances import Checkup, Finding
 from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import Shards
-from bertwright.errors import DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 WORDS = [f"w{number}" for number in range(400)]
@@ -203,18 +202,6 @@ def test_the_tokenizer_of_another_corpus(tmp_path: Path, examine: Examine) -> No
     found = {finding.name: finding for finding in check(out).findings}
     assert found["tokenizer"].level == "error"
     assert "build the data again" in found["tokenizer"].advice
-
-
-def test_damage_and_emptiness_end_the_checkup(tmp_path: Path, examine: Examine) -> None:
-    with pytest.raises(DataError, match="no built corpus"):
-        check(tmp_path)
-    examine(healthy(12))
-    place = tmp_path / "out" / "shard-00000.tokens"
-    data = bytearray(place.read_bytes())
-    data[100] ^= 4
-    place.write_bytes(data)
-    with pytest.raises(IntegrityError, match="SHA-256"):
-        check(tmp_path / "out")
 
 
 def test_the_same_words_in_another_order_are_no_repeat(make_shards: Callable[..., Shards]) -> None:

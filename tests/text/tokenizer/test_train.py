@@ -107,12 +107,6 @@ def test_text_without_words(text: str) -> None:
         train_on_counts(counted(text), TokenizerConfig())
 
 
-def test_empty_file(tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(DataError):
-        train_tokenizer([str(tmp_path)], CorpusConfig(), TokenizerConfig(workers=1))
-
-
 def test_training_from_files_for_any_number_of_workers(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
     (tmp_path / "b.txt").write_text("Caf\u00e9 au lait. " * 9, encoding="utf-8")
