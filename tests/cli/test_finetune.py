@@ -118,6 +118,7 @@ def test_a_wrong_file_of_tasks(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "multitask: several at once, with --tasks. One of classification, regression, tagg"),
         (["classification"], "missing --train"),
         (["multitask"], "--tasks FILE.toml"),
         (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),

@@ -131,6 +131,7 @@ def test_of_the_processes_of_torchrun_one_prints(
             "--architecture: hidden_dropout_prob is 2.0; expected a fraction from 0",
         ),
         (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; expected bert-tiny"),
+        (["--steps", "1", "--model", "bert-mimi"], "; did you mean bert-mini?"),
         (["--steps", "1", "--batch.micro-tokens", "16"], "one sequence may have 32 tokens"),
         (["--steps", "1", "--resume", "--overwrite"], "pass one of them"),
     ],

@@ -80,6 +80,13 @@ def test_a_signal_saves_after_the_pass_and_resume_goes_on(tmp_path: Path) -> Non
     assert steps == [1, 2, 3, 4]
 
 
+def test_what_has_no_checkpoint_begins_and_says_so(tmp_path: Path) -> None:
+    """A misspelt --out is noticed."""
+    said: list[str] = []
+    pretrain(config_of(tmp_path), said.append, resume=True)
+    assert said[0].endswith("has no checkpoint to go on from: the run begins")
+
+
 def test_its_length_is_in_passes(tmp_path: Path) -> None:
     assert config_of(tmp_path).epochs == 1
     with pytest.raises(ConfigError, match="passes over the data: expected --epochs"):

@@ -41,6 +41,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
+from bertwright.text.corpus.files import nearest_name
 from bertwright.version import __version__
 
 CHECKPOINTS = "checkpoints"
@@ -346,7 +347,8 @@ def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
         )
     if hub.id_of(path) is not None and (source := sources.model_at(hub.fetch(path))) is not None:
         return source, {}
-    raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model")
+    meant = nearest_name(path)
+    raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model{meant}")
 
 
 def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:

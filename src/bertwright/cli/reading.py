@@ -169,7 +169,11 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
     argument = getattr(error, "argument", None)
     if isinstance(error, MissingArgumentError) and argument is not None and not error.keyword:
-        about = "".join(f" ({a.parameter.help})" for a in arguments if a.name == argument.name)
+        own = next((a for a in arguments if a.name == argument.name), argument)
+        about = own.parameter.help or ""
+        if get_origin(own.hint) is Literal:
+            about = f"{about} One of {', '.join(map(str, get_args(own.hint)))}.".strip()
+        about = f" ({about})" if about else ""
         name = argument.name if argument.index is None else _key(argument.name).upper()
         return f"missing {name}{about}. {more}"
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")

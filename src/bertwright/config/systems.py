@@ -7,6 +7,8 @@ dotted strings, imported when first needed, how models are stored (`format`, a `
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.awd_lstm import AwdLstmRun
 from bertwright.config.runs.bert import BertRun
@@ -55,4 +57,6 @@ def system_of_model(model: str | None) -> str:
         if model in run.presets:
             return system
     known = [name for run in SYSTEMS.values() for name in run.presets]
-    raise ConfigError(f"no model {model!r}; expected {', '.join(known)}")
+    near = get_close_matches(model, known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")

@@ -96,6 +96,8 @@ def pretrain(
         elif ranks.is_first:
             for source in filter(None, (config.data, config.init)):
                 refuse_source(run, source)
+            if resume:
+                say(f"{run} has no checkpoint to go on from: the run begins")
             again = resume and run_folder.is_beginning(run)
             run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
         data_sha256 = sha256_file(shards.folder / MANIFEST)

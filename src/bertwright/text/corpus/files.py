@@ -101,7 +101,7 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
                 f"known are {_known()}"
             )
         return files
-    raise DataError(f"no such file or folder: {given}{_nearest(path)}")
+    raise DataError(f"no such file or folder: {given}{nearest_name(path)}")
 
 
 def _in_folder(folder: Path, passed_over: list[Path]) -> list[Path]:
@@ -139,7 +139,8 @@ def _known() -> str:
     )
 
 
-def _nearest(path: Path) -> str:
+def nearest_name(path: Path) -> str:
+    """`; did you mean PATH?`, of what is beside a path where nothing is; else empty."""
     try:
         names = os.listdir(path.parent)
     except OSError:
@@ -274,7 +275,8 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
         file = sys.stdin.buffer if is_input else path.open("rb")
         head = cast(io.BufferedReader, file).peek(6)[:6]
     except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror or error}") from error
+        meant = nearest_name(Path(name)) if isinstance(error, FileNotFoundError) else ""
+        raise DataError(f"{name} cannot be read: {error.strerror or error}{meant}") from error
     kind = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
     promised = path.suffix.lower() in COMPRESSED_SUFFIXES
     if promised and head and not kind:
