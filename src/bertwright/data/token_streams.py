@@ -33,8 +33,8 @@ class TokenStreamBatch:
     tokens: Int64s
     """[N]: their ids, of which those to predict are taken."""
     positions: Int64s
-    """[K]: i of each pair (i, i + 1) in N: a forward model predicts the second token from what ends
-    with the first, a backward model the first from what begins with the second."""
+    """[K]: i of each pair (i, i + 1) in N of which the second token is predicted from what ends
+    with the first (by ELMo also the first from what begins with the second)."""
 
     @property
     def num_tokens(self) -> int:

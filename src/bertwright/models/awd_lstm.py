@@ -36,7 +36,15 @@ class AwdLstm(Encoder):
     """The encoder."""
 
     def __init__(self, config: AwdLstmConfig) -> None:
-        super().__init__(awd_lstm_spec(config))
+        super().__init__(
+            EncoderSpec(
+                width=config.embedding_size,
+                depth=config.num_hidden_layers,
+                vocab_size=config.vocab_size,
+                causal=True,
+                own_widths=config.widths,
+            )
+        )
         self.config = config
         scale = config.dropout_scale
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
@@ -92,17 +100,6 @@ class AwdLstm(Encoder):
         for layer, width in zip(self.layers, self.spec.widths[1:], strict=True):
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(width**-0.5), width**-0.5, generator=generator)
-
-
-def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
-    """What others must know of an AWD-LSTM of this configuration."""
-    return EncoderSpec(
-        width=config.embedding_size,
-        depth=config.num_hidden_layers,
-        vocab_size=config.vocab_size,
-        causal=True,
-        own_widths=config.widths,
-    )
 
 
 def _dropped(dropout: nn.Module, x: Tensor, sequences: Sequences) -> Tensor:

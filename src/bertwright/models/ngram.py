@@ -55,10 +55,8 @@ class NgramContext(Encoder):
         positions: Tensor | None = None,
     ) -> Encoded:
         """ids `[N]` -> int64 `[N, C]` or `[K, C]`; see `Encoder`."""
-        back = torch.arange(1 - self.spec.width, 1, device=inputs.ids.device)
-        rows = torch.arange(len(inputs.ids), device=back.device) if positions is None else positions
-        there = inputs.sequences.positions[rows][:, None] + back >= 0
-        x = inputs.ids[(rows[:, None] + back).clamp(min=0)].where(there, -1)
+        rows = inputs.sequences.last_tokens(self.spec.width, positions).flip(1)
+        x = torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows]
         return Encoded(inputs.sequences, x, (x,) if keep_layers else (), positions=positions)
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:

@@ -36,8 +36,9 @@ class NnlmLayer(nn.Module):
         self.hidden = nn.Linear(context * width, width)
 
     def context_vectors(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
-        """x `[N, H]` -> `[K, C H]`"""
-        return _context_vectors(x, self.start, sequences, self.context, positions)
+        """x `[N, H]` -> `[K, C H]`: the last C tokens up to each, its own first."""
+        rows = sequences.last_tokens(self.context, positions)  # [K, C]
+        return torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)
 
     def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
         """x `[N, H]` -> `[K, H]` at K positions, or everywhere."""
@@ -96,25 +97,3 @@ class NnlmEncoder(Encoder):
         bound = math.sqrt(3 / self.layer.hidden.in_features)
         nn.init.uniform_(self.layer.hidden.weight, -bound, bound, generator=generator)
         nn.init.zeros_(self.layer.hidden.bias)
-
-
-def _context_vectors(
-    x: Tensor, start: Tensor, sequences: Sequences, context: int, positions: Tensor | None = None
-) -> Tensor:
-    """The vectors of the last C tokens up to each token, its own first.
-
-    Args:
-        x: `[N, H]`, sequences end to end.
-        start: `[H]`, stands for every token before a sequence's first.
-        sequences: B lengths that sum to N.
-        context: C.
-        positions: `[K]` in N; None: all.
-
-    Returns:
-        `[K, C H]`.
-    """
-    within = sequences.positions if positions is None else sequences.positions[positions]
-    last = torch.arange(len(x), device=x.device) if positions is None else positions
-    back = torch.arange(context, device=x.device)
-    rows = torch.where(back <= within[:, None], last[:, None] - back, len(x))  # [K, C]
-    return torch.cat([x, start[None].to(x.dtype)])[rows].flatten(1)

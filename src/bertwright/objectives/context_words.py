@@ -19,7 +19,6 @@ import torch
 from torch import nn
 
 from bertwright.config.runs.word_vectors import Word2VecConfig
-from bertwright.models.encoder import Encoder
 from bertwright.objectives.objective import Objective
 
 
@@ -28,18 +27,7 @@ class ContextWords(Objective[Any]):
 
     title = "context words"
 
-    def __init__(self, width: int, rows: int) -> None:
-        """Build it.
-
-        Args:
-            width: H.
-            rows: V, or for the hierarchical softmax V - 1.
-        """
+    def __init__(self, config: Word2VecConfig) -> None:
         super().__init__()
-        self.output = nn.Parameter(torch.zeros(rows, width))
-
-
-def context_words(config: Word2VecConfig, encoder: Encoder) -> ContextWords:
-    """The output vectors of a model."""
-    inner = config.loss == "hierarchical-softmax"
-    return ContextWords(config.hidden_size, config.vocab_size - inner)
+        rows = config.vocab_size - (config.loss == "hierarchical-softmax")
+        self.output = nn.Parameter(torch.zeros(rows, config.hidden_size))

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.word_vectors import GloveConfig
-from bertwright.models.encoder import Encoder
 from bertwright.objectives.objective import Objective
 
 
@@ -27,8 +26,9 @@ class Cooccurrences(Objective[Any]):
 
     title = "co-occurrences"
 
-    def __init__(self, width: int, words: int) -> None:
+    def __init__(self, config: GloveConfig) -> None:
         super().__init__()
+        words, width = config.vocab_size, config.hidden_size
         self.vectors = nn.Parameter(torch.zeros(2, words, width))
         self.biases = nn.Parameter(torch.zeros(2, words))
         self.vector_squares = nn.Parameter(torch.ones(2, words, width), requires_grad=False)
@@ -43,8 +43,3 @@ class Cooccurrences(Objective[Any]):
         """All four, in order."""
         named = (self.vectors, self.biases, self.vector_squares, self.bias_squares)
         return [each.data for each in named]
-
-
-def cooccurrences(config: GloveConfig, encoder: Encoder) -> Cooccurrences:
-    """What a GloVe is trained by."""
-    return Cooccurrences(config.hidden_size, config.vocab_size)

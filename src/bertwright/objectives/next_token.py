@@ -1,7 +1,7 @@
-"""Language modelling: each token from those before it, or from those after it.
+"""Language modelling: each token from those before it.
 
 `loss = -sum_i log softmax(W x_i + b)[token_(i+1)]`, with W the token embeddings where they are tied
-(Press and Wolf 2017) or a matrix of its own. A backward model predicts token i from x_(i+1).
+(Press and Wolf 2017) or a matrix of its own.
 
 In training, of recurrent models, also the penalties of Merity et al. 2018 (section 4.5) on what the
 last layer gives, dropped out: `AR mean(x_i^2) + TAR mean((x_i - x_(i-1))^2)`, means over H, summed
@@ -35,7 +35,6 @@ class NextToken(Objective[Any]):
         width: int,
         vocab_size: int,
         tied: nn.Embedding | None = None,
-        backward: bool = False,
         read: Callable[[Encoded, Tensor], Tensor] | None = None,
         layers: tuple[int, ...] | None = None,
         penalties: tuple[float, float] = (0.0, 0.0),
@@ -47,11 +46,10 @@ class NextToken(Objective[Any]):
             width: H.
             vocab_size: V.
             tied: the embeddings `[V, H]` that are the output weights too; None: its own.
-            backward: predict each token from those after it.
             read: (`layers` of a batch, positions `[K]` in N) -> `[K, H]`, the vectors that predict;
                 None: those of the last layer.
             layers: which layers `read` needs.
-            penalties: factors of AR and TAR, of a forward model.
+            penalties: factors of AR and TAR.
             bias: whether there is a b.
         """
         super().__init__()
@@ -60,10 +58,7 @@ class NextToken(Objective[Any]):
         self.own = nn.Embedding(vocab_size, width) if tied is None else None
         self._tied = (tied,)  # in a tuple: the encoder owns it
         self.reads_embeddings = tied is not None
-        self._read, self.layers = read, layers
-        self.backward, self.penalties = backward, penalties
-        if backward:
-            self.title = "previous token"
+        self._read, self.layers, self.penalties = read, layers, penalties
 
     @property
     def weight(self) -> Tensor:
@@ -78,15 +73,14 @@ class NextToken(Objective[Any]):
 
     def positions(self, batch: Any) -> Tensor | None:
         """Where it predicts from; everywhere where it reads other rows or layers."""
-        return None if self.backward or self._read is not None else batch.positions
+        return None if self._read is not None else batch.positions
 
     def forward(self, encoded: Encoded, batch: Any) -> Loss:
         """Summed over the K predicted tokens."""
         at: Tensor = batch.positions
-        read, label = (at + 1, at) if self.backward else (at, at + 1)
-        x = self.read(encoded, read).contiguous()  # [K, H]
+        x = self.read(encoded, at).contiguous()  # [K, H]
         bias = self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
-        loss = vocabulary_loss(x, self.weight, bias, batch.tokens[label])
+        loss = vocabulary_loss(x, self.weight, bias, batch.tokens[at + 1])
         total = loss.total
         if self.training and any(self.penalties):
             penalty = self._penalty(encoded, at)

@@ -12,12 +12,13 @@ from bertwright.config.runs.word_vectors import (
 )
 from bertwright.models.word_vectors import FastText, WordVectors
 from bertwright.objectives.answer import Answer
-from bertwright.objectives.context_words import context_words
-from bertwright.objectives.cooccurrences import cooccurrences
+from bertwright.objectives.context_words import ContextWords
+from bertwright.objectives.cooccurrences import Cooccurrences
 
-WORD2VEC = Format("word2vec", Word2VecConfig, WordVectors, {"context_words": context_words})
-FASTTEXT = Format("fasttext", FastTextConfig, FastText, {"context_words": context_words})
-GLOVE = Format("glove", GloveConfig, WordVectors, {"cooccurrences": cooccurrences})
+_CONTEXT = {"context_words": lambda config, _: ContextWords(config)}
+WORD2VEC = Format("word2vec", Word2VecConfig, WordVectors, _CONTEXT)
+FASTTEXT = Format("fasttext", FastTextConfig, FastText, _CONTEXT)
+GLOVE = Format("glove", GloveConfig, WordVectors, {"cooccurrences": lambda c, _: Cooccurrences(c)})
 FROM_FILES = Format("word-vectors", WordVectorsConfig, WordVectors, {})
 """Vectors that `bertwright convert` read from a file of another program."""
 MEMORY_NETWORK = Format(
