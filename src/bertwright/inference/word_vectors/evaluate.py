@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -25,21 +25,20 @@ _CELLS = 1 << 24
 MOST_FREQUENT = 300_000
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """A similarity file."""
+class Question(NamedTuple):
+    """A line of a file."""
 
-    words: list[tuple[str, str]]
-    ratings: list[float]
+    section: str
+    """Of analogies."""
+    words: tuple[str, ...]
+    """Two that are alike, or the four of an analogy."""
+    rating: float = float("nan")
+    """How alike the two are."""
 
 
-Analogies = dict[str, list[tuple[str, str, str, str]]]
-"""A file of questions: section -> rows of four words."""
-
-
-def read_word_test(path: str | Path) -> Pairs | Analogies:
+def read_word_test(path: str | Path) -> list[Question]:
     """A similarity file (two words and a number a line; tabs, spaces, commas or semicolons; a first
-    line of names) or questions (`: section`, then four words a line).
+    line of names) or analogies (`: section`, then four words a line).
 
     Raises:
         DataError: a line is neither; the message names it.
@@ -54,41 +53,32 @@ def read_word_test(path: str | Path) -> Pairs | Analogies:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     rows = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    found: list[Question] = []
     if rows and rows[0][1].startswith(":"):
-        return _questions(path, rows)
-    words: list[tuple[str, str]] = []
-    ratings: list[float] = []
+        section = ""
+        for number, line in rows:
+            if line.startswith(":"):
+                section = line[1:].strip()
+            elif len(line.split()) == 4:
+                found.append(Question(section, tuple(line.split())))
+            else:
+                raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
+        if not found:
+            raise DataError(f"{path} has sections, but no questions")
+        return found
     for number, line in rows:
         fields = re.split(r"[\s,;]+", line)
         rating = next((float(each) for each in fields[2:] if _is_number(each)), None)
-        if rating is None and (line.startswith("#") or not words):
-            continue
-        if rating is None:
+        if rating is not None:
+            found.append(Question("", (fields[0], fields[1]), rating))
+        elif found and not line.startswith("#"):
             raise DataError(
                 f"line {number} of {path} ({line[:40]!r}) has no two words and a number; expected "
                 "a similarity file, or questions that begin with a section (': name')"
             )
-        words.append((fields[0], fields[1]))
-        ratings.append(rating)
-    if len(words) < 2:
-        raise DataError(f"{path} has {len(words)} pairs with a rating; expected two or more")
-    return Pairs(words, ratings)
-
-
-def _questions(path: Path, rows: list[tuple[int, str]]) -> Analogies:
-    sections: Analogies = {}
-    own: list[tuple[str, str, str, str]] = []
-    for number, line in rows:
-        fields = line.split()
-        if line.startswith(":"):
-            own = sections.setdefault(line[1:].strip(), [])
-        elif len(fields) == 4:
-            own.append((fields[0], fields[1], fields[2], fields[3]))
-        else:
-            raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
-    if not any(sections.values()):
-        raise DataError(f"{path} has sections, but no questions")
-    return sections
+    if len(found) < 2:
+        raise DataError(f"{path} has {len(found)} pairs with a rating; expected two or more")
+    return found
 
 
 def _is_number(text: str) -> bool:
@@ -118,34 +108,35 @@ def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
         DataError: the file cannot be read, or no word of it has a vector.
     """
     test = read_word_test(path)
-    least, measure = (2, _pairs) if isinstance(test, Pairs) else (1, _analogies)
-    metric, statistic, covered, total, sections = measure(table, cast(Any, test))
+    least, metric, measure = 2, "spearman", _pairs
+    if len(test[0].words) == 4:
+        least, metric, measure = 1, "accuracy", _analogies
+    statistic, covered, sections = measure(table, test)
     if covered < least:
         raise DataError(
-            f"of {total:,} lines of {path} {covered} have a vector for every word; the vocabulary "
-            f"has {len(table.words):,} words: is it of another language, or of subwords?"
+            f"of {len(test):,} lines of {path} {covered} have a vector for every word; the "
+            f"vocabulary has {len(table.words):,} words: is it of another language, or of subwords?"
         )
     score, interval = value(statistic, covered)[metric], bootstrap(statistic, covered)[metric]
-    return WordTestResult(metric, score, interval, covered, total, sections)
+    return WordTestResult(metric, score, interval, covered, len(test), sections)
 
 
-Measured = tuple[str, Statistic, int, int, dict[str, tuple[int, int]]]
-"""A metric, how it is computed, and all of a `WordTestResult` but the figures."""
+Measured = tuple[Statistic, int, dict[str, tuple[int, int]]]
+"""How the metric is computed, `covered` and `sections`."""
 
 
-def _pairs(table: WordTable, test: Pairs) -> Measured:
-    cosines, ratings = [], []
-    for (one, other), rating in zip(test.words, test.ratings, strict=True):
-        a, b = table.vector(one), table.vector(other)
+def _pairs(table: WordTable, test: list[Question]) -> Measured:
+    found = []
+    for each in test:
+        a, b = map(table.vector, each.words)
         if a is not None and b is not None:
-            cosines.append(float(a @ b))
-            ratings.append(rating)
-    both = np.array([cosines, ratings])
+            found.append((float(a @ b), each.rating))
+    both = np.array(found).T  # cosines and ratings
 
     def statistic(counts: Float64s) -> dict[str, Float64s]:
         return {"spearman": np.array([_spearman(both, row) for row in counts])}
 
-    return "spearman", statistic, len(cosines), len(test.words), {}
+    return statistic, len(found), {}
 
 
 def _spearman(both: Float64s, counts: Float64s) -> float:
@@ -155,16 +146,13 @@ def _spearman(both: Float64s, counts: Float64s) -> float:
     return float((ranks[0] * ranks[1]).sum() / norm) if norm else 0.0
 
 
-def _analogies(table: WordTable, test: Analogies) -> Measured:
-    rows: list[list[int]] = []
-    sections, total = {}, 0
-    for name, questions in test.items():
-        total += len(questions)
-        spelled = [[table.spelling(word) for word in each] for each in questions]
-        known = [[table.row[w] for w in each if w is not None] for each in spelled]
-        known = [each for each in known if len(each) == 4 and max(each) < MOST_FREQUENT]
-        sections[name] = (len(rows), len(rows) + len(known))
-        rows += known
+def _analogies(table: WordTable, test: list[Question]) -> Measured:
+    rows, names = [], []
+    for each in test:
+        own = [table.row.get(table.spelling(word) or "", MOST_FREQUENT) for word in each.words]
+        if max(own) < MOST_FREQUENT:
+            rows.append(own)
+            names.append(each.section)
     ids = np.array(rows)  # [Q, 4]
     unit = table.unit[:MOST_FREQUENT]
     right = np.empty(len(ids))
@@ -178,8 +166,8 @@ def _analogies(table: WordTable, test: Analogies) -> Measured:
     def statistic(counts: Float64s) -> dict[str, Float64s]:
         return {"accuracy": counts @ right / counts.sum(1)}
 
-    by_section = {
-        name: (int(right[start:stop].sum()), stop - start)
-        for name, (start, stop) in sections.items()
-    }
-    return "accuracy", statistic, len(ids), total, by_section
+    sections = {}
+    for name in dict.fromkeys(each.section for each in test):
+        own_rows = [n for n, section in enumerate(names) if section == name]
+        sections[name] = (int(right[own_rows].sum()), len(own_rows))
+    return statistic, len(ids), sections
