@@ -101,6 +101,18 @@ def check_no(reply: Any, *statuses: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (7, "input: Input should be a valid string (A text, or texts and pairs; also as"),
+        ([], "input: List should have at least 1 item"),
+        (["a", 7], "input, item 1: Input should be a valid string"),
+    ],
+)
+def test_a_value_of_another_type(client: TestClient, given: object, said: str) -> None:
+    assert said in client.post("/embed", json={"input": given}).json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("path", "body"), [pytest.param(*each, id=f"{n} {each[0]}") for n, each in enumerate(BAD)]
 )
 def test_bad_bodies(client: TestClient, path: str, body: Any) -> None:

@@ -24,7 +24,10 @@ OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favico
 """What needs no key."""
 NAMED = OPEN | {"/v1/models", "/admin/swap"}
 """Paths that have metrics of their own, beside those of models."""
-UNROUTED = {404: ("not_found", "no such route"), 405: ("method", "another method is needed")}
+UNROUTED = {
+    404: ("not_found", "no such route; /docs lists them"),
+    405: ("method", "another method is needed: POST where /docs shows a body, else GET"),
+}
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),

@@ -431,9 +431,15 @@ def read_body(schema: type[B], body: bytes) -> B:
 
 
 def _invalid(schema: type[BaseModel], error: ValidationError) -> HttpError:
-    """The error that lies deepest, as that is of the type that was meant."""
+    """The error that lies deepest, as that is of the type that was meant; of several, one that is
+    not about the type. Where no type of several was meant, what the key takes is said too."""
     found = error.errors(include_url=False, include_input=False)
-    worst = max(found, key=lambda each: (each["type"] == "extra_forbidden", len(each["loc"])))
+
+    def weight(each: Any) -> tuple[bool, int, bool]:
+        kind = each["type"]
+        return kind == "extra_forbidden", len(each["loc"]), not kind.endswith("_type")
+
+    worst = max(found, key=weight)
     name, *path = worst["loc"] or ("",)
     if worst["type"] == "extra_forbidden" and not path:
         known = ", ".join(schema.model_fields)
@@ -442,4 +448,7 @@ def _invalid(schema: type[BaseModel], error: ValidationError) -> HttpError:
         return invalid_request(f"{name} is missing: {schema.model_fields[str(name)].description}")
     where = "".join(f", item {part}" for part in path if isinstance(part, int))
     message = "the body must be a JSON object" if worst["type"] == "model_type" else worst["msg"]
+    if len(found) > 1 and not where and worst["type"].endswith("_type"):
+        field = schema.model_fields.get(str(name))
+        message += f" ({field.description})" if field and field.description else ""
     return invalid_request(f"{name}{where}: {message}" if name else message)
