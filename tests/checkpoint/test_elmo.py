@@ -27,7 +27,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 @pytest.fixture
 def model() -> Elmo:
     made = Elmo(CONFIG)
-    made.set_tokens(TOKENS, 1, 2)
+    made.set_tokens(TOKENS, (1, 2))
     made.reset_parameters(torch.Generator().manual_seed(3))
     for parameter in made.parameters():
         parameter.data.add_(torch.randn_like(parameter) * 0.1)

@@ -38,7 +38,7 @@ IDS = [[1, 3, 6, 5, 2], [1, 7, 0, 2], [4]]
 @pytest.fixture
 def elmo() -> Elmo:
     made = Elmo(CONFIG).double()
-    made.set_tokens(TOKENS, 1, 2)
+    made.set_tokens(TOKENS, (1, 2))
     generator = torch.Generator().manual_seed(0)
     for parameter in made.parameters():
         parameter.data.normal_(0, 0.6, generator=generator)

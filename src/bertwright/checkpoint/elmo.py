@@ -30,6 +30,7 @@ from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.models.elmo import Elmo
 from bertwright.nn.characters import CHARACTERS
+from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
@@ -76,8 +77,7 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
         if name.endswith("bias_hh_l0"):
             value.zero_()
     elmo.load_state_dict(state)
-    ids, tokens = tokenizer.special, tokenizer.tokens_of(range(tokenizer.vocab_size))
-    elmo.set_tokens(tokens, ids.get("cls", ids.get("bos")), ids.get("sep", ids.get("eos")))
+    elmo.set_tokens(tokenizer.tokens_of(range(tokenizer.vocab_size)), ends_of(tokenizer.special))
     return elmo
 
 

@@ -67,12 +67,11 @@ class Elmo(Encoder):
         )
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def set_tokens(self, tokens: Sequence[str], begin: int | None, end: int | None) -> None:
+    def set_tokens(self, tokens: Sequence[str], ends: tuple[int, int] | None) -> None:
         """Spell the vocabulary: V tokens; the ids of those that begin and end a text, if any."""
         rows = [character_ids(token, self.characters.shape[1]) for token in tokens]
-        for index, mark in ((begin, BEGIN_TEXT), (end, END_TEXT)):
-            if index is not None:
-                rows[index] = character_ids(mark, self.characters.shape[1])
+        for index, mark in zip(ends or (), (BEGIN_TEXT, END_TEXT), strict=False):
+            rows[index] = character_ids(mark, self.characters.shape[1])
         self.characters.copy_(torch.tensor(rows))
 
     def forward(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,35 +31,6 @@ from bertwright.text.corpus.read import read_blocks, split_document
 from bertwright.text.corpus.report import CorpusReport
 
 OnScore = Callable[[dict[str, Any]], None]
-
-
-@dataclass
-class Totals:
-    """Sums over texts."""
-
-    tokens: int = 0
-    unknown: int = 0
-    log_probability: float = 0.0
-    log_probability_of_unknown: float = 0.0
-
-    def add(self, score: TextScore, unknown_id: int | None) -> None:
-        """Count a text."""
-        unknown = np.asarray(score.tokens) == (-1 if unknown_id is None else unknown_id)
-        self.tokens += len(score.tokens)
-        self.unknown += int(unknown.sum())
-        self.log_probability += score.log_probability
-        self.log_probability_of_unknown += float(score.log_probabilities[unknown].sum())
-
-    def metrics(self, characters: int) -> dict[str, float]:
-        """What is reported of them."""
-        known = self.log_probability - self.log_probability_of_unknown
-        loss = -self.log_probability / self.tokens
-        return {
-            "loss": loss,
-            "perplexity": math.exp(loss),
-            "perplexity_of_known": math.exp(-known / max(1, self.tokens - self.unknown)),
-            "bits_per_character": -self.log_probability / math.log(2) / max(1, characters),
-        }
 
 
 def perplexity(
@@ -90,25 +60,20 @@ def perplexity(
     tokenizer = models[0].tokenizer
     if tune is not None:
         tuned = [scores for _, scores in _scored(models, [tune], corpus, CorpusReport())]
-        weights = best_weights(
-            np.stack(
-                [
-                    np.concatenate([score.log_probabilities for score in of_model])
-                    for of_model in zip(*tuned, strict=True)
-                ]
-            )
-        )
-    report, characters, known = CorpusReport(), 0, 0
-    totals = [Totals() for _ in range(len(models) + (len(models) > 1))]
-    unknown_id = tokenizer.special.get("unk")
+        rows = [np.stack([score.log_probabilities for score in scores]) for scores in tuned]
+        weights = best_weights(np.concatenate(rows, 1))
+    report, characters, known, tokens, unknown = CorpusReport(), 0, 0, 0, 0
+    totals = np.zeros((len(models) + (len(models) > 1), 2))  # of all tokens, of unknown ones
     size = size_on_disk(find_files(files))
     for number, (text, scores) in enumerate(_scored(models, files, corpus, report)):
         characters += len(text)
         if len(scores) > 1:
             scores = [*scores, mix(scores, weights)]
-        for total, each in zip(totals, scores, strict=True):
-            total.add(each, unknown_id)
         last = scores[-1]
+        is_unknown = np.asarray(last.tokens) == tokenizer.special.get("unk", -1)
+        tokens, unknown = tokens + len(last.tokens), unknown + int(is_unknown.sum())
+        rows = np.stack([each.log_probabilities for each in scores])
+        totals += np.stack([rows.sum(1), rows[:, is_unknown].sum(1)], 1)
         known += sum(token not in tokenizer.special_ids for token in last.tokens)
         on_score(
             {
@@ -120,20 +85,28 @@ def perplexity(
             }
         )
         on_progress(report.position, size)
-    if not totals[0].tokens:
+    if not tokens:
         raise DataError(f"{', '.join(files)}: no text has a token to predict")
-    if totals[0].unknown and not known:
+    if unknown and not known:
         raise DataError(
-            f"{', '.join(files)}: none of the {totals[0].unknown:,} words is in the vocabulary of "
+            f"{', '.join(files)}: none of the {unknown:,} words is in the vocabulary of "
             f"{models[0].runner.name}: is it text of another language or form?"
         )
-    measured = [each.metrics(characters) for each in totals]
+    measured = [
+        {
+            "loss": -total / tokens,
+            "perplexity": math.exp(-total / tokens),
+            "perplexity_of_known": math.exp((of_unknown - total) / max(1, tokens - unknown)),
+            "bits_per_character": -total / math.log(2) / max(1, characters),
+        }
+        for total, of_unknown in totals.tolist()
+    ]
     return {
         "files": list(files),
         "texts": report.documents,
         "characters": characters,
-        "tokens": totals[0].tokens,
-        "unknown": totals[0].unknown,
+        "tokens": tokens,
+        "unknown": unknown,
         "pseudo": is_pseudo(models[0].runner),
         "models": [
             {"model": model.runner.name, "weight": weight, **metrics}

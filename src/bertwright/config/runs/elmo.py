@@ -81,5 +81,5 @@ class ElmoRun(
 
     default_model = "elmo-mini"
     format = "bertwright.checkpoint.native.language_models:ELMO"
-    system = "bertwright.recipes.elmo:ELMO"
+    system = "bertwright.recipes.language_models:ELMO"
     use = "senses --model {run}"
