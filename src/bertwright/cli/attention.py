@@ -66,7 +66,7 @@ def attention(
         from bertwright.report.pages import write_page
 
         write_page(out, attention_page(maps, model))
-        say(f"{out}: {', '.join(each.name for each in maps)}")
+        say(f"{out}: attention of {', '.join(each.name for each in maps)}")
     if json:
         print_json({"model": model, "maps": [vars(each) for each in maps]})
 

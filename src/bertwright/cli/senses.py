@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bertwright.atomic import refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Json, Overwrite
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table, say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def senses(
         from bertwright.report.senses_page import senses_page
 
         write_page(out, senses_page(found, chosen, usages))
-        say(f"{out}: {len({u.word for u in usages})} words, {len(found)} models")
+        words = counted(len({u.word for u in usages}), "word")
+        say(f"{out}: {words}, {counted(len(found), 'model')}")
     if json:
         rows = [{**vars(u), "clusters": [g[n] for g in groups]} for n, u in enumerate(usages)]
         print_json({"models": found, "sentences": rows})

@@ -220,7 +220,8 @@ def _read(
 
 
 def _report(path: str, read: Read, say: Callable[[str], None]) -> None:
-    say(f"{path}: {len(read.examples):,} examples, {read.format}")
+    count = len(read.examples)
+    say(f"{path}: {count:,} example{'s' * (count != 1)}, {read.format}")
 
 
 def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:

@@ -50,16 +50,16 @@ class CorpusReport:
     def remarks(self) -> list[str]:
         """What was left out, split or replaced, a line each; nothing where nothing was."""
         named = {
-            "files passed over, of an extension that is no text's": self.files_passed_over,
-            "duplicates left out": self.duplicates,
-            "documents left out as too short": self.short_documents,
-            "splits of documents too large to hold": self.documents_cut,
-            "splits of sentences too long to be any": self.sentences_cut,
-            "tags (--strip-markup removes them)": self.tags,
-            "malformed byte sequences replaced": self.invalid_utf8,
-            "lone surrogates replaced": self.lone_surrogates,
+            "file{s} passed over, of an extension that is no text's": self.files_passed_over,
+            "duplicate{s} left out": self.duplicates,
+            "document{s} left out as too short": self.short_documents,
+            "split{s} of documents too large to hold": self.documents_cut,
+            "split{s} of sentences too long to be any": self.sentences_cut,
+            "tag{s} of HTML or XML (removed by --strip-markup)": self.tags,
+            "malformed byte sequence{s} replaced": self.invalid_utf8,
+            "lone surrogate{s} replaced": self.lone_surrogates,
         }
-        lines = [f"{count:,} {what}" for what, count in named.items() if count]
+        lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
         lines += [f"passed over: {path}" for path in self.passed_over_examples]
         return lines + [f"malformed: {where}" for where in self.invalid_places]
 
