@@ -57,7 +57,7 @@ STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
 """What a wrong key must not wait for."""
 
 KNOWN_BY_SIBLINGS = {
-    "models": {"encoder"},  # the interface
+    "models": {"encoder", "stack"},  # the interface, and what Transformers share
     "objectives": {"objective", "labelled"},  # the interfaces
     "cli": {"app", "bars", "options", "output", "reading"},  # what every verb needs
     "checkpoint": None,  # formats build on one another

@@ -172,7 +172,7 @@ def test_bfloat16_is_near(bert: Bert) -> None:
 
 def test_layers_that_there_are_not(bert: Bert) -> None:
     for top in (-1, 4):
-        with pytest.raises(ValueError, match=f"top is {top}; this BERT has layers 0 to 3"):
+        with pytest.raises(ValueError, match=f"top is {top}; this model has layers 0 to 3"):
             encode(bert, LENGTHS, top=top)
 
 

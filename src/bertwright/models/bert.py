@@ -16,17 +16,14 @@ Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.bert import BertConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
-from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
+from bertwright.models.encoder import EncoderSpec
+from bertwright.models.stack import GoingOn
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import TransformerLayer
 
 
@@ -88,7 +85,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
     )
 
 
-class Bert(Encoder):
+class Bert(GoingOn):
     """The encoder."""
 
     pooler: Pooler | None
@@ -111,89 +108,6 @@ class Bert(Encoder):
             for _ in range(config.num_hidden_layers)
         )
         self.pooler = None if config.causal else Pooler(config.hidden_size)
-
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
-        """See `Encoder`. The last layer is computed at `positions` and at [CLS] alone."""
-        sequences = inputs.sequences
-        if positions is not None and (top is not None or keep_layers):
-            raise ValueError("positions are of the last layer: leave out top and keep_layers")
-        if top is not None and not 0 <= top <= len(self.layers):
-            raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
-        self._check(sequences.longest)
-        x = self.embeddings(inputs.ids, sequences.positions, inputs.segments)
-        kept = [x]
-        for layer in self.layers[: top if positions is None else -1]:
-            x = layer(x, sequences)
-            kept.append(x)
-        layers = tuple(kept) if keep_layers else ()
-        if top is not None:
-            return Encoded(sequences, x, layers)
-        if self.pooler is None:
-            x = x if positions is None else self.layers[-1](x, sequences, positions)
-            return Encoded(sequences, x, layers, positions=positions)
-        if positions is None:
-            first = x.index_select(0, sequences.first)
-        else:
-            x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
-            first, x = x.split([sequences.count, len(positions)])
-        return Encoded(sequences, x, layers, self.pooler(first), positions)
-
-    def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
-        """See `GoesOn`. What follows inputs with segments is of segment 1."""
-        self._check(inputs.sequences.longest)
-        x = self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
-        x, cache = read_prompts(self.layers, x, inputs.sequences)
-        cache.segment = int(inputs.segments is not None and self.config.type_vocab_size > 1)
-        return x, cache
-
-    def advance(self, ids: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
-        """See `GoesOn`."""
-        positions = torch.tensor(state.lengths, device=ids.device)
-        state.grow()
-        self._check(max(state.lengths))
-        x = self.embeddings(ids, positions, torch.full_like(ids, state.segment))
-        return read_token(self.layers, x, state), state
-
-    def _check(self, longest: int) -> None:
-        if longest > self.config.max_position_embeddings:
-            raise ValueError(
-                f"a sequence has {longest} tokens; this BERT has positions for "
-                f"{self.config.max_position_embeddings}: truncate it or encode it in windows"
-            )
-
-    def layer(self, number: int) -> TransformerLayer:
-        """A layer, from 0 at the bottom."""
-        layer = self.layers[number]
-        assert isinstance(layer, TransformerLayer)
-        return layer
-
-    def attention_map(self, number: int, x: Tensor) -> Tensor:
-        """See `HasAttentionMaps`."""
-        return self.layer(number - 1).attention.probabilities(x)
-
-    def stages(self) -> Sequence[nn.Module]:
-        """The embeddings and the layers."""
-        return [self.embeddings, *self.layers]
-
-    def token_embedding(self) -> nn.Embedding:
-        """The table of token vectors."""
-        return self.embeddings.token
-
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """The layers and attention over each sequence; the last layer's output projection and
-        feed-forward part are of `last_rows` tokens."""
-        hidden, layers = self.config.hidden_size, self.config.num_hidden_layers
-        attention = sum(lengths) * 3 * hidden**2 + 2 * hidden * sum(n**2 for n in lengths)
-        after = hidden**2 + 2 * hidden * self.config.intermediate_size
-        tokens = (layers - 1) * sum(lengths) + last_rows
-        return 6.0 * (layers * attention + tokens * after)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Matrices from a truncated normal distribution, biases 0, norms 1 (appendix A.2)."""

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.transformer import TransformerConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoded, EncoderSpec
+from bertwright.models.stack import Stack
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs
@@ -33,6 +34,7 @@ from bertwright.nn.transformer import (
     DecoderLayer,
     PreNormLayer,
     TransformerLayer,
+    end_with_norm,
     sinusoids,
 )
 
@@ -53,7 +55,7 @@ class Embeddings(nn.Module):
         self.register_buffer("positions", waves, persistent=False)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids `[N]`, the position of each in its sequence -> `[N, H]`"""
         x = self.token(ids) * self.scale
         x = x + self.positions.index_select(0, positions)
@@ -63,7 +65,7 @@ class Embeddings(nn.Module):
         return dropped
 
 
-class Transformer(Encoder):
+class Transformer(Stack):
     """The encoder."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -79,53 +81,8 @@ class Transformer(Encoder):
         self.embeddings = Embeddings(config)
         kind = PreNormLayer if config.norm == "pre" else TransformerLayer
         self.layers = nn.ModuleList(kind(*_sizes(config)) for _ in range(config.num_hidden_layers))
-        _end(self.layers, config)
-
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
-        """See `Encoder`. The last layer is computed at `positions` alone."""
-        sequences, room = inputs.sequences, self.config.max_position_embeddings
-        if sequences.longest > room:
-            raise ValueError(
-                f"a sequence has {sequences.longest} tokens; this Transformer reads {room}"
-            )
-        x = self.embeddings(inputs.ids, sequences.positions)
-        kept = [x]
-        for layer in self.layers[: top if positions is None else -1]:
-            x = layer(x, sequences)
-            kept.append(x)
-        if positions is not None:
-            x = self.layers[-1](x, sequences, positions)
-        return Encoded(sequences, x, tuple(kept) if keep_layers else (), positions=positions)
-
-    def attention_map(self, number: int, x: Tensor) -> Tensor:
-        """See `HasAttentionMaps`."""
-        layer = self.layers[number - 1]
-        assert isinstance(layer, TransformerLayer)
-        return layer.attention.probabilities(
-            layer.attention_norm(x) if isinstance(layer, PreNormLayer) else x
-        )
-
-    def stages(self) -> Sequence[nn.Module]:
-        """The embeddings and the layers."""
-        return [self.embeddings, *self.layers]
-
-    def token_embedding(self) -> nn.Embedding:
-        """The table of token vectors, of both languages."""
-        return self.embeddings.token
-
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """The layers, and attention over each sequence."""
-        hidden, layers = self.config.hidden_size, self.config.num_hidden_layers
-        attention = sum(lengths) * 3 * hidden**2 + 2 * hidden * sum(n**2 for n in lengths)
-        after = hidden**2 + 2 * hidden * self.config.intermediate_size
-        return 6.0 * (layers * attention + ((layers - 1) * sum(lengths) + last_rows) * after)
+        if config.norm == "pre":
+            end_with_norm(self.layers)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Embeddings with a deviation of 1 / sqrt(H), matrices as Glorot and Bengio (2010)."""
@@ -183,7 +140,8 @@ class TransformerDecoder(nn.Module):
             DecoderLayer(*_sizes(config), pre_norm=pre_norm)
             for _ in range(config.num_hidden_layers)
         )
-        _end(self.layers, config)
+        if config.norm == "pre":
+            end_with_norm(self.layers)
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
@@ -270,10 +228,3 @@ def _sizes(config: TransformerConfig) -> tuple[Any, ...]:
         config.attention_probs_dropout_prob,
         config.layer_norm_eps,
     )
-
-
-def _end(layers: nn.ModuleList, config: TransformerConfig) -> None:
-    """Give the last layer of pre-norm ones its norm."""
-    last = layers[-1]
-    if config.norm == "pre" and isinstance(last, PreNormLayer):
-        last.final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)

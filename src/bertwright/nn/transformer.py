@@ -89,7 +89,7 @@ class TransformerLayer(nn.Module):
 
 class PreNormLayer(TransformerLayer):
     """The same parts, each normalizing what it reads; the sum itself is not normalized, so a norm
-    follows the last layer: `final_norm` of that one."""
+    follows the last layer: `end_with_norm`."""
 
     final_norm: nn.Module | None
 
@@ -109,6 +109,14 @@ class PreNormLayer(TransformerLayer):
         x = (x if positions is None else x.index_select(0, positions)) + context
         added: Tensor = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
         return added if self.final_norm is None else self.final_norm(added)
+
+
+def end_with_norm(layers: nn.ModuleList) -> None:
+    """Give the last of some pre-norm layers the norm that ends them; in place."""
+    last = layers[-1]
+    assert isinstance(last, PreNormLayer)
+    norm = last.attention_norm
+    last.final_norm = nn.LayerNorm(norm.normalized_shape, eps=norm.eps)
 
 
 Cache = tuple[Tensor, Tensor]
