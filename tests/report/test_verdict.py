@@ -155,6 +155,8 @@ def test_what_to_try_next() -> None:
     assert "rate" not in next_steps(worse)  # three times as high is none that helps
     worse["seeds"][1]["degenerate"] = True
     assert "lower rate (--learning-rate 0.0003)" in next_steps(worse)
+    worse["settings"]["transfer"] = "features"  # a linear layer does not collapse: it lags
+    assert "higher rate (--learning-rate 0.003)" in next_steps(worse)
 
 
 def test_where_all_is_right_nothing_can_help() -> None:

@@ -216,9 +216,10 @@ def next_steps(results: Results) -> str:
     if results["summary"][metric]["mean"] == 1 and is_fraction(metric):
         return "the baseline, which costs nothing: on this dev file neither is ever wrong"
     tries = []
-    if seed["degenerate"]:
+    frozen = results["settings"].get("transfer") == "features"
+    if seed["degenerate"] and not frozen:
         tries.append(f"a lower rate (--learning-rate {rate / 3:.1g})")
-    elif 3 * rate <= HIGHEST_RATE:
+    elif frozen or 3 * rate <= HIGHEST_RATE:
         tries.append(f"a higher rate (--learning-rate {3 * rate:.1g})")
     if seed["best_epoch"] == seed["epochs"]:
         tries.append(f"more epochs (--epochs {2 * epochs:g}; the last one was the best)")

@@ -434,6 +434,9 @@ def test_a_small_model_takes_a_higher_rate() -> None:
     rates = {1024: 1.7e-5, 768: 3e-5, 384: 1.2e-4, 256: 2.7e-4, 128: 1e-3, 32: 1e-3}
     for width, rate in rates.items():
         assert finetuning.rate_of(config, width) == pytest.approx(rate, rel=0.01)
+    frozen = replace(config, transfer="features")
+    assert finetuning.rate_of(frozen, 256) == 1e-2
+    assert finetuning.rate_of(replace(frozen, network="bilstm"), 256) == 1e-3
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging"])

@@ -150,7 +150,9 @@ def rate_of(config: FinetuneConfig, width: int) -> float:
     """The highest learning rate: as configured, or the usual one for the encoder's width."""
     if config.learning_rate is not None:
         return config.learning_rate
-    return 1e-3 if config.transfer == "features" else min(1e-3, 3e-5 * (768 / width) ** 2)
+    if config.transfer == "features":
+        return 1e-2 if config.network == "linear" else 1e-3
+    return min(1e-3, 3e-5 * (768 / width) ** 2)
 
 
 def new_learner(
