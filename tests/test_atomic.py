@@ -22,6 +22,7 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.errors import BertwrightError, ConfigError, IntegrityError
+from tests.raising import raises
 
 
 def test_a_file_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -73,8 +74,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_disk_that_takes_no_more(tmp_path: Path, code: int, message: str) -> None:
-    with pytest.raises(BertwrightError, match=message):
-        break_off(tmp_path / "a", OSError(code, os.strerror(code)))
+    raises(BertwrightError, message, break_off, tmp_path / "a", OSError(code, os.strerror(code)))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,8 +93,7 @@ def test_a_folder_of_ours_is_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     write(out, "old")  # an empty one is free
-    with pytest.raises(ConfigError, match="exists already; choose another --out, or pass"):
-        write(out, "new")
+    raises(ConfigError, "exists already; choose another --out, or pass", write, out, "new")
     (tmp_path / "link").symlink_to(out)
     for place in (out, tmp_path / "link"):
         write(place, place.name, overwrite=True)
@@ -139,8 +138,7 @@ def test_what_is_not_ours_stays(tmp_path: Path, names: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"out holds .*which no manifest of Bertwright lists"):
         write(out, "new", overwrite=True)
     (tmp_path / "partial").mkdir()
-    with pytest.raises(ConfigError, match="which no manifest"):
-        replace_folder(tmp_path / "partial", out)
+    raises(ConfigError, "which no manifest", replace_folder, tmp_path / "partial", out)
     assert tree(tmp_path) == before
 
 
@@ -160,8 +158,7 @@ def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
         with pytest.raises(ConfigError, match="is no folder, and one is to be written"):
             write(tmp_path / name, "new", overwrite)
     (tmp_path / "partial").mkdir()
-    with pytest.raises(ConfigError, match="is no folder"):
-        replace_folder(tmp_path / "partial", tmp_path / "t.txt")
+    raises(ConfigError, "is no folder", replace_folder, tmp_path / "partial", tmp_path / "t.txt")
     assert tree(tmp_path) == {"t.txt": "mine"}
 
 
@@ -237,5 +234,4 @@ NO_JSON = [b"", b"\xff", b"[" * 100_000, b"9" * 9_999]
 @pytest.mark.parametrize("content", [*NO_JSON, *(json.dumps(x).encode() for x in OTHER_FORMS)])
 def test_a_manifest_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "MANIFEST.json").write_bytes(content)
-    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
-        verify_manifest(tmp_path)
+    raises(IntegrityError, r"MANIFEST.json is damaged", verify_manifest, tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from bertwright.atomic import disk_errors, refuse_folder, verify_manifest, write_manifest
 from bertwright.data.shards import Shards, open_shards, require_tokenizer, token_dtype
 from bertwright.errors import DataError, IntegrityError
+from tests.raising import raises
 
 MakeShards = Callable[..., Shards]
 
@@ -61,19 +62,16 @@ def test_a_cut_or_missing_file_is_found_when_opening(make_shards: MakeShards) ->
     folder = make_shards([[40, 40]]).folder
     place = folder / "shard-00000.tokens"
     place.write_bytes(place.read_bytes()[:100])
-    with pytest.raises(IntegrityError, match="100 bytes where 160 were written: it was trunc"):
-        open_shards(folder)
+    raises(IntegrityError, "100 bytes where 160 were written: it was trunc", open_shards, folder)
     place.unlink()
-    with pytest.raises(IntegrityError, match=r"shard-00000\.tokens is missing"):
-        open_shards(folder)
+    raises(IntegrityError, r"shard-00000\.tokens is missing", open_shards, folder)
 
 
 def test_a_flipped_bit_is_found_by_its_hash(make_shards: MakeShards) -> None:
     folder = make_shards([[40, 40]]).folder
     damage(folder / "shard-00000.tokens", 33)
     open_shards(folder, verify=False)
-    with pytest.raises(IntegrityError, match=r"shard-00000\.tokens.*SHA-256"):
-        open_shards(folder)
+    raises(IntegrityError, r"shard-00000\.tokens.*SHA-256", open_shards, folder)
 
 
 def test_what_was_verified_is_read_again_only_if_touched(make_shards: MakeShards) -> None:
@@ -83,11 +81,9 @@ def test_what_was_verified_is_read_again_only_if_touched(make_shards: MakeShards
     damage(place, 33)
     os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
     open_shards(folder)
-    with pytest.raises(IntegrityError, match="SHA-256"):
-        verify_manifest(folder)
+    raises(IntegrityError, "SHA-256", verify_manifest, folder)
     os.utime(place)
-    with pytest.raises(IntegrityError, match=r"shard-00000\.tokens.*SHA-256"):
-        open_shards(folder)
+    raises(IntegrityError, r"shard-00000\.tokens.*SHA-256", open_shards, folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"shard-00000.tokens": 3}', b"[" * 100_000])
@@ -113,8 +109,7 @@ def test_a_changed_tokenizer_is_found_each_time(make_shards: MakeShards) -> None
     state = vocabulary.stat()
     vocabulary.write_text("ac")
     os.utime(vocabulary, ns=(state.st_atime_ns, state.st_mtime_ns))
-    with pytest.raises(IntegrityError, match=r"tokenizer/vocab\.txt was changed"):
-        open_shards(folder)
+    raises(IntegrityError, r"tokenizer/vocab\.txt was changed", open_shards, folder)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that no one can read")
@@ -150,8 +145,7 @@ def test_bounds_that_contradict_the_tokens_or_do_not_rise(
 ) -> None:
     folder = make_shards([[40, 3], [3]]).folder
     np.array(ends, "<u4").tofile(folder / f"shard-00000.{name}")
-    with pytest.raises(IntegrityError, match="contradict each other"):
-        open_shards(folder, verify=False)
+    raises(IntegrityError, "contradict each other", open_shards, folder, verify=False)
 
 
 def test_special_tokens_of_a_manifest_of_before(make_shards: MakeShards) -> None:
@@ -165,15 +159,12 @@ def test_special_tokens_of_a_manifest_of_before(make_shards: MakeShards) -> None
 
 
 def test_other_folders_are_refused(make_shards: MakeShards, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no built corpus.*bertwright data build"):
-        open_shards(tmp_path)
+    raises(DataError, r"no built corpus.*bertwright data build", open_shards, tmp_path)
     manifest = tmp_path / "MANIFEST.json"
     manifest.write_text("{")
-    with pytest.raises(IntegrityError, match="damaged"):
-        open_shards(tmp_path)
+    raises(IntegrityError, "damaged", open_shards, tmp_path)
     manifest.write_text(json.dumps({"format": "checkpoint", "files": {}}))
-    with pytest.raises(DataError, match="says format 'checkpoint'; expected"):
-        open_shards(tmp_path)
+    raises(DataError, "says format 'checkpoint'; expected", open_shards, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../elsewhere/shard-00000", "/shard-00000", "no", None])
@@ -183,8 +174,7 @@ def test_a_shard_that_is_none_of_the_listed_files_is_not_opened(
     make_shards([[4]], "elsewhere")
     folder = make_shards([[4]]).folder
     change_manifest(folder, lambda manifest: manifest["shards"][0].update(name=name))
-    with pytest.raises(IntegrityError, match="names shards whose files it does not list"):
-        open_shards(folder)
+    raises(IntegrityError, "names shards whose files it does not list", open_shards, folder)
 
 
 def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
@@ -202,6 +192,5 @@ def test_an_id_that_no_token_has_is_named(make_shards: MakeShards, number: int) 
     data[20:22] = number.to_bytes(2, "little")
     place.write_bytes(data)
     shards = open_shards(folder, verify=False)
-    with pytest.raises(IntegrityError, match=f"holds the id {number}"):
-        shards.tokens(0, 40)
+    raises(IntegrityError, f"holds the id {number}", shards.tokens, 0, 40)
     assert len(shards.tokens(40, 80)) == 40

@@ -35,6 +35,7 @@ from bertwright.inference.text_files import open_texts
 from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
 from bertwright.inference.whitening import Whitening
 from bertwright.recipes.embed import Embedded, embed_file, fit_whitening
+from tests.raising import raises
 from tests.small_bert import write_model
 
 TEXTS = [f"{'abcdefghij'[n % 10]} {'klmnop'[n % 6]}{' the' * (n % 4)}" for n in range(23)]
@@ -77,6 +78,18 @@ class Embed:
         with pytest.raises(Killed):
             self(out, embedder, at_once=5, on_progress=on_progress, **options)
 
+    def killed_at(self, place: str, out: Path, *words: Any, part: str = "", **options: Any) -> None:
+        """The process ends where `place` is called of a file with `part` in its name."""
+
+        def killed(path: Path, *_: object, **__: object) -> None:
+            if part in path.name:
+                raise Killed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, killed)
+            with pytest.raises(Killed):
+                self(out, *words, at_once=5, **options)
+
 
 @pytest.fixture
 def embed(embedder: Embedder, folder: str, lines: str) -> Embed:
@@ -114,8 +127,7 @@ def test_standard_input_is_lines_or_a_table(
     stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(sent.encode())))
     monkeypatch.setattr(sys, "stdin", stream)
     if not expected:
-        with pytest.raises(DataError, match=r"it has 'a'\. Name one: --text COLUMN"):
-            open_texts("-", column)
+        raises(DataError, r"it has 'a'\. Name one: --text COLUMN", open_texts, "-", column)
         return
     assert [text for text, _ in open_texts("-", column).rows] == expected
 
@@ -138,8 +150,7 @@ def test_a_killed_run_goes_on(embed: Embed, tmp_path: Path, name: str, dtype: st
     assert not out.exists()
     with (tmp_path / f".{name}.partial").open("ab") as file:
         file.write(b"half a row that no journal tells of")
-    with pytest.raises(ConfigError, match="pass --resume to continue"):
-        embed(out, dtype=dtype)
+    raises(ConfigError, "pass --resume to continue", embed, out, dtype=dtype)
     told: list[tuple[int, int | None]] = []
     report = embed(
         out,
@@ -190,18 +201,12 @@ def test_a_process_killed_at_its_tokens_goes_on(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_parquet_killed_while_its_end_is_written_goes_on(
-    embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+SYNC = "bertwright.inference.vector_files.sync_file"
+
+
+def test_parquet_killed_while_its_end_is_written_goes_on(embed: Embed, tmp_path: Path) -> None:
     out = tmp_path / "v.parquet"
-
-    def killed(path: Path) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bertwright.inference.vector_files.sync_file", killed)
-        with pytest.raises(Killed):
-            embed(out, at_once=5)
+    embed.killed_at(SYNC, out)
     assert not out.exists()
     report = embed(out, at_once=5, resume=True)
     assert (report.resumed, report.rows) == (23, 23)
@@ -214,8 +219,7 @@ def test_going_on_with_another_input_is_refused(embed: Embed, lines: str, tmp_pa
     out = tmp_path / "v.npy"
     embed.until_killed(out)
     Path(lines).write_text("z\n" + "\n".join(TEXTS[1:]) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match="the input was changed"):
-        embed(out, resume=True)
+    raises(DataError, "the input was changed", embed, out, resume=True)
     embed(out, overwrite=True)
     assert len(np.load(out)) == 23
 
@@ -249,8 +253,7 @@ def test_a_file_that_lost_rows_is_refused(embed: Embed, tmp_path: Path) -> None:
     embed.until_killed(out)
     partial = tmp_path / ".v.npy.partial"
     partial.write_bytes(partial.read_bytes()[:-1])
-    with pytest.raises(IntegrityError, match="shorter than its journal says"):
-        embed(out, resume=True)
+    raises(IntegrityError, "shorter than its journal says", embed, out, resume=True)
 
 
 @pytest.mark.parametrize("changed", ["weights", "config"])
@@ -269,8 +272,7 @@ def test_going_on_with_another_model_is_refused(
         path.write_text(path.read_text().replace('"gelu"', '"relu"'), encoding="utf-8")
     out = tmp_path / "v.npy"
     embed.until_killed(out, model=str(one))
-    with pytest.raises(ConfigError, match="made with another model"):
-        embed(out, model=str(other), resume=True)
+    raises(ConfigError, "made with another model", embed, out, model=str(other), resume=True)
     embed(out, model=str(one), resume=True)
 
 
@@ -314,10 +316,8 @@ def test_going_on_with_another_export_is_refused(
         makers.append(maker)
     out = tmp_path / "v.npy"
     embed.until_killed(out, makers[0])
-    with pytest.raises(ConfigError, match="made with another export"):
-        embed(out, makers[1], resume=True)
-    with pytest.raises(ConfigError, match="made with another backend"):
-        embed(out, resume=True)
+    raises(ConfigError, "made with another export", embed, out, makers[1], resume=True)
+    raises(ConfigError, "made with another backend", embed, out, resume=True)
     assert embed(out, makers[0], resume=True).resumed == 10
 
 
@@ -331,27 +331,18 @@ def test_scales_are_of_their_file(embed: Embed, embedder: Embedder, tmp_path: Pa
 
 
 def test_old_vectors_never_lie_beside_new_scales(
-    embed: Embed, embedder: Embedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    embed: Embed, embedder: Embedder, tmp_path: Path
 ) -> None:
     out = tmp_path / "q.npy"
     embed(out, dtype="int8")
     before = out.read_bytes(), scales_path(out).read_bytes()
-    other, options = embedder.with_config(VectorConfig((0,))), {"dtype": "int8", "at_once": 5}
+    other = embedder.with_config(VectorConfig((0,)))
     embed.until_killed(out, other, overwrite=True, dtype="int8")
     assert (out.read_bytes(), scales_path(out).read_bytes()) == before
-
-    def killed(path: Path) -> None:
-        if "scales" in path.name:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bertwright.inference.vector_files.sync_file", killed)
-        with pytest.raises(Killed):
-            embed(out, other, resume=True, **options)
+    embed.killed_at(SYNC, out, other, part="scales", resume=True, dtype="int8")
     assert not out.exists()
     assert not scales_path(out).exists()
-    report = embed(out, other, resume=True, **options)
-    assert report.resumed == 23
+    assert embed(out, other, resume=True, dtype="int8", at_once=5).resumed == 23
     found = decode(*read_vectors(out))[:5]  # what the ranges are of
     assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
     embed(out, other, overwrite=True)
@@ -490,8 +481,7 @@ def test_nearest_is_exact() -> None:
     assert nearest(np.tile(corpus[:1], (20, 1)), queries, 9)[0].tolist() == [[*range(9)]] * 3
     with pytest.raises(DataError, match="vectors of 8 numbers; the model's have 5"):
         nearest(corpus, queries[:, :5], 5)
-    with pytest.raises(ConfigError, match="top is 0"):
-        nearest(corpus, queries, 0)
+    raises(ConfigError, "top is 0", nearest, corpus, queries, 0)
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
@@ -499,14 +489,7 @@ def test_a_run_killed_just_after_its_last_rename_is_done(
     embed: Embed, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
-
-    def killed(self: Path, *_: object, **__: object) -> None:
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "unlink", killed)
-        with pytest.raises(Killed):
-            embed(out, dtype="int8", at_once=5)
+    embed.killed_at("pathlib.Path.unlink", out, dtype="int8")
     whole = out.read_bytes()
     report = embed(out, dtype="int8", resume=True)
     assert (report.resumed, report.rows, report.width) == (23, 23, 24)
@@ -516,13 +499,9 @@ def test_a_run_killed_just_after_its_last_rename_is_done(
 
 def test_what_was_finished_is_not_added_to(embed: Embed, lines: str, tmp_path: Path) -> None:
     out = tmp_path / "v.npy"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "unlink", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            embed(out, at_once=5)
+    embed.killed_at("pathlib.Path.unlink", out)
     Path(lines).write_text("\n".join([*TEXTS, "z"]) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match="the input was changed"):
-        embed(out, resume=True)
+    raises(DataError, "the input was changed", embed, out, resume=True)
     assert len(np.load(out)) == 23
 
 

@@ -13,6 +13,7 @@ import pytest
 from bertwright.errors import ConfigError, DataError
 from bertwright.report.pages import run_page, write_report
 from bertwright.report.read import read_run
+from tests.raising import raises
 
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x00\ud800"\''
 
@@ -196,27 +197,21 @@ def test_a_line_that_a_kill_cut_is_left_out(tmp_path: Path) -> None:
 
 
 def test_no_run(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such folder"):
-        read_run(tmp_path / "absent")
+    raises(DataError, "no such folder", read_run, tmp_path / "absent")
     (tmp_path / "results.json").touch()
-    with pytest.raises(DataError, match="it is a file"):
-        read_run(tmp_path / "results.json")
+    raises(DataError, "it is a file", read_run, tmp_path / "results.json")
     (tmp_path / "results.json").unlink()
-    with pytest.raises(DataError, match=r"it has no metrics.jsonl"):
-        read_run(tmp_path)
+    raises(DataError, r"it has no metrics.jsonl", read_run, tmp_path)
     write_run(tmp_path / "CoLA")
-    with pytest.raises(DataError, match="but holds CoLA"):
-        read_run(tmp_path)
+    raises(DataError, "but holds CoLA", read_run, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "\n", '{"step": 1}\n', '{"loss": null}\n'])
 def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
     (tmp_path / "metrics.jsonl").write_text(content)
-    with pytest.raises(DataError, match=r"no measurements yet: .*--resume"):
-        read_run(tmp_path)
+    raises(DataError, r"no measurements yet: .*--resume", read_run, tmp_path)
     (tmp_path / "config.toml").write_text('train = "a.tsv"\n')
-    with pytest.raises(DataError, match=r"bertwright finetune .* --overwrite"):
-        read_run(tmp_path)
+    raises(DataError, r"bertwright finetune .* --overwrite", read_run, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -230,8 +225,7 @@ def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
 def test_damaged_files(tmp_path: Path, name: str, content: str, message: str) -> None:
     run = write_run(tmp_path / "r")
     (run / name).write_text(content)
-    with pytest.raises(DataError, match=message):
-        read_run(run)
+    raises(DataError, message, read_run, run)
 
 
 def test_a_place_that_is_no_file_is_named(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests import small_bert
 from tests.checkpoint.conftest import VOCABULARY, new_learner
 from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
+from tests.raising import raises
 
 Written = tuple[Path, Path, dict[str, Any]]
 TEXTS = ["a b, c?", "z y x w v u t s", "q!", "h e l l o ."]
@@ -89,8 +90,7 @@ def test_the_model_and_files_stay(tmp_path: Path) -> None:
     write_manifest(model)
     (tmp_path / "t.txt").write_text("mine")
     for out, message in ((model, "is what is read"), (tmp_path / "t.txt", "is no folder")):
-        with pytest.raises(ConfigError, match=message):
-            export(model, out, "onnx", overwrite=True)
+        raises(ConfigError, message, export, model, out, "onnx", overwrite=True)
     verify_manifest(model)
     assert (tmp_path / "t.txt").read_text() == "mine"
 
@@ -120,8 +120,7 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
     write_manifest(wide)
     monkeypatch.setattr(exported, "weight_bits", lambda: 7)
-    with pytest.raises(ConfigError, match="without VNNI"):
-        open_exported(wide)
+    raises(ConfigError, "without VNNI", open_exported, wide)
     monkeypatch.setattr(exported, "weight_bits", lambda: 8)
     assert open_exported(wide).int8
 
@@ -139,10 +138,8 @@ def test_the_folder_is_whole(written: Written, tmp_path: Path) -> None:
     data = bytearray((changed / "model.onnx").read_bytes())
     data[-1] ^= 1
     (changed / "model.onnx").write_bytes(bytes(data))
-    with pytest.raises(IntegrityError, match="was changed after it was written"):
-        open_exported(changed)
-    with pytest.raises(DataError, match=r"no export\.json"):
-        open_exported(tmp_path)
+    raises(IntegrityError, "was changed after it was written", open_exported, changed)
+    raises(DataError, r"no export\.json", open_exported, tmp_path)
 
 
 def test_any_batch_gives_the_same(written: Written) -> None:
@@ -164,8 +161,7 @@ def test_an_export_that_is_off_is_refused(
 
     int8 = out / "model.onnx"  # in place of float32
     monkeypatch.setattr(exporting, "write_onnx", lambda _, path: shutil.copyfile(int8, path))
-    with pytest.raises(BertwrightError, match="the export is off: its "):
-        export(model, tmp_path / "off", "onnx")
+    raises(BertwrightError, "the export is off: its ", export, model, tmp_path / "off", "onnx")
     assert not (tmp_path / "off").exists()
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
     monkeypatch.setattr(graph_files, "quantize_for_onnx", lambda path: None)
@@ -211,8 +207,7 @@ def test_int8_is_judged_by_its_worst_layer() -> None:
 
     assert check(whole)["cosine_texts"]["mean"] > 0.999
     for worth in (-1.0, np.nan):
-        with pytest.raises(BertwrightError, match=r"mean cosine of texts -1\.0000 on 4 texts"):
-            check(off(worth))
+        raises(BertwrightError, r"mean cosine of texts -1\.0000 on 4 texts", check, off(worth))
 
 
 def test_a_runtime_that_cannot_write_is_told(
@@ -237,17 +232,14 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"layers": (3, -1)}, "name one layer twice"),
         ({"head": "masked_lm", "layers": (1,)}, "layers are vectors; the head masked_lm has its"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            export(model, out, "onnx", **options)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="the sample has no text"):
-        export(model, out, "onnx", int8=True, sample=[" "])
+        raises(ConfigError, message, export, model, out, "onnx", **options)
+    raises(DataError, "the sample has no text", export, model, out, "onnx", int8=True, sample=[" "])
     scores = write_model(tmp_path / "scores" / "model", "number")
     with pytest.raises(DataError, match="correlation here: give two texts or more"):
         export(scores, out, "onnx", int8=True, sample=["a"])
     writes = TaskConfig("generation", max_length=12, stride=0, max_target_tokens=4)
     writer = small_bert.write_model(tmp_path / "writer", [], tasks={"writer": writes})
-    with pytest.raises(ConfigError, match="the head writer writes a text token by token"):
-        export(writer, out, "onnx")
+    raises(ConfigError, "the head writer writes a text token by token", export, writer, out, "onnx")
     assert not out.exists()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):

@@ -26,6 +26,7 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from tests.checkpoint.conftest import change as edit
 from tests.checkpoint.conftest import rewrite
+from tests.raising import raises
 
 TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
 TANH = "torch.nn.modules.activation.Tanh"
@@ -131,8 +132,7 @@ def test_half_precision(layer: Path) -> None:
 )
 def test_configurations_that_are_refused(layer: Path, change: Any, message: str) -> None:
     edit(layer / "config.json", **change)
-    with pytest.raises(DataError, match=message):
-        read_config(layer)
+    raises(DataError, message, read_config, layer)
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,7 @@ def test_weights_that_are_refused(
     layer: Path, tensors: Any, error: type[Exception], message: str
 ) -> None:
     rewrite(layer, {name: x for name, x in (ZERO | tensors).items() if x is not None})
-    with pytest.raises(error, match=message):
-        read_layer(read_config(layer))
+    raises(error, message, read_layer, read_config(layer))
 
 
 @pytest.fixture
@@ -173,8 +172,7 @@ def sentences(folder: Path, tmp_path: Path) -> Path:
 
 def test_sizes_that_do_not_follow(sentences: Path) -> None:
     (sentences / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
-    with pytest.raises(DataError, match="is 24; it is given vectors of 48 numbers"):
-        read_defaults(sentences)
+    raises(DataError, "is 24; it is given vectors of 48 numbers", read_defaults, sentences)
     # another model is named first, as distiluse, a DistilBERT with a dense layer
     (sentences / "config.json").write_text('{"model_type": "distilbert", "dim": 24}')
     with pytest.raises(DataError, match=r"is 'distilbert'; expected one of bert.* transformers"):
@@ -183,8 +181,7 @@ def test_sizes_that_do_not_follow(sentences: Path) -> None:
 
 def test_weights_that_are_missing(layer: Path) -> None:
     (layer / "model.safetensors").unlink()
-    with pytest.raises(DataError, match="the weights of a layer are missing"):
-        read_layer(read_config(layer))
+    raises(DataError, "the weights of a layer are missing", read_layer, read_config(layer))
 
 
 def test_a_link_out_of_the_folder(sentences: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bertwright.checkpoint.sentence_transformers.folder import (
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from tests.checkpoint.conftest import into_its_own_folder
+from tests.raising import raises
 
 OURS = "sentence_transformers.models.{}"
 
@@ -98,8 +99,7 @@ def test_forms_of_pooling(sentences: Path, content: Any, pooling: str) -> None:
 )
 def test_poolings_that_are_not_ours(sentences: Path, content: Any, message: str) -> None:
     put(sentences / "1_Pooling" / "config.json", content)
-    with pytest.raises(DataError, match=message):
-        read_defaults(sentences)
+    raises(DataError, message, read_defaults, sentences)
 
 
 def test_lengths(sentences: Path) -> None:
@@ -122,8 +122,7 @@ def test_lengths(sentences: Path) -> None:
         read_defaults(sentences)
     put(sizes, {"do_lower_case": True})
     put(sentences / "tokenizer_config.json", {"do_lower_case": False})
-    with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
-        read_defaults(sentences)
+    raises(DataError, "in lower case before a tokenizer that tells cases", read_defaults, sentences)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +153,7 @@ def test_parts_that_are_not_read(
     sentences: Path, modules: Any, error: type[Exception], message: str
 ) -> None:
     put(sentences / "modules.json", modules)
-    with pytest.raises(error, match=message):
-        read_defaults(sentences)
+    raises(error, message, read_defaults, sentences)
 
 
 def test_positions_that_are_no_number(sentences: Path) -> None:
@@ -240,8 +238,7 @@ def test_prompts(sentences: Path) -> None:
 )
 def test_settings_that_are_none(sentences: Path, content: Any, message: str) -> None:
     put(sentences / "config_sentence_transformers.json", content)
-    with pytest.raises(DataError, match=message):
-        read_defaults(sentences)
+    raises(DataError, message, read_defaults, sentences)
 
 
 def test_a_scaling_of_something_else(folder: Path, tmp_path: Path) -> None:
@@ -266,8 +263,7 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pooling", ["first-last", "none", "mean+mean-max+sum"])
 def test_a_pooling_that_is_only_ours(tmp_path: Path, pooling: str) -> None:
-    with pytest.raises(ConfigError, match="pooling"):
-        write_defaults(tmp_path, EmbeddingDefaults(pooling), 24)
+    raises(ConfigError, "pooling", write_defaults, tmp_path, EmbeddingDefaults(pooling), 24)
     assert not list(tmp_path.iterdir())
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bertwright.checkpoint.tensorflow.crc32c import masked
 from bertwright.checkpoint.tensorflow.sstable import make_table, read_table, read_varint, varint
 from bertwright.errors import IntegrityError
+from tests.raising import raises
 
 
 def with_trailer(block: bytes, kind: bytes = b"\0") -> bytes:
@@ -44,8 +45,7 @@ def test_tables_made_by_hand() -> None:
     assert read_table(TABLE, "x") == content
     second = bytes([0, 1, 1]) + b"b3" + struct.pack("<II", 0, 1)
     assert read_table(table_of(DATA, second), "x") == {**content, b"b": b"3"}
-    with pytest.raises(IntegrityError, match="do not rise"):
-        read_table(table_of(second, DATA), "x")
+    raises(IntegrityError, "do not rise", read_table, table_of(second, DATA), "x")
 
 
 def test_what_is_written_is_golden() -> None:
@@ -77,8 +77,7 @@ def test_every_damaged_byte_is_found() -> None:
 
 @pytest.mark.parametrize("length", range(len(TABLE)))
 def test_every_cut_is_found(length: int) -> None:
-    with pytest.raises(IntegrityError, match="x does not end as an index"):
-        read_table(TABLE[:length], "x")
+    raises(IntegrityError, "x does not end as an index", read_table, TABLE[:length], "x")
 
 
 def test_compressed_blocks() -> None:
@@ -99,8 +98,7 @@ def test_compressed_blocks() -> None:
     ],
 )
 def test_blocks_whose_crc_is_right(block: bytes, message: str) -> None:
-    with pytest.raises(IntegrityError, match=message):
-        read_table(table_of(block), "x")
+    raises(IntegrityError, message, read_table, table_of(block), "x")
 
 
 def growing(count: int, most: int) -> bytes:
@@ -121,8 +119,7 @@ def growing(count: int, most: int) -> bytes:
     ],
 )
 def test_a_small_table_of_endless_names(block: bytes, message: str) -> None:
-    with pytest.raises(IntegrityError, match=message):
-        read_table(table_of(block), "x")
+    raises(IntegrityError, message, read_table, table_of(block), "x")
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -133,5 +130,4 @@ def test_varints(value: int) -> None:
 
 def test_varints_of_known_bytes() -> None:
     assert varint(300) == b"\xac\x02"
-    with pytest.raises(IntegrityError, match="does not end"):
-        read_varint(b"\xff" * 9 + b"\x7f", 0, "x")
+    raises(IntegrityError, "does not end", read_varint, b"\xff" * 9 + b"\x7f", 0, "x")

@@ -14,6 +14,7 @@ from bertwright.checkpoint.tensorflow.crc32c import masked
 from bertwright.checkpoint.tensorflow.sstable import make_table, varint
 from bertwright.checkpoint.tensorflow.tensor_bundle import read_entries, read_tensor, write_bundle
 from bertwright.errors import DataError, IntegrityError
+from tests.raising import raises
 
 HEADER = bytes.fromhex("0801 1a020801")  # one shard; version { producer: 1 }
 
@@ -61,8 +62,7 @@ def test_bytes_made_by_hand(tmp_path: Path) -> None:
     assert torch.equal(read, torch.tensor([[1.0, 2, 3], [4, 5, 6]]))
     assert read_tensor("global_step", found["global_step"]).item() == 12345
     assert read_tensor("h", found["h"]).tolist() == [0.5, -2]
-    with pytest.raises(DataError, match=r"'names' in .* holds no numbers"):
-        read_tensor("names", found["names"])
+    raises(DataError, r"'names' in .* holds no numbers", read_tensor, "names", found["names"])
 
 
 def test_what_is_written_is_golden(tmp_path: Path) -> None:
@@ -110,17 +110,14 @@ DATA = struct.pack("<4f", 1, 2, 3, 4)
     ],
 )
 def test_entries_that_cannot_be(tmp_path: Path, entries: dict[bytes, bytes], message: str) -> None:
-    with pytest.raises(IntegrityError, match=message):
-        read_entries(write(tmp_path, entries, DATA))
+    raises(IntegrityError, message, read_entries, write(tmp_path, entries, DATA))
 
 
 def test_slices_and_big_endian_processors(tmp_path: Path) -> None:
     first = b"\0a\0\1\1\2\x80\xe0'\xbe\x80\xc1\x80"  # no text, and before the whole
     cut = {first: entry(DATA, shape=(4,)), b"a": entry(DATA, shape=(4,), more=b"\x3a\x00")}
-    with pytest.raises(DataError, match=r"'a' in .* is split into slices"):
-        read_entries(write(tmp_path, cut, DATA))
-    with pytest.raises(DataError, match="big-endian"):
-        read_entries(write(tmp_path, {}, DATA, b"\x08\x01\x10\x01"))
+    raises(DataError, r"'a' in .* is split into slices", read_entries, write(tmp_path, cut, DATA))
+    raises(DataError, "big-endian", read_entries, write(tmp_path, {}, DATA, b"\x08\x01\x10\x01"))
 
 
 @pytest.mark.parametrize("header", [b"", b"\x08\x00", b"\x08\xff\xff\xff\x7f"])
@@ -130,25 +127,21 @@ def test_numbers_of_data_files(tmp_path: Path, header: bytes) -> None:
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no file .*m.ckpt.index"):
-        read_entries(tmp_path / "m.ckpt")
+    raises(DataError, r"no file .*m.ckpt.index", read_entries, tmp_path / "m.ckpt")
     prefix = write(tmp_path, {}, DATA)
     (tmp_path / "m.ckpt.data-00000-of-00001").unlink()
-    with pytest.raises(IntegrityError, match=r"data-00000-of-00001 is missing"):
-        read_entries(prefix)
+    raises(IntegrityError, r"data-00000-of-00001 is missing", read_entries, prefix)
 
 
 def test_no_header(tmp_path: Path) -> None:
     (tmp_path / "m.index").write_bytes(make_table({b"a": b"b"}))
-    with pytest.raises(IntegrityError, match="has no header"):
-        read_entries(tmp_path / "m")
+    raises(IntegrityError, "has no header", read_entries, tmp_path / "m")
 
 
 def test_an_index_that_is_too_large(tmp_path: Path) -> None:
     with (tmp_path / "m.index").open("wb") as file:
         file.truncate(1 << 40)  # sparse: it takes no room
-    with pytest.raises(IntegrityError, match="no index is so large"):
-        read_entries(tmp_path / "m")
+    raises(IntegrityError, "no index is so large", read_entries, tmp_path / "m")
 
 
 def test_a_changed_byte_and_a_file_truncated_after_its_index_was_read(tmp_path: Path) -> None:

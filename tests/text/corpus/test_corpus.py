@@ -24,6 +24,7 @@ from bertwright.text import tables
 from bertwright.text.corpus import documents
 from bertwright.text.corpus.documents import read_text, split_documents
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
+from tests.raising import raises
 
 DEFAULT = CorpusConfig()
 TEXT = "A title\nOne is here. Two is there.\n\nB title\nThree “é” came.\n"
@@ -157,8 +158,7 @@ def test_rows_are_documents(tmp_path: Path, suffix: str, packed: bool) -> None:
     assert (report.documents, report.empty_documents, report.files) == (3, 1, 1)
     with pytest.raises(DataError, match=r"no column 'body'; it has 'id', 'text'.*--text-col"):
         read(path, replace(DEFAULT, text_column="body"))
-    with pytest.raises(DataError, match=r"no column"):
-        read(path, replace(DEFAULT, text_column="i"))
+    raises(DataError, r"no column", read, path, replace(DEFAULT, text_column="i"))
 
 
 @pytest.mark.parametrize("begin", ["", "\ufeff", "sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
@@ -184,8 +184,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     for name, (data, message) in bad.items():
         if name.endswith("parquet"):
             pytest.importorskip("pyarrow")
-        with pytest.raises(DataError, match=message):
-            read(write(tmp_path, name, data))
+        raises(DataError, message, read, write(tmp_path, name, data))
 
 
 def test_null_is_an_empty_document(tmp_path: Path) -> None:
@@ -196,8 +195,7 @@ def test_null_is_an_empty_document(tmp_path: Path) -> None:
 def test_a_row_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_ROW_CHARACTERS", 1000)
     path = write(tmp_path, "a.jsonl", "x" * 3_000_000)
-    with pytest.raises(DataError, match=r"a row of over 1,000 characters"):
-        read(path)
+    raises(DataError, r"a row of over 1,000 characters", read, path)
 
 
 def test_lone_surrogates(tmp_path: Path) -> None:
@@ -235,8 +233,7 @@ def test_invalid_utf8(tmp_path: Path) -> None:
     ],
 )
 def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        read(write(tmp_path, "a.txt", data))
+    raises(DataError, message, read, write(tmp_path, "a.txt", data))
 
 
 def test_everything_left_out_says_why(tmp_path: Path) -> None:
@@ -315,10 +312,8 @@ def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     path = write(tmp_path, "a.parquet", "PAR1")
     for name in ["pyarrow", "pyarrow.parquet", "datasets"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r'pip install "bertwright\[hf\]"'):
-        read(path)
-    with pytest.raises(MissingExtra, match=r"reading hf:some/name needs the package datasets"):
-        read("hf:some/name")
+    raises(MissingExtra, r'pip install "bertwright\[hf\]"', read, path)
+    raises(MissingExtra, r"reading hf:some/name needs the package datasets", read, "hf:some/name")
 
 
 def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,11 +346,9 @@ def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> N
             raise OSError("no network")
 
     monkeypatch.setattr(hub.HfApi, "repo_info", repo_info)
-    with pytest.raises(DataError, match=r"no data set org/other .*no network.*check the name"):
-        read("hf:org/other")
+    raises(DataError, r"no data set org/other .*no network.*check the name", read, "hf:org/other")
     assert not named  # it would try for half a minute
-    with pytest.raises(DataError, match=r"missing. Pick: \['a'\]; .* hf:NAME@CONFIG:SPLIT"):
-        read("hf:org/there")
+    raises(DataError, r"missing. Pick: \['a'\]; .* hf:NAME@CONFIG:SPLIT", read, "hf:org/there")
     with pytest.raises(DataError, match="hf:org/there@a:dev ends after row 2: reset by peer"):
         read("hf:org/there@a:dev")
     assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
@@ -436,8 +429,7 @@ def test_markup_is_counted_and_stripped(tmp_path: Path) -> None:
 def test_windows_1252_is_named(tmp_path: Path) -> None:
     text = "Ein größeres Gefäß für Öl – und „Käse“. " * 20
     (tmp_path / "a.txt").write_bytes(text.encode("cp1252"))
-    with pytest.raises(DataError, match="iconv -f WINDOWS-1252 -t UTF-8"):
-        read(tmp_path)
+    raises(DataError, "iconv -f WINDOWS-1252 -t UTF-8", read, tmp_path)
     mixed = (text * 9).encode() + b"caf\xe9 " * 40  # UTF-8 with malformed words
     (tmp_path / "a.txt").write_bytes(mixed)
     assert read(tmp_path)[1].invalid_utf8 == 40

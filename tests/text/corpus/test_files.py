@@ -21,6 +21,7 @@ from bertwright.text.corpus.files import (
     open_with_position,
     size_on_disk,
 )
+from tests.raising import raises
 
 TEXT = b"A line of text, again and again.\n" * 20_000
 
@@ -69,8 +70,7 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"no corpus given; name files"):
-        find_files([])
+    raises(ConfigError, r"no corpus given; name files", find_files, [])
     for name, message in (
         ("corpsu.txt", r"no such file or folder: .*did you mean .*corpus\.txt\?"),
         ("corpus.docx", r"unknown extension; known are \.txt .*\.zst"),
@@ -79,8 +79,7 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
         ("pdfs", r"no file with a known extension .* it has \.pdf"),
         ("*.docx", r"no file with a known extension matches .*\(1 matches"),
     ):
-        with pytest.raises(DataError, match=message):
-            find_files([str(tmp_path / name)])
+        raises(DataError, message, find_files, [str(tmp_path / name)])
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -162,15 +161,13 @@ def test_a_folder_that_cannot_be_entered_is_told(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(DataError, match=r"closed cannot be read: Permission denied"):
-        find_files([str(tmp_path)])
+    raises(DataError, r"closed cannot be read: Permission denied", find_files, [str(tmp_path)])
 
 
 def test_no_compression_inside(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(b"plain text")
-    with pytest.raises(DataError, match=r"is named \.gz but its first bytes are 70 6c 61"):
-        open_bytes(path)
+    raises(DataError, r"is named \.gz but its first bytes are 70 6c 61", open_bytes, path)
     path.write_bytes(b"")
     with open_bytes(path) as stream:
         assert stream.read() == b""
@@ -183,15 +180,12 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Input)
     assert open_bytes(Path("-")).read() == TEXT
     Input.buffer.close()
-    with pytest.raises(DataError, match=r"was read before; - can stand for one file only"):
-        open_bytes(Path("-"))
+    raises(DataError, r"was read before; - can stand for one file only", open_bytes, Path("-"))
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(DataError, match="standard input is closed"):
-        open_bytes(Path("-"))
+    raises(DataError, "standard input is closed", open_bytes, Path("-"))
 
 
 def test_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt.zst").write_bytes(_zstd(TEXT))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(MissingExtra, match=r'pip install "bertwright\[zst\]"'):
-        open_bytes(tmp_path / "a.txt.zst")
+    raises(MissingExtra, r'pip install "bertwright\[zst\]"', open_bytes, tmp_path / "a.txt.zst")

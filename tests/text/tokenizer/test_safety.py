@@ -16,6 +16,7 @@ from bertwright.text.tokenizer import safety
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS
 from bertwright.text.tokenizer.safety import check_rules, check_time
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
+from tests.raising import raises
 
 VOCAB = [*SPECIAL_TOKENS.values(), *"abcde", "##a"]
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -74,8 +75,7 @@ def test_an_id_of_four_billion(load_with: Load) -> None:
     ids=["strings", "expressions", "prefixes", "nested", "bytes"],
 )
 def test_rules_that_make_much_of_a_character(load_with: Load, changes: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=r"may make [\d,]+ characters of one"):
-        load_with(**changes)
+    raises(DataError, r"may make [\d,]+ characters of one", load_with, **changes)
 
 
 def test_a_map_of_sentencepiece_with_a_long_entry() -> None:
@@ -85,8 +85,7 @@ def test_a_map_of_sentencepiece_with_a_long_entry() -> None:
         rule = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(content).decode()}
         rules = {"normalizer": rule, "pre_tokenizer": None, "model": model}
         if is_bad:
-            with pytest.raises(DataError, match="4,000 characters of one"):
-                check_rules(rules)
+            raises(DataError, "4,000 characters of one", check_rules, rules)
         else:
             check_rules(rules)
 
@@ -97,8 +96,7 @@ def test_parts_that_are_too_long(load_with: Load) -> None:
         ("max_input_chars_per_word", 10**9),
         ("continuing_subword_prefix", "#" * 10**5),
     ):
-        with pytest.raises(DataError, match=key):
-            load_with(model={**model, key: value})
+        raises(DataError, key, load_with, model={**model, key: value})
     with pytest.raises(DataError, match="adds 2,000 special tokens"):
         load_with(post_processor={**added, "single": added["single"] * 1000})
 
@@ -119,8 +117,7 @@ def test_expressions_that_try_every_way(load_with: Load, expression: str) -> Non
 def test_a_tokenizer_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     end = threading.Event()
     monkeypatch.setattr(safety, "SECONDS", 0.01)
-    with pytest.raises(DataError, match="does not tokenize within"):
-        check_time(lambda texts: end.wait(60))
+    raises(DataError, "does not tokenize within", check_time, lambda texts: end.wait(60))
     end.set()
 
 

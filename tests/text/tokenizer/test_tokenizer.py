@@ -21,6 +21,7 @@ from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
 from bertwright.text.tokenizer.inspect import inspect_text
 from bertwright.text.tokenizer.normalize import longest_match
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
+from tests.raising import raises
 from tests.text.published_rules import basic_tokenize
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -294,11 +295,9 @@ def test_added_tokens_of_an_old_folder_count(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has added words, as '<e1>'"):
         _ = tokenizer.rules
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<e1>": size + 7}))
-    with pytest.raises(DataError, match=rf"'<e1>' the id {size + 7}; .*would be {size}"):
-        load_tokenizer(tmp_path)
+    raises(DataError, rf"'<e1>' the id {size + 7}; .*would be {size}", load_tokenizer, tmp_path)
     (tmp_path / "added_tokens.json").write_text('{"<e1>": "x"}')
-    with pytest.raises(DataError, match="does not map tokens to ids"):
-        load_tokenizer(tmp_path)
+    raises(DataError, "does not map tokens to ids", load_tokenizer, tmp_path)
 
 
 def test_folders_that_are_no_tokenizers(tmp_path: Path) -> None:
@@ -314,12 +313,10 @@ def test_folders_that_are_no_tokenizers(tmp_path: Path) -> None:
         ("tokenizer_config.json", b"[]", "expected a JSON object"),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=message):
-            load_tokenizer(tmp_path)
+        raises(DataError, message, load_tokenizer, tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()
     (tmp_path / "tokenizer_config.json").symlink_to("/proc/self/mem")  # opens, but is not readable
-    with pytest.raises(DataError, match=r"the tokenizer .* cannot be read"):
-        load_tokenizer(tmp_path)
+    raises(DataError, r"the tokenizer .* cannot be read", load_tokenizer, tmp_path)
 
 
 # --- the rest of the face -----------------------------------------------------------------------
