@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import warnings
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -75,7 +76,12 @@ def build(
 
 def fail(how: Annotated[str, Parameter(help="Which failure.")]) -> int | None:
     """Fail in the way asked for."""
-    if how == "code":
+    if how in ("code", "warn"):
+        if how == "warn":
+            from bertwright.checkpoint.checkpoint import DamagedCheckpoint
+
+            warnings.warn(DamagedCheckpoint("step-2 is damaged"), stacklevel=2)
+            warnings.warn("of another package", RuntimeWarning, stacklevel=2)
         return 4
     if how == "interrupt":
         raise KeyboardInterrupt

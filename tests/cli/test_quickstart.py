@@ -51,10 +51,9 @@ def some_modules(search: object = None) -> list[Module]:
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "find_modules", some_modules)
-    monkeypatch.setattr(recipe, "MODEL", "bert-tiny")
-    monkeypatch.setattr(recipe, "VOCAB_SIZE", 600)
-    monkeypatch.setattr(task, "SIZES", ((0.0, 24),))
+    less = ((recipe, "MODEL", "bert-tiny"), (recipe, "VOCAB_SIZE", 600))
+    for where in ((corpus, "find_modules", some_modules), (task, "SIZES", ((0.0, 24),)), *less):
+        monkeypatch.setattr(*where)
 
 
 @pytest.fixture(scope="module")

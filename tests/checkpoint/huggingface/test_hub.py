@@ -89,12 +89,11 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     for name in ("pytorch_model.bin", "tf_model.h5", "onnx/config.json"):
         (folder / name).write_bytes(b"x")
     made.folders = {"bert-tiny-one": folder, "org/bert": folder}
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        monkeypatch.setattr(constants, name, str(tmp_path / "cache"), raising=False)
-    monkeypatch.setattr(constants, "ENDPOINT", made.url)
     template = made.url + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    settings = {"ENDPOINT": made.url, "HUGGINGFACE_CO_URL_TEMPLATE": template}
+    settings |= dict.fromkeys(("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"), str(tmp_path / "cache"))
+    for name, value in {**settings, "HF_HUB_OFFLINE": False}.items():
+        monkeypatch.setattr(constants, name, value, raising=False)
     monkeypatch.chdir(tmp_path)
     yield made
     made.server.shutdown()
