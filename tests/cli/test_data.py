@@ -120,6 +120,7 @@ def test_what_was_cut_is_said(corpus: Path, build: Ran, monkeypatch: pytest.Monk
     monkeypatch.setattr("bertwright.text.corpus.read.MAX_SENTENCE_CHARACTERS", 10)
     (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
     said = build(corpus).out
+    assert "tokens from 0.1 kB in" in said
     assert "splits of sentences too long to be any" in said
     assert "3 malformed byte sequences replaced" in said
     assert f"malformed: {corpus / 'corpus.txt'}, byte" in said

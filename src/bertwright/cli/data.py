@@ -72,10 +72,12 @@ def build(
     if json:
         print_json({"out": out, "seconds": round(seconds, 3), "counts": counts, "report": report})
         return
+    megabytes = report["bytes"] / 1e6
+    size = f"{megabytes:,.1f} MB" if megabytes >= 0.1 else f"{1e3 * megabytes:.1f} kB"
     print(
         f"{out}: {counted(counts['documents'], 'document')}, "
         f"{counted(counts['sentences'], 'sentence')}, {counted(counts['tokens'], 'token')} "
-        f"from {report['bytes'] / 1e6:,.1f} MB in {seconds:.1f} s"
+        f"from {size} in {seconds:.1f} s"
     )
     if counts["documents_lost"]:
         print(f"  empty after cleaning: {counted(counts['documents_lost'], 'document')}")
