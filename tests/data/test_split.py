@@ -20,6 +20,15 @@ def test_a_small_corpus_holds_out_one_document(make_shards: MakeShards) -> None:
         assert len(split_documents(shards, "train", share)) == 1
 
 
+def test_of_twenty_documents_two_are_held_out(make_shards: MakeShards) -> None:
+    """The random next sentence of a pair is of another document, which there has to be."""
+    few, more = make_shards([[3]] * 19, "few"), make_shards([[3]] * 20, "more")
+    assert len(split_documents(few, "dev", 0.001)) == 1
+    held = split_documents(more, "dev", 0.001).tolist()
+    assert len(held) == 2
+    assert set(held).isdisjoint(split_documents(more, "train", 0.001).tolist())
+
+
 def test_no_share_no_held_out_documents(make_shards: MakeShards) -> None:
     shards = make_shards([[3], [4]])
     assert split_documents(shards, "train", 0.0).tolist() == [0, 1]

@@ -105,7 +105,10 @@ def examine(
             "TF-IDF cosine of A and B, threshold trained": tfidf,
             "the more frequent label": without["next_sentence.accuracy"],
         }
-        measure = "fraction of pairs predicted: does B follow A, or is it from another document"
+        elsewhere = "from another document"
+        if len(split_documents(shards, "dev", config.validation.share)) == 1:
+            elsewhere = "from elsewhere in the one document that is held out"
+        measure = f"fraction of pairs predicted: does B follow A, or is it {elsewhere}"
         note = "TF-IDF reads the whole pair; in the model's some tokens are masked."
         rows.append(_row("Next sentences", measure, count, figures, note))
     chosen = [s for s in sentences if WORDS[0] <= len(s.text.split()) <= WORDS[1]]
