@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from bertwright.cli.app import run
+from bertwright.data.parallel.trees import leaves_of
 from bertwright.inference.model import load
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.treebank.trees import parse_trees
 from tests.cli.conftest import JsonOf, Ran
 
@@ -95,6 +99,7 @@ def test_errors_say_what_to_do(parser: str, tmp_path: Path, ran: Ran) -> None:
         (["parse", "--model", parser, "--reference", broken], 4, "line 2 of"),
         (["data", "trees", broken, "--out", tmp_path / "o"], 4, "1 ')' missing"),
         (["parse", "--model", parser, "a " * 300], 4, "sentence 1 has 300 words"),
+        (["translate", "--model", parser, "a"], 4, "writes trees, not texts: use it by bertwright"),
     ):
         assert message in ran(*words, code=code).err
 
@@ -106,3 +111,20 @@ def test_a_translation_model_is_no_parser(tmp_path: Path, ran: Ran) -> None:
     words = ["pretrain", "--model", "transformer-small", "--data", shards, "--steps", "2"]
     ran(*words, "--out", out, *SIZES, "--sequence-length", "32")
     assert "its vocabulary has no brackets" in ran("parse", "--model", out, "a", code=4).err
+
+
+def test_brackets_in_a_vocabulary_of_texts_make_no_parser() -> None:
+    for vocab, expected in (
+        ({"(s": 0, ")": 1, "XX": 2}, None),
+        ({"(S": 0, ")S": 1, "[2]": 2}, None),
+        ({"(S": 0, ")S": 1, "XX": 2}, "normalized"),
+    ):
+        assert leaves_of(cast(Tokenizer, SimpleNamespace(vocab=vocab))) == expected
+
+
+def test_pretraining_on_trees_ends_with_how_to_parse(
+    parser: str, treebank: Path, tmp_path: Path, ran: Ran
+) -> None:
+    words = ["--data", treebank.with_name("shards"), "--out", tmp_path / "on", "--steps", "1"]
+    said = ran("pretrain", "--init", parser, *words, "--sequence-length", "64").err
+    assert "use it: bertwright parse --model" in said

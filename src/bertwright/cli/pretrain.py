@@ -71,7 +71,9 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
 
 def _print_end(run: Path, config: RunConfig) -> None:
     """Print whether the model has learned, and what comes next."""
+    from bertwright.data.parallel.trees import leaves_of
     from bertwright.recipes.examine import verdict_of
+    from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
     folder = shlex.quote(str(run))
     answer, sentence = verdict_of(run, config)
@@ -80,7 +82,9 @@ def _print_end(run: Path, config: RunConfig) -> None:
     ready = {"no": "not ready", "perhaps": "ready in part"}.get(answer, "ready")
     say(f"{run} is {ready}; to write its page: bertwright report {folder}")
     if answer != "no":
-        say(f"use it: bertwright {config.use.format(run=folder)}")
+        parses = config.reads_pairs and leaves_of(load_tokenizer(run / "model")) is not None
+        use = 'parse --model {run} "A sentence."' if parses else config.use
+        say(f"use it: bertwright {use.format(run=folder)}")
 
 
 def _given(words: Sequence[str], name: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -99,6 +99,7 @@ def source_ids(tokenizer: Tokenizer, words: list[str], leaves: Leaves) -> list[i
 
 def leaves_of(tokenizer: Tokenizer) -> Leaves | None:
     """How a parser's vocabulary writes words; None: it is not a parser's."""
-    if not any(token[:1] == "(" and len(token) > 1 for token in tokenizer.vocab):
+    known = tokenizer.vocab
+    if not any(t[:1] == "(" and len(t) > 1 and f"){t[1:]}" in known for t in known):
         return None
-    return "numbers" if leaf_token("numbers", 0) in tokenizer.vocab else "normalized"
+    return next((each for each in get_args(Leaves) if leaf_token(each, 0) in known), None)
