@@ -134,6 +134,9 @@ def check(
         seed: Seed of the instances that are checked.
     """
     from bertwright.data.doctor import check as check_shards
+    from bertwright.data.shards import read_shards_manifest
+
+    read_shards_manifest(folder)  # a wrong folder need not wait for torch
     from bertwright.recipes.examine import instances_of, run_for
 
     keys: dict[str, Any] = {

@@ -77,8 +77,8 @@ def pretraining_verdict(
         return Verdict(
             "no",
             f"It has learned nothing yet, on held-out text: {found}. Train longer (--minutes or "
-            "--steps); if that changes nothing, bertwright data check says what is wrong with the "
-            "data.",
+            "--steps); if that changes nothing, there is too little text, or something is wrong "
+            "with it: bertwright data check says which.",
         )
     if failed:
         can_go = any(name == "next_sentence" for name, _ in failed)
