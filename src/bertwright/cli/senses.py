@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
     from bertwright.arrays import Float32s
-    from bertwright.inference.senses import Usage
 
 
 def senses(
@@ -41,7 +41,13 @@ def senses(
     """
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
-    from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
+    from bertwright.inference.senses import (
+        cluster_words,
+        read_usages,
+        rows_of_words,
+        score_words,
+        vectors_of_usages,
+    )
 
     usages = read_usages(file, word or ())
     known = bool(usages[0].sense)
@@ -57,14 +63,14 @@ def senses(
         row: dict[str, Any] = {"model": name, "layer": depth if layer is None else layer}
         if known:
             scores = score_words(layers, usages)
-            row["accuracy"] = [_mean(each, "accuracy") for each in scores]
-            row["agreement"] = [_mean(each, "agreement") for each in scores]
-            row["words"] = {w: [each[w].accuracy for each in scores] for w in scores[0]}
+            row["accuracy"], row["agreement"] = scores.mean(1).T.tolist()
+            by_word = scores[:, :, 0].T.tolist()
+            row["words"] = dict(zip(rows_of_words(usages), by_word, strict=True))
             if layer is None:
                 row["layer"] = row["accuracy"].index(max(row["accuracy"]))
         found.append(row)
         chosen.append(layers[row["layer"]])
-    groups = [_clusters(vectors, usages, clusters) for vectors in chosen]
+    groups = [cluster_words(vectors, usages, clusters) for vectors in chosen]
     if out is not None:
         from bertwright.report.pages import write_page
         from bertwright.report.senses_page import senses_page
@@ -88,33 +94,12 @@ def senses(
         print_table([*names, *models], cells, "The cluster of each sentence, by model")
 
 
-def _clusters(vectors: Float32s, usages: list[Usage], count: int) -> list[int]:
-    """The cluster of each sentence among its word's."""
-    from bertwright.inference.senses import cluster, rows_of_words
-
-    found = [0] * len(usages)
-    for rows in rows_of_words(usages).values():
-        senses = {usages[n].sense for n in rows} - {""}
-        numbers = cluster(vectors[rows], len(senses) or count)
-        for n, number in zip(rows, numbers, strict=True):
-            found[n] = number
-    return found
-
-
-def _mean(scores: dict[str, Any], name: str) -> float:
-    return float(sum(getattr(each, name) for each in scores.values()) / len(scores))
-
-
 def _show_accuracy(found: list[dict[str, Any]]) -> None:
-    rows = []
-    for layer in range(max(len(row["accuracy"]) for row in found)):
-        cells = [
-            f"{row['accuracy'][layer]:.1%} ({row['agreement'][layer]:.2f})"
-            if layer < len(row["accuracy"])
-            else ""
-            for row in found
-        ]
-        rows.append([layer, *cells])
+    cells = [
+        [f"{a:.1%} ({b:.2f})" for a, b in zip(row["accuracy"], row["agreement"], strict=True)]
+        for row in found
+    ]
+    rows = [[layer, *own] for layer, own in enumerate(zip_longest(*cells, fillvalue=""))]
     print_table(
         ["layer", *(row["model"] for row in found)],
         rows,

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertwright.arrays import Float32s
+from bertwright.arrays import Float32s, Float64s
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embed import normalized
@@ -42,16 +42,6 @@ class Usage:
     sentence: str
     start: int
     """Its first character in the sentence."""
-
-
-@dataclass(frozen=True)
-class SenseScores:
-    """How well a layer separates the senses of a word."""
-
-    accuracy: float
-    """Of the nearest mean."""
-    agreement: float
-    """Adjusted Rand index of as many clusters as senses: 1 the senses, 0 chance."""
 
 
 def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usage]:
@@ -138,9 +128,14 @@ def vectors_of_usages(
     return found
 
 
-def score_senses(vectors: Float32s, senses: Sequence[str]) -> SenseScores:
+def score_senses(vectors: Float32s, senses: Sequence[str]) -> tuple[float, float]:
     """How well vectors `[n, H]` of one word separate its senses; each sense has two sentences or
-    more."""
+    more.
+
+    Returns:
+        The accuracy of the nearest mean; the adjusted Rand index of as many clusters as senses: 1
+        the senses, 0 chance.
+    """
     from sklearn.metrics import adjusted_rand_score
 
     names = sorted(set(senses))
@@ -155,7 +150,7 @@ def score_senses(vectors: Float32s, senses: Sequence[str]) -> SenseScores:
         right += nearest[names.index(sense)] / nearest.sum()
     numbers = [names.index(sense) for sense in senses]
     agreement = adjusted_rand_score(numbers, cluster(vectors, len(names)))
-    return SenseScores(right / len(senses), float(agreement))
+    return right / len(senses), float(agreement)
 
 
 def cluster(vectors: Float32s, count: int) -> list[int]:
@@ -171,16 +166,22 @@ def cluster(vectors: Float32s, count: int) -> list[int]:
     return [order[number] for number in found.tolist()]
 
 
-def score_words(
-    layers: Sequence[Float32s], usages: Sequence[Usage]
-) -> list[dict[str, SenseScores]]:
-    """Of each layer, each word."""
-    rows = rows_of_words(usages)
-    senses = {word: [usages[n].sense for n in own] for word, own in rows.items()}
-    return [
-        {word: score_senses(vectors[own], senses[word]) for word, own in rows.items()}
-        for vectors in layers
-    ]
+def score_words(layers: Sequence[Float32s], usages: Sequence[Usage]) -> Float64s:
+    """`score_senses` of each layer and each of W words, as `rows_of_words` has them: `[L, W, 2]`"""
+    words = rows_of_words(usages).values()
+    return np.array(
+        [[score_senses(x[own], [usages[n].sense for n in own]) for own in words] for x in layers]
+    )
+
+
+def cluster_words(vectors: Float32s, usages: Sequence[Usage], count: int) -> list[int]:
+    """The cluster of each of n sentences among its word's; `count` where senses are not known."""
+    found = [0] * len(usages)
+    for rows in rows_of_words(usages).values():
+        senses = {usages[n].sense for n in rows} - {""}
+        for n, number in zip(rows, cluster(vectors[rows], len(senses) or count), strict=True):
+            found[n] = number
+    return found
 
 
 def rows_of_words(usages: Sequence[Usage]) -> Mapping[str, list[int]]:

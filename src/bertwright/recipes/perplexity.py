@@ -60,8 +60,8 @@ def perplexity(
     tokenizer = models[0].tokenizer
     if tune is not None:
         tuned = [scores for _, scores in _scored(models, [tune], corpus, CorpusReport())]
-        rows = [np.stack([score.log_probabilities for score in scores]) for scores in tuned]
-        weights = best_weights(np.concatenate(rows, 1))
+        texts = [np.stack([score.log_probabilities for score in scores]) for scores in tuned]
+        weights = best_weights(np.concatenate(texts, 1))
     report, characters, known, tokens, unknown = CorpusReport(), 0, 0, 0, 0
     totals = np.zeros((len(models) + (len(models) > 1), 2))  # of all tokens, of unknown ones
     size = size_on_disk(find_files(files))
