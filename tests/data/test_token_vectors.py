@@ -35,23 +35,15 @@ def test_tokens_with_the_same_neighbours_have_near_vectors() -> None:
     assert likeness[1, 3] < 0.5
 
 
-def test_size_is_one_and_unseen_tokens_are_zero() -> None:
-    tokens = np.random.default_rng(0).integers(0, 30, 5000)
-    vectors = make_token_vectors(tokens, 40, 16, seed=1)
-    assert vectors.shape == (40, 16)
+@pytest.mark.parametrize(("seen", "size", "width"), [(30, 40, 16), (10, 10, 16)])
+def test_size_is_one_and_the_rest_zero(seen: int, size: int, width: int) -> None:
+    """Of unseen tokens, and of what a width over the vocabulary leaves."""
+    tokens = np.random.default_rng(0).integers(0, seen, 5000)
+    vectors = make_token_vectors(tokens, size, width, seed=1)
+    assert vectors.shape == (size, width)
     assert vectors.dtype == np.float32
-    assert (vectors[:30] ** 2).mean(1) == pytest.approx(np.ones(30), rel=1e-4)
-    assert not vectors[30:].any()
-
-
-def test_a_width_over_the_vocabulary_is_filled_with_zeros() -> None:
-    tokens = np.random.default_rng(0).integers(0, 10, 500)
-    vectors = make_token_vectors(tokens, 10, 16, seed=1)
-    assert vectors.shape == (10, 16)
-    assert not vectors[:, 9:].any()
-
-
-def test_the_same_seed_gives_the_same_vectors() -> None:
-    tokens = np.random.default_rng(0).integers(0, 50, 3000)
-    one, other = (make_token_vectors(tokens, 50, 8, seed=3) for _ in range(2))
-    np.testing.assert_array_equal(one, other)
+    own = min(width, size - 1)
+    assert (vectors[:seen, :own] ** 2).mean(1) == pytest.approx(np.ones(seen), rel=1e-4)
+    assert not vectors[seen:].any()
+    assert not vectors[:, own:].any()
+    np.testing.assert_array_equal(vectors, make_token_vectors(tokens, size, width, seed=1))

@@ -18,7 +18,7 @@ from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
 TEXT = " ".join(WORDS[n % 40] for n in range(70))
 
 
-def language_model(folder: Path, seed: int) -> Model:
+def language_model(folder: Path, seed: int = 1) -> Model:
     folder.mkdir()
     tokenizer = folder / "tokenizer"
     make_tokenizer([*SPECIAL, *WORDS, "."]).save(tokenizer)
@@ -32,38 +32,37 @@ def language_model(folder: Path, seed: int) -> Model:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[Model]:
-    folder = tmp_path_factory.mktemp("models")
-    return [language_model(folder / str(seed), seed) for seed in (1, 2)]
+def causal(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return language_model(tmp_path_factory.mktemp("models") / "one")
 
 
-def test_each_token_by_those_before_it(models: list[Model]) -> None:
-    (found,) = models[0].score([TEXT])
-    framing, tokenizer = models[0].tokenizer.framing, models[0].tokenizer
+def test_each_token_by_those_before_it(causal: Model) -> None:
+    (found,) = causal.score([TEXT])
+    framing, tokenizer = causal.tokenizer.framing, causal.tokenizer
     ids = framing.one(tokenizer.encode_bare_ids([TEXT])[0])
     assert found.tokens == ids[1:]
     for number in (0, 5, 70):
-        (part,) = score_ids(models[0].runner, [ids[: number + 2]])
+        (part,) = score_ids(causal.runner, [ids[: number + 2]])
         assert found.log_probabilities[number] == pytest.approx(
             part.log_probabilities[-1], abs=1e-5
         )
     everything = torch.arange(tokenizer.vocab_size).tolist()
-    each = score_ids(models[0].runner, [[*ids[:9], token] for token in everything])
+    each = score_ids(causal.runner, [[*ids[:9], token] for token in everything])
     assert sum(np.exp(score.log_probabilities[-1]) for score in each) == pytest.approx(1, abs=1e-5)
     assert found.perplexity == pytest.approx(np.exp(-found.log_probability / 71))
 
 
-def test_windows_change_nothing_where_the_context_is_enough(models: list[Model]) -> None:
+def test_windows_change_nothing_where_the_context_is_enough(causal: Model) -> None:
     texts = [TEXT, WORDS[0], TEXT[:90], ""]
-    whole = models[0].score(texts)
+    whole = causal.score(texts)
     for length, stride in ((20, 10), (9, 6), (71, 1)):
-        for one, other in zip(whole, models[0].score(texts, length, stride), strict=True):
+        for one, other in zip(whole, causal.score(texts, length, stride), strict=True):
             assert one.tokens == other.tokens
             np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
     with pytest.raises(ConfigError, match="stride 8"):
-        models[0].score(texts, 8, 8)
+        causal.score(texts, 8, 8)
     with pytest.raises(DataError, match="pair"):
-        models[0].score([("a", "b")])
+        causal.score([("a", "b")])
 
 
 def test_every_token_is_scored_once_with_enough_before_it() -> None:
@@ -89,22 +88,13 @@ def test_a_masked_model_by_one_mask_at_a_time(model: Model) -> None:
         model.score(["a " * 100])
 
 
-def test_mixtures(models: list[Model]) -> None:
-    scores = [model.score([TEXT])[0] for model in models]
-    mixed = mix(scores, [0.25, 0.75])
-    by_hand = sum(
-        weight * np.exp(each.log_probabilities)
-        for weight, each in zip((0.25, 0.75), scores, strict=True)
-    )
-    np.testing.assert_allclose(np.exp(mixed.log_probabilities), by_hand, rtol=1e-12)
-    assert mix(scores, [1.0, 0.0]).log_probability == scores[0].log_probability
-
-
-def test_the_best_weights_are_the_best() -> None:
+def test_mixtures_and_the_best_of_them() -> None:
     rows = np.log(np.random.default_rng(1).dirichlet([0.3] * 5, (2, 400))[..., 0])
     weights = best_weights(rows)
     scores = [TextScore([0] * 400, row) for row in rows]
     best = mix(scores, weights).log_probability
     assert sum(weights) == pytest.approx(1)
+    by_hand = np.exp(rows[0]) * 0.25 + np.exp(rows[1]) * 0.75
+    np.testing.assert_allclose(np.exp(mix(scores, [0.25, 0.75]).log_probabilities), by_hand)
     for weight in np.linspace(0, 1, 101):
         assert mix(scores, [weight, 1 - weight]).log_probability <= best + 1e-3

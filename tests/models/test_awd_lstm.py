@@ -76,12 +76,13 @@ def by_hand(lstm: nn.LSTM, recurrent: Tensor, x: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def test_weight_dropout_is_one_mask_of_the_recurrent_weights() -> None:
+@pytest.mark.parametrize("lengths", [LENGTHS, [9, 9]])
+def test_weight_dropout_is_one_mask_of_the_recurrent_weights(lengths: list[int]) -> None:
     model, inputs = make(weight_dropout=0.4)
     layer = model.layers[0]
-    x = model.embeddings(inputs.ids).detach()
+    x = model.embeddings(inputs.ids)[: sum(lengths)].detach()
     torch.manual_seed(5)
-    found = layer(x, LENGTHS)
+    found = layer(x, lengths)
     found.square().sum().backward()
     lstm = layer.lstm
     assert isinstance(lstm, nn.LSTM)
@@ -90,15 +91,15 @@ def test_weight_dropout_is_one_mask_of_the_recurrent_weights() -> None:
     torch.manual_seed(5)
     mask = layer.weight_dropout(torch.ones_like(lstm.weight_hh_l0))
     assert 0 < (mask == 0).sum() < mask.numel()
-    parts = [by_hand(lstm, lstm.weight_hh_l0 * mask, part) for part in x.split(LENGTHS)]
+    parts = [by_hand(lstm, lstm.weight_hh_l0 * mask, part) for part in x.split(lengths)]
     torch.cat(parts).square().sum().backward()
     torch.testing.assert_close(found, torch.cat(parts))
     for name, parameter in lstm.named_parameters():
         torch.testing.assert_close(ours[name], parameter.grad)
     assert (ours["weight_hh_l0"][mask == 0] == 0).all()
     model.eval()
-    whole = torch.cat([by_hand(lstm, lstm.weight_hh_l0, part) for part in x.split(LENGTHS)])
-    torch.testing.assert_close(layer(x, LENGTHS), whole)
+    whole = torch.cat([by_hand(lstm, lstm.weight_hh_l0, part) for part in x.split(lengths)])
+    torch.testing.assert_close(layer(x, lengths), whole)
 
 
 def test_embedding_dropout_takes_tokens_out_wherever_they_occur() -> None:
@@ -141,14 +142,7 @@ def test_penalties_change_gradients_and_not_the_loss() -> None:
     assert torch.equal(loss.total, plain.total)
     assert loss.count == plain.count == len(at)
     penalty = 0.7 * sum(x[i].square().mean() for i in at)
-    penalty = penalty + 0.3 * sum(
-        (x[i] - x[i - 1]).square().mean()
-        for i in (
-            2,
-            3,
-            8,
-        )
-    )
+    penalty = penalty + 0.3 * sum((x[i] - x[i - 1]).square().mean() for i in (2, 3, 8))
     (found,) = torch.autograd.grad(loss.total, x)
     (expected,) = torch.autograd.grad(plain.total + penalty, x)
     torch.testing.assert_close(found, expected)

@@ -239,10 +239,6 @@ def test_add_k_equals_its_formula(shards: Shards, texts: list[list[int]], tmp_pa
             assert row[word] == pytest.approx(expected, rel=1e-4)
 
 
-def test_discounts_of_a_tiny_text_are_those_of_kenlm() -> None:
-    assert discounts(np.array([1, 1, 2])).tolist() == [0, 0.5, 1, 1.5]
-
-
 def run_of(data: Path, out: Path, **over: Any) -> NgramRun:
     made = mapping_of(data, out, epochs=1)
     for name in ("instances", "optimizer", "batch", "steps"):
@@ -287,21 +283,17 @@ def test_what_no_run_can_have(
         run_of(shards.folder, tmp_path / "run", **over)
 
 
-def test_an_order_that_no_document_has(tmp_path: Path, shards: Shards) -> None:
+def test_tiny_texts(tmp_path: Path, shards: Shards) -> None:
+    assert discounts(np.array([1, 1, 2])).tolist() == [0, 0.5, 1, 1.5]  # as KenLM
     with pytest.raises(DataError, match="lower"):
         count_ngrams(shards, np.arange(2), 500, tmp_path, 1 << 20)
 
 
-def test_prune_takes_its_numbers_one_after_the_other(shards: Shards, tmp_path: Path) -> None:
-    run = str(tmp_path / "run")
-    words = ["pretrain", "--model", "ngram", "--data", str(shards.folder), "--out", run]
-    assert run_verb([*words, "--architecture.order", "3", "--prune", "0", "0", "1"]) == 0
-    assert values.read_toml(tmp_path / "run" / "config.toml")["prune"] == [0, 0, 1]
-
-
 def test_arpa_both_ways_and_by_kenlm(shards: Shards, tmp_path: Path) -> None:
     run, arpa, again = tmp_path / "run", tmp_path / "m.arpa", tmp_path / "again"
-    train(run_of(shards.folder, run, prune=[0, 0, 1]))
+    words = ["pretrain", "--model", "ngram", "--data", str(shards.folder), "--out", str(run)]
+    assert run_verb([*words, "--architecture.order", "3", "--prune", "0", "0", "1"]) == 0
+    assert values.read_toml(run / "config.toml")["prune"] == [0, 0, 1]
     assert run_verb(["convert", str(run), str(arpa), "--to", "arpa"]) == 0
     assert run_verb(["convert", str(arpa), str(again)]) == 0
     ours, theirs = bertwright.load(run), bertwright.load(again)
