@@ -41,7 +41,7 @@ from bertwright.data.batch import token_batches
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import TargetDecoder
 from bertwright.machine import keep_freed_memory
-from bertwright.nn.search import beam_search
+from bertwright.nn.search import beam_steps, finish
 from bertwright.nn.sequences import Inputs, Sequences
 
 V, H, A, FF, L = 8000, 256, 4, 1024, 3
@@ -181,7 +181,7 @@ def search() -> tuple[dict[str, Callable[[], None]], int]:
         decoder = TargetDecoder(runner, model.objectives["translation"], BEGIN)
         for rows in token_batches([len(ids) for ids in sources], 4096 // BEAM):
             some, limits = [sources[row] for row in rows], [lengths[row] for row in rows]
-            beam_search(decoder, some, {END}, limits, beam=BEAM, never=[PAD, END])
+            finish(beam_steps(decoder, some, {END}, limits, beam=BEAM, never=[PAD, END]))
 
     def theirs(model: Any) -> None:
         for first in range(0, SOURCES, 64):

@@ -13,7 +13,15 @@ from torch import Tensor
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
 from bertwright.models.ngram import LastTokens
-from bertwright.nn.search import Row, RowsInFlight, beam_search, best_of, draw, penalize
+from bertwright.nn.search import (
+    Row,
+    RowsInFlight,
+    beam_steps,
+    best_of,
+    draw,
+    finish,
+    penalize,
+)
 
 V, END = 5, 4
 
@@ -140,7 +148,7 @@ def test_a_wide_beam_finds_the_best_text(penalty: float) -> None:
     for seed in range(4):
         chain = Chain(seed)
         limits = [3, 4, 2]
-        found = beam_search(chain, PROMPTS, {END}, limits, beam=V**4, length_penalty=penalty)
+        found = finish(beam_steps(chain, PROMPTS, {END}, limits, beam=V**4, length_penalty=penalty))
         for prompt, limit, of_source in zip(PROMPTS, limits, found, strict=True):
             score, ids = chain.best(prompt, limit, penalty)
             assert of_source[0].ids == ids
@@ -149,9 +157,10 @@ def test_a_wide_beam_finds_the_best_text(penalty: float) -> None:
 
 def test_beams_of_a_source_do_not_depend_on_the_others() -> None:
     chain = Chain(7)
-    together = beam_search(chain, PROMPTS, {END}, [6, 6, 6], beam=3)
+    together = finish(beam_steps(chain, PROMPTS, {END}, [6, 6, 6], beam=3))
     for number, prompt in enumerate(PROMPTS):
-        assert beam_search(chain, [prompt], {END}, [6], beam=3) == [together[number]]
+        alone = finish(beam_steps(chain, [prompt], {END}, [6], beam=3))
+        assert alone == [together[number]]
 
 
 def test_settings_that_contradict_each_other() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer import PreNormLayer, TransformerLayer
+from bertwright.nn.transformer import TransformerLayer
 
 LENGTHS = [6, 4, 4, 1]
 
@@ -17,8 +17,7 @@ LENGTHS = [6, 4, 4, 1]
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 def test_as_pytorchs_layer(pre_norm: bool, causal: bool, activation: str) -> None:
     torch.manual_seed(0)
-    kind = PreNormLayer if pre_norm else TransformerLayer
-    ours = kind(12, 3, 20, activation, 0.0, 0.0, 1e-5, causal).double()
+    ours = TransformerLayer(12, 3, 20, activation, 0.0, 0.0, 1e-5, causal, pre_norm).double()
     theirs = nn.TransformerEncoderLayer(
         12, 3, 20, 0.0, activation, 1e-5, batch_first=True, norm_first=pre_norm
     ).double()

@@ -16,7 +16,7 @@ from bertwright.data.batch import InputArrays
 from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.errors import DataError
-from bertwright.nn.search import Row, RowsInFlight, beam_search
+from bertwright.nn.search import Row, RowsInFlight, beam_steps, finish
 from bertwright.objectives.next_token import NextToken
 from bertwright.objectives.objective import Learner
 from bertwright.tasks.generation import CausalDecoder
@@ -143,14 +143,9 @@ def test_beams_as_theirs(pair: Pair, texts: list[list[int]], beam: int, penalty:
     learner = pair.learner.eval()
     greedy = pair.theirs.generate(torch.tensor(texts[:1]), max_new_tokens=4, do_sample=False)
     end = int(greedy[0, -2])  # a token that comes
-    found = beam_search(
-        CausalDecoder(learner.encoder, learner.objectives["next_token"]),
-        texts,
-        {end},
-        [7] * len(texts),
-        beam=beam,
-        length_penalty=penalty,
-    )
+    decoder = CausalDecoder(learner.encoder, learner.objectives["next_token"])
+    limits = [7] * len(texts)
+    found = finish(beam_steps(decoder, texts, {end}, limits, beam=beam, length_penalty=penalty))
     ended = 0
     for ids, hypotheses in zip(texts, found, strict=True):
         theirs = pair.theirs.eval().generate(

@@ -26,7 +26,7 @@ from bertwright.models.encoder import EncoderSpec
 from bertwright.models.stack import GoingOn
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.transformer import PreNormLayer, TransformerLayer, end_with_norm
+from bertwright.nn.transformer import TransformerLayer, end_with_norm
 
 
 class GptEmbeddings(nn.Module):
@@ -50,7 +50,7 @@ class GptEmbeddings(nn.Module):
 class Gpt(GoingOn):
     """The encoder of GPT; its output layer is `objectives/next_token.py`, tied."""
 
-    layer_class = TransformerLayer
+    pre_norm = False
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__(
@@ -66,7 +66,7 @@ class Gpt(GoingOn):
         self.config = config
         self.embeddings = GptEmbeddings(config)
         self.layers = nn.ModuleList(
-            self.layer_class(
+            TransformerLayer(
                 config.hidden_size,
                 config.num_attention_heads,
                 4 * config.hidden_size,
@@ -75,6 +75,7 @@ class Gpt(GoingOn):
                 config.attention_probs_dropout_prob,
                 config.layer_norm_eps,
                 causal=True,
+                pre_norm=self.pre_norm,
             )
             for _ in range(config.num_hidden_layers)
         )
@@ -87,7 +88,7 @@ class Gpt(GoingOn):
 class Gpt2(Gpt):
     """The encoder of GPT-2."""
 
-    layer_class = PreNormLayer
+    pre_norm = True
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__(config)

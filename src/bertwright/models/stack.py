@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bertwright.models.encoder import Encoded, Encoder
 from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
 from bertwright.nn.sequences import Inputs
-from bertwright.nn.transformer import PreNormLayer, TransformerLayer
+from bertwright.nn.transformer import TransformerLayer
 
 
 class Stack(Encoder):
@@ -85,7 +85,7 @@ class Stack(Encoder):
     def attention_map(self, number: int, x: Tensor) -> Tensor:
         """See `HasAttentionMaps`."""
         layer = self.layer(number - 1)
-        reads = layer.attention_norm(x) if isinstance(layer, PreNormLayer) else x
+        reads = layer.attention_norm(x) if layer.pre_norm else x
         return layer.attention.probabilities(reads)
 
     def stages(self) -> Sequence[nn.Module]:

@@ -32,7 +32,6 @@ from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import (
     Cache,
     DecoderLayer,
-    PreNormLayer,
     TransformerLayer,
     end_with_norm,
     sinusoids,
@@ -79,8 +78,8 @@ class Transformer(Stack):
         )
         self.config = config
         self.embeddings = Embeddings(config)
-        kind = PreNormLayer if config.norm == "pre" else TransformerLayer
-        self.layers = nn.ModuleList(kind(*_sizes(config)) for _ in range(config.num_hidden_layers))
+        depth = config.num_hidden_layers
+        self.layers = nn.ModuleList(TransformerLayer(**_sizes(config)) for _ in range(depth))
         if config.norm == "pre":
             end_with_norm(self.layers)
 
@@ -135,11 +134,8 @@ class TransformerDecoder(nn.Module):
         super().__init__()
         self.width = config.hidden_size
         self.longest = config.max_position_embeddings
-        pre_norm = config.norm == "pre"
-        self.layers = nn.ModuleList(
-            DecoderLayer(*_sizes(config), pre_norm=pre_norm)
-            for _ in range(config.num_hidden_layers)
-        )
+        depth = config.num_hidden_layers
+        self.layers = nn.ModuleList(DecoderLayer(**_sizes(config)) for _ in range(depth))
         if config.norm == "pre":
             end_with_norm(self.layers)
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
@@ -217,14 +213,15 @@ def reset(module: nn.Module, generator: torch.Generator) -> None:
             nn.init.xavier_uniform_(part.weight, generator=generator)
 
 
-def _sizes(config: TransformerConfig) -> tuple[Any, ...]:
+def _sizes(config: TransformerConfig) -> dict[str, Any]:
     """The arguments of a layer."""
-    return (
-        config.hidden_size,
-        config.num_attention_heads,
-        config.intermediate_size,
-        config.hidden_act,
-        config.hidden_dropout_prob,
-        config.attention_probs_dropout_prob,
-        config.layer_norm_eps,
-    )
+    return {
+        "hidden_size": config.hidden_size,
+        "heads": config.num_attention_heads,
+        "intermediate_size": config.intermediate_size,
+        "activation": config.hidden_act,
+        "dropout": config.hidden_dropout_prob,
+        "attention_dropout": config.attention_probs_dropout_prob,
+        "eps": config.layer_norm_eps,
+        "pre_norm": config.norm == "pre",
+    }

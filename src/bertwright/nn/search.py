@@ -253,20 +253,8 @@ BeamSteps = Generator[list[tuple[int, list[Hypothesis]]], None, list[list[Hypoth
 the end of all."""
 
 
-def beam_search(
-    decoder: Generates,
-    source: Any,
-    ends: Collection[int],
-    limits: Sequence[int],
-    **settings: Any,
-) -> list[list[Hypothesis]]:
-    """The best continuations of B sources: of each K hypotheses at most, best first; see
-    `beam_steps`."""
-    return finish(beam_steps(decoder, source, ends, limits, **settings))
-
-
 def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
-    """Take all steps of a beam search: what was found of each source."""
+    """Take all steps of a beam search: of each source K hypotheses at most, best first."""
     while True:
         try:
             next(steps)

@@ -48,7 +48,9 @@ class FeedForward(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Attention, then the feed-forward part; each is dropped out, added and normalized."""
+    """Attention, then the feed-forward part: each is dropped out, added and normalized, or with
+    `pre_norm` normalizes what it reads; the sum itself is not normalized then, so a norm follows
+    the last layer: `end_with_norm`."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class TransformerLayer(nn.Module):
         attention_dropout: float,
         eps: float,
         causal: bool = False,
+        pre_norm: bool = False,
     ) -> None:
         super().__init__()
         self.attention = SelfAttention(hidden_size, heads, attention_dropout, causal)
@@ -67,6 +70,8 @@ class TransformerLayer(nn.Module):
         self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
         self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=eps)
         self.dropout = Dropout(dropout)
+        self.pre_norm = pre_norm
+        self.final_norm: nn.Module | None = None
 
     def forward(
         self,
@@ -79,42 +84,26 @@ class TransformerLayer(nn.Module):
 
         Those attend to all tokens all the same; only the work on the others' own vectors is saved.
         """
-        context = self.dropout(self.attention(x, sequences, positions, attend))
-        x = self.attention_norm(
-            (x if positions is None else x.index_select(0, positions)) + context
-        )
-        normed: Tensor = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
-        return normed
-
-
-class PreNormLayer(TransformerLayer):
-    """The same parts, each normalizing what it reads; the sum itself is not normalized, so a norm
-    follows the last layer: `end_with_norm`."""
-
-    final_norm: nn.Module | None
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.final_norm = None
-
-    def forward(
-        self,
-        x: Tensor,
-        sequences: Sequences,
-        positions: Tensor | None = None,
-        attend: Attend | None = None,
-    ) -> Tensor:
-        """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`"""
-        context = self.dropout(self.attention(self.attention_norm(x), sequences, positions, attend))
+        read = self.attention_norm(x) if self.pre_norm else x
+        context = self.dropout(self.attention(read, sequences, positions, attend))
         x = (x if positions is None else x.index_select(0, positions)) + context
-        added: Tensor = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        return added if self.final_norm is None else self.final_norm(added)
+        x = x if self.pre_norm else self.attention_norm(x)
+        return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
+
+    def add(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
+        """A part with its norm, its dropout and the sum around it."""
+        added: Tensor = x + self.dropout(part(norm(x) if self.pre_norm else x))
+        return added if self.pre_norm else norm(added)
+
+    def end(self, x: Tensor) -> Tensor:
+        """What the last part gave -> what the layer gives."""
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 def end_with_norm(layers: nn.ModuleList) -> None:
     """Give the last of some pre-norm layers the norm that ends them; in place."""
     last = layers[-1]
-    assert isinstance(last, PreNormLayer)
+    assert isinstance(last, TransformerLayer)
     norm = last.attention_norm
     last.final_norm = nn.LayerNorm(norm.normalized_shape, eps=norm.eps)
 
@@ -123,17 +112,16 @@ Cache = tuple[Tensor, Tensor]
 """Keys and values of R rows, `[R, A, t, D]` each."""
 
 
-class DecoderLayer(PreNormLayer):
+class DecoderLayer(TransformerLayer):
     """Causal attention, attention to the source, the feed-forward part; post-norm or pre-norm."""
 
-    def __init__(self, *sizes: Any, pre_norm: bool = False) -> None:
+    def __init__(self, **sizes: Any) -> None:
         """`sizes` as `TransformerLayer` has them."""
-        super().__init__(*sizes, causal=True)
+        super().__init__(**sizes, causal=True)
         norm, attention = self.attention_norm, self.attention
         hidden_size = norm.normalized_shape[0]
         self.cross_attention = CrossAttention(hidden_size, attention.heads, attention.dropout)
         self.cross_norm = nn.LayerNorm(hidden_size, eps=norm.eps)
-        self.pre_norm = pre_norm
 
     def forward(  # type: ignore[override]
         self, x: Tensor, sequences: Sequences, memory: Tensor, keys: Sequences
@@ -209,17 +197,10 @@ class DecoderLayer(PreNormLayer):
         attend_own: Callable[[Tensor], Tensor],
         attend_source: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """The three parts, each with its norm, its dropout and the sum around it."""
-        for part, norm in (
-            (attend_own, self.attention_norm),
-            (attend_source, self.cross_norm),
-            (self.feed_forward, self.feed_forward_norm),
-        ):
-            if self.pre_norm:
-                x = x + self.dropout(part(norm(x)))
-            else:
-                x = norm(x + self.dropout(part(x)))
-        return x if self.final_norm is None else self.final_norm(x)
+        """The three parts, one after the other."""
+        x = self.add(x, attend_own, self.attention_norm)
+        x = self.add(x, attend_source, self.cross_norm)
+        return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
 
 
 def sinusoids(longest: int, hidden_size: int) -> Tensor:

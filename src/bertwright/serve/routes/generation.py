@@ -54,8 +54,6 @@ def prepare_generate(
     rows = _tokenized(engine, listed(body.input))
     truncated = _truncate(engine, rows, body.max_new_tokens) if body.truncate else []
     prompts = make_prompts(engine, rows, settings, body.num, config, body.seed, body.stream)
-    prepared = PreparedGeneration(engine, [], _none, truncated=truncated, prompts=prompts)
-    prepared.way = BEAMS if body.beam > 1 else GENERATION
 
     def finish(pieces: list[Piece]) -> Json:
         results: list[list[Json]] = [[{} for _ in prompt.texts] for prompt in prompts]
@@ -63,7 +61,8 @@ def prepare_generate(
             results[piece.prompt][piece.number] = _shown(piece)
         return {"results": results, **_generated(pieces)}
 
-    prepared.finish = finish
+    way = BEAMS if body.beam > 1 else GENERATION
+    prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts, way=way)
     _stream(prepared, body.stream)
     return prepared
 
@@ -166,10 +165,7 @@ def prepare_completions(
         "created": int(time.time()),
         "model": engine.name,
     }
-    prepared = PreparedGeneration(
-        engine, [], _none, headers=lambda _: {"x-bertwright-sha256": engine.sha256}, prompts=prompts
-    )
-    read = prepared.tokens
+    read = sum(len(prompt.ids) for prompt in prompts)
     offsets: dict[int, list[int]] = {}
     """Of each text the tokens that were sent."""
 
@@ -191,7 +187,8 @@ def prepare_completions(
         choices = sorted(map(choice, pieces), key=lambda each: each["index"])
         return {**common, "choices": choices, **usage(sum(len(each.ids) for each in pieces))}
 
-    prepared.finish = finish
+    headers = {"x-bertwright-sha256": engine.sha256}
+    prepared = PreparedGeneration(engine, [], finish, headers=lambda _: headers, prompts=prompts)
     if body.stream:
         prepared.event = lambda piece: {**common, "choices": [choice(piece)], "usage": None}
         if body.stream_options.include_usage:
@@ -246,11 +243,6 @@ def _check_new(limits: Sequence[int], config: ServeConfig) -> None:
     if sum(limits) > config.max_new_tokens:
         reason = f"this allows for {sum(limits)} new tokens; at most {config.max_new_tokens} are"
         raise HttpError(413, "too_many_tokens", f"{reason} allowed in one request: request fewer")
-
-
-def _none(pieces: list[Piece]) -> Json:
-    """Until the route sets `finish`."""
-    return {}
 
 
 def _settings(
