@@ -170,12 +170,6 @@ def test_is_a_pure_function_of_seed_and_epoch(shards: Shards) -> None:
     assert one.a_start.tolist() != other_seed.a_start.tolist()
 
 
-def test_one_tenth_of_the_instances_is_short(make_shards: MakeShards) -> None:
-    shards = make_shards([[1] * 20_000, [1] * 20_000])
-    plan = plan_epoch(shards, every_document(shards), InstanceConfig(sequence_length=67), 0, 0)
-    assert abs((plan.lengths < 67).mean() - 0.1 * 62 / 63) < 0.03
-
-
 def test_mlm_cuts_documents_into_full_runs(
     make_shards: MakeShards, some_lengths: list[list[int]]
 ) -> None:

@@ -27,11 +27,6 @@ def test_merge(shuffled: tuple[torch.Tensor, torch.Tensor], how: str) -> None:
     parts = [x[owners == owner] for owner in range(4)]
     expected = torch.stack([p.mean(0) if how == "mean" else p.amax(0) for p in parts])
     torch.testing.assert_close(merge(x, owners, 4, how), expected)
-
-
-@pytest.mark.parametrize("how", ["mean", "max"])
-def test_gradient_of_merge(shuffled: tuple[torch.Tensor, torch.Tensor], how: str) -> None:
-    x, owners = shuffled
     x = x.double().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: merge(x, owners, 4, how), x)
 
@@ -44,11 +39,7 @@ def test_log_softmax(shuffled: tuple[torch.Tensor, torch.Tensor]) -> None:
     for owner in range(4):
         rows = owners == owner
         torch.testing.assert_close(logs[rows], x[rows].log_softmax(0))
-
-
-def test_gradient_of_log_softmax(shuffled: tuple[torch.Tensor, torch.Tensor]) -> None:
-    x, owners = shuffled
-    x = x.double().requires_grad_()
+    x = shuffled[0].double().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: log_softmax(x, owners, 4), x)
 
 

@@ -103,7 +103,14 @@ class Place:
         return generation
 
 
-def run(test: Callable[[Place], Awaitable[None]], **settings: Any) -> Place:
+def run(
+    test: Callable[[Place], Awaitable[None]],
+    rows: int = flights.ROWS,
+    turn: float = flights.TURN,
+    **settings: Any,
+) -> Place:
+    """A test over a place with room for so many rows; in a turn of 0 seconds there is one step."""
+
     async def main() -> Place:
         place = Place(**settings)
         place.batcher.start()
@@ -113,7 +120,10 @@ def run(test: Callable[[Place], Awaitable[None]], **settings: Any) -> Place:
             place.batcher.stop()
         return place
 
-    return asyncio.run(main())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flights, "ROWS", rows)
+        patch.setattr(flights, "TURN", turn)
+        return asyncio.run(main())
 
 
 async def texts_of(generation: Generation) -> dict[int, str]:
@@ -130,9 +140,7 @@ async def error_of(generation: Generation) -> HttpError:
     return error.value
 
 
-def test_all_texts_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "ROWS", 3)
-
+def test_all_texts_come() -> None:
     async def test(place: Place) -> None:
         asked = [place.add(each) for each in ("abc", "x", "wvwvw", "m")]
         found = await asyncio.gather(*map(texts_of, asked))
@@ -144,12 +152,10 @@ def test_all_texts_come(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         assert place.tokens == sum(len(text) for each in found for text in each.values())
 
-    run(test)
+    run(test, rows=3)
 
 
-def test_turns_and_batches_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "TURN", 0.0)  # a step each
-
+def test_turns_and_batches_alternate() -> None:
     async def test(place: Place) -> None:
         going = asyncio.ensure_future(texts_of(place.add("a")))
         model = object()
@@ -158,17 +164,14 @@ def test_turns_and_batches_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not going.done()
         await going
 
-    order = run(test).device.order
+    order = run(test, turn=0.0).device.order
     assert order.count("turn") == 25
     first, last = order.index([0]), order.index([7])
     between = order[first : last + 1]
     assert between == [each for n in range(7) for each in ([n], "turn")] + [[7]]
 
 
-def test_one_request_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "ROWS", 1)
-    monkeypatch.setattr(flights, "TURN", 0.0)
-
+def test_one_request_does_not_keep_others_waiting() -> None:
     async def test(place: Place) -> None:
         ended: list[str] = []
 
@@ -184,12 +187,10 @@ def test_one_request_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatc
         await asyncio.gather(*(wait(*each) for each in asked))
         assert ended == ["one", "two", "many"]
 
-    run(test)
+    run(test, rows=1, turn=0.0)
 
 
-def test_a_stream_comes_as_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "TURN", 0.0)
-
+def test_a_stream_comes_as_it_is_made() -> None:
     async def test(place: Place) -> None:
         generation, pieces = place.add("a", limit=6, streams=True), list[Piece]()
         while more := await generation.more():
@@ -199,13 +200,10 @@ def test_a_stream_comes_as_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "".join(piece.text for piece in pieces) == "bcdefg"
         assert [piece.reason for piece in pieces] == [None] * (len(pieces) - 1) + ["length"]
 
-    run(test)
+    run(test, turn=0.0)
 
 
-def test_who_has_left_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "ROWS", 1)
-    monkeypatch.setattr(flights, "TURN", 0.0)
-
+def test_who_has_left_makes_room() -> None:
     async def test(place: Place) -> None:
         left = place.add("a", gone=lambda: place.tokens > 3, streams=True)
         waits = place.add("a", gone=lambda: True)
@@ -216,13 +214,10 @@ def test_who_has_left_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
         assert place.tokens < 10
         assert place.dropped == ["gone", "gone"]
 
-    run(test)
+    run(test, rows=1, turn=0.0)
 
 
-def test_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "ROWS", 1)
-    monkeypatch.setattr(flights, "TURN", 0.0)
-
+def test_deadlines() -> None:
     async def test(place: Place) -> None:
         place.device.during = lambda: time.sleep(0.02)
         running, waiting = place.add("a", end=0.2), place.add("a", begin=0.1)
@@ -231,7 +226,7 @@ def test_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (error.status, error.code) == (503, "deadline")
         assert await texts_of(place.add("x")) == {0: "y"}
 
-    assert run(test).dropped == ["deadline", "deadline"]
+    assert run(test, rows=1, turn=0.0).dropped == ["deadline", "deadline"]
 
 
 def test_a_prompt_that_fails_fails_alone() -> None:
@@ -276,13 +271,11 @@ def test_too_much_is_refused_at_once() -> None:
     run(test)
 
 
-def test_the_end_of_the_server_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "TURN", 0.0)
-
+def test_the_end_of_the_server_ends_them() -> None:
     async def test(place: Place) -> None:
         running = place.add("a", streams=True)
         await running.more()
         place.batcher.stop()
         assert (await error_of(running)).code == "draining"
 
-    run(test)
+    run(test, turn=0.0)

@@ -146,39 +146,35 @@ def test_many_translate_at_once(client: TestClient, mt: Path) -> None:
 @pytest.mark.parametrize("stop", [[], ["q", "h i"]])
 def test_a_stream_is_the_whole_in_parts(client: TestClient, path: str, stop: list[str]) -> None:
     own = path == "/generate"
+    body: dict[str, Any] = {"seed": 1, "stop": stop}
+    if own:
+        body |= {"input": PROMPTS, "sample": True, "num": 2, "max_new_tokens": 30}
+        more, index, end = {}, ("prompt", "number"), "reason"
+    else:
+        body |= {"prompt": PROMPTS, "n": 2, "max_tokens": 30, "echo": True}
+        more, index, end = {"stream_options": {"include_usage": True}}, ("index",), "finish_reason"
+    *events, last = streamed(client, path, **body, **more)
+    whole = ask(client, path, model="gpt", **body)
     texts: dict[Any, str] = {}
     ends: dict[Any, str] = {}
+    for event in events:
+        (piece,) = [event] if own else event["choices"]
+        key = tuple(piece[name] for name in index)
+        texts[key] = texts.get(key, "") + piece["text"]
+        assert key not in ends
+        ends |= {key: piece[end]} if piece[end] else {}
     if own:
-        body = {"input": PROMPTS, "sample": True, "num": 2, "max_new_tokens": 30}
-        *events, last = streamed(client, path, seed=1, stop=stop, **body)
-        for event in events:
-            key = event["prompt"], event["number"]
-            texts[key] = texts.get(key, "") + event["text"]
-            assert key not in ends
-            ends |= {key: event["reason"]} if event["reason"] else {}
-        whole = generate(client, seed=1, stop=stop, **body)
         results = whole.pop("results")
-        assert last == whole
         known = {(p, n): each for p, row in enumerate(results) for n, each in enumerate(row)}
-        assert texts == {key: each["text"] for key, each in known.items()}
-        assert ends == {key: each["reason"] for key, each in known.items()}
+        assert last == whole
         assert any("q" in text for text in texts.values()) == (not stop)
     else:
-        body = {"prompt": PROMPTS, "n": 2, "max_tokens": 30, "echo": True}
-        more = {"stream_options": {"include_usage": True}}
-        *events, last = streamed(client, path, seed=1, stop=stop, **body, **more)
-        for event in events:
-            (choice,) = event["choices"]
-            key = choice["index"]
-            texts[key] = texts.get(key, "") + choice["text"]
-            assert key not in ends
-            ends |= {key: choice["finish_reason"]} if choice["finish_reason"] else {}
-        whole = complete(client, seed=1, stop=stop, **body)
-        assert texts == {each["index"]: each["text"] for each in whole["choices"]}
-        assert ends == {each["index"]: each["finish_reason"] for each in whole["choices"]}
-        assert all(texts[n].startswith(PROMPTS[n // 2]) for n in texts)
+        known = {(each["index"],): each for each in whole["choices"]}
+        assert all(text.startswith(PROMPTS[n // 2]) for (n,), text in texts.items())
         assert (last["choices"], last["usage"]) == ([], whole["usage"])
         assert len({event["id"] for event in [*events, last]}) == 1
+    assert texts == {key: each["text"] for key, each in known.items()}
+    assert ends == {key: each[end] for key, each in known.items()}
 
 
 def test_openais_reply_to_the_letter(client: TestClient, model: Model) -> None:

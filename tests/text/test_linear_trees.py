@@ -87,9 +87,5 @@ def test_functions_and_indices_are_left_out() -> None:
 
 
 def test_words_are_as_in_text() -> None:
-    assert [plain_word(word) for word in ("-LRB-", "``", "1\\/2", "dog")] == [
-        "(",
-        '"',
-        "1/2",
-        "dog",
-    ]
+    words = "-LRB- `` 1\\/2 dog"
+    assert [*map(plain_word, words.split())] == ["(", '"', "1/2", "dog"]

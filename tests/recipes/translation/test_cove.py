@@ -59,16 +59,8 @@ def test_features_are_both_side_by_side(trained: Path, tmp_path: Path) -> None:
     rows = [f"{WORDS[n % 9]} {WORDS[n]}\t{'ab'[n % 9 > 4]}" for n in range(60)]
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     out = tmp_path / "out"
-    words = [
-        "--transfer",
-        "features",
-        "--layers",
-        "embeddings+last",
-        "--network",
-        "bilstm",
-        "--epochs",
-        "1",
-    ]
+    words = ["--transfer", "features", "--layers", "embeddings+last"]
+    words += ["--network", "bilstm", "--epochs", "1"]
     task = ["classification", "--model", str(trained), "--train", str(tmp_path / "train.tsv")]
     assert run(["finetune", *task, "--out", str(out), *words]) == 0
     model = load(out)
