@@ -108,8 +108,6 @@ def test_every_layer_is_the_papers(elmo: Elmo) -> None:
 
 
 def test_one_direction_is_the_left_half_of_both(elmo: Elmo) -> None:
-    from dataclasses import replace
-
     one = Elmo(replace(CONFIG, direction="forward")).double()
     state = elmo.state_dict()
     one.load_state_dict({name: state[name] for name in one.state_dict()})

@@ -14,34 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bertwright.arrays import Float64s
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Ids, ModelRunner, listed, parts_of, positions_in
-from bertwright.models.encoder import Encoded
 from bertwright.objectives.masked_lm import MaskedLM
 
 WINDOW = 1024
 """L of a model that reads any length."""
-
-
-@runtime_checkable
-class ScoresTokens(Protocol):
-    """A `next_token` head that scores."""
-
-    layers: tuple[int, ...] | None
-    """Layers it reads; None: the last."""
-
-    def read(self, encoded: Encoded, positions: Tensor) -> Tensor:
-        """What predicts the tokens after K positions in N."""
-
-    def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
-        """Of the tokens `[K]`, by what `read` gave: `[K]`, natural logarithms."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +90,8 @@ def score_ids(
             f"max_length is {length} and stride {stride}; expected 2 or more tokens, and a stride "
             "from 1 to below max_length"
         )
-    head = runner.learner.objectives["next_token"]
-    if not isinstance(head, ScoresTokens):
+    head: Any = runner.learner.objectives["next_token"]
+    if not hasattr(head, "log_probabilities"):
         raise DataError(f"the head of {runner.name} predicts {head.title}: it scores no text")
     windows, read, tokens = [], [], []
     for sequence in sequences:

@@ -61,8 +61,9 @@ class Elmo(Encoder):
             config.n_highway,
             config.activation,
         )
+        p, clips = config.projection_dim, (config.cell_clip, config.proj_clip)
         self.layers = nn.ModuleList(
-            nn.ModuleList(_lstm(config, direction) for direction in self.directions)
+            nn.ModuleList(ClippedLstm(p, config.dim, each, p, *clips) for each in self.directions)
             for _ in range(config.n_layers)
         )
         self.dropout = Dropout(config.hidden_dropout_prob)
@@ -120,9 +121,3 @@ class Elmo(Encoder):
             if isinstance(lstm, nn.LSTM):  # the forget gate begins open
                 bias = lstm.get_parameter("bias_ih_l0").data
                 nn.init.ones_(bias[lstm.hidden_size : 2 * lstm.hidden_size])
-
-
-def _lstm(config: ElmoConfig, direction: Direction) -> ClippedLstm:
-    width = config.projection_dim
-    projection = 0 if config.dim == width else width
-    return ClippedLstm(width, config.dim, direction, projection, config.cell_clip, config.proj_clip)

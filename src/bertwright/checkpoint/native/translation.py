@@ -13,16 +13,14 @@ from bertwright.models.transformer import Transformer, TransformerDecoder
 from bertwright.objectives.translation import Translation
 
 
-def _transformer_translation(config: TransformerConfig, encoder: Encoder) -> Translation:
-    assert isinstance(encoder, Transformer)
-    decoder = TransformerDecoder(config, encoder.embeddings)
-    return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
-
-
-def _bert_translation(config: Bert2RndConfig, encoder: Encoder) -> Translation:
-    """The decoder reads by BERT's embeddings, and predicts by its token vectors."""
-    assert isinstance(encoder, Bert)
-    decoder = TransformerDecoder(config.decoder, encoder.embeddings)
+def _transformer_translation(
+    config: TransformerConfig | Bert2RndConfig, encoder: Encoder
+) -> Translation:
+    """A decoder that reads by the embeddings of the encoder, a Transformer or a BERT, and predicts
+    by its token vectors."""
+    assert isinstance(encoder, (Transformer, Bert))
+    sizes = config.decoder if isinstance(config, Bert2RndConfig) else config
+    decoder = TransformerDecoder(sizes, encoder.embeddings)
     return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
 
 
@@ -36,5 +34,5 @@ def _seq2seq_translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation
 TRANSFORMER = Format(
     "transformer", TransformerConfig, Transformer, {"translation": _transformer_translation}
 )
-BERT2RND = Format("bert2rnd", Bert2RndConfig, Bert, {"translation": _bert_translation})
+BERT2RND = Format("bert2rnd", Bert2RndConfig, Bert, {"translation": _transformer_translation})
 SEQ2SEQ = Format("seq2seq", Seq2SeqConfig, Seq2Seq, {"translation": _seq2seq_translation})

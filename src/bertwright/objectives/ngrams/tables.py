@@ -72,26 +72,16 @@ class Ngrams(Objective[Any]):
         backoff = self.get_buffer(f"backoff_{k}") if k < self.order else log_p[:0]
         return Table(keys, log_p, backoff)
 
-    def find(self, k: int, first: Tensor, last: Tensor) -> Tensor:
-        """Rows of n-grams of order k in their table, -1 if not held.
-
-        Args:
-            k: 2 to n.
-            first: rows of all but their last token, -1 if not held.
-            last: their last tokens.
-        """
-        keys = self.get_buffer(f"keys_{k}")
-        if not len(keys):
-            return torch.full_like(first, -1)
-        wanted = first * self.vocab_size + last
-        at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-        return at.where((keys[at] == wanted) & (first >= 0) & (last >= 0), -1)
-
     def rows(self, ids: Tensor) -> list[Tensor]:
-        """ids `[K, T]` -> of each order k `[K, T - k + 1]`, the rows of the n-grams in them."""
+        """ids `[K, T]`, -1 for none -> of each order k `[K, T - k + 1]`, the rows of the n-grams in
+        them, -1 where they are not held."""
         found = [ids]
         for k in range(2, min(self.order, ids.shape[1]) + 1):
-            found.append(self.find(k, found[-1][:, :-1], ids[:, k - 1 :]))
+            first, last, keys = found[-1][:, :-1], ids[:, k - 1 :], self.get_buffer(f"keys_{k}")
+            wanted = first * self.vocab_size + last
+            at = torch.searchsorted(keys, wanted).clamp(max=max(0, len(keys) - 1))
+            held = (first >= 0) & (last >= 0) & (keys[at] == wanted if len(keys) else False)
+            found.append(at.where(held, -1))
         return found
 
     def count(self, batch: Any) -> int:
