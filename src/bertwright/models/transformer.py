@@ -153,13 +153,10 @@ class TransformerDecoder(nn.Module):
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
         """See `HasDecoderMaps`."""
         x: Tensor = self._tied[0](target.ids, target.sequences.positions)
-        own, source = [], []
-        for layer in cast("list[DecoderLayer]", list(self.layers)):
-            pair = target.sequences, memory.last, memory.sequences
-            x, *maps = layer.attention_maps(x, *pair)
-            own.append(maps[0])
-            source.append(maps[1])
-        return own, source
+        maps: list[Tensor] = []
+        for layer in self.layers:
+            x = layer(x, target.sequences, memory.last, memory.sequences, maps)
+        return maps[::2], maps[1::2]
 
     def begin(self, memory: Encoded) -> DecoderState:
         """The state of one row a source, nothing read."""

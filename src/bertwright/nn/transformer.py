@@ -124,32 +124,30 @@ class DecoderLayer(TransformerLayer):
         self.cross_norm = nn.LayerNorm(hidden_size, eps=norm.eps)
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, sequences: Sequences, memory: Tensor, keys: Sequences
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        memory: Tensor,
+        keys: Sequences,
+        maps: list[Tensor] | None = None,
     ) -> Tensor:
-        """x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`"""
-        return self.parts(
-            x,
-            lambda y: self.attention(y, sequences),
-            lambda y: self.cross_attention(y, sequences, memory, keys),
-        )
+        """x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`
 
-    def attention_maps(
-        self, x: Tensor, sequences: Sequences, memory: Tensor, keys: Sequences
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Of one pair: what `forward` gives, and how much each token attends to each of its own
-        side, `[A, M, M]`, and of the source, `[A, M, N]`."""
-        maps = []
+        Into `maps`, of one pair, goes how much each token attends to each of its own side,
+        `[A, M, M]`, and of the source, `[A, M, N]`.
+        """
 
         def attend_own(y: Tensor) -> Tensor:
-            maps.append(self.attention.probabilities(y))
+            if maps is not None:
+                maps.append(self.attention.probabilities(y))
             return self.attention(y, sequences)  # type: ignore[no-any-return]
 
         def attend_source(y: Tensor) -> Tensor:
-            maps.append(self.cross_attention.probabilities(y, memory))
+            if maps is not None:
+                maps.append(self.cross_attention.probabilities(y, memory))
             return self.cross_attention(y, sequences, memory, keys)  # type: ignore[no-any-return]
 
-        x = self.parts(x, attend_own, attend_source)
-        return x, maps[0], maps[1]
+        return self.parts(x, attend_own, attend_source)
 
     def step(
         self,
