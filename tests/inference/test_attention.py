@@ -64,8 +64,10 @@ def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     values = mapping(system, folder, tmp_path / "run", steps=2)
     train(from_dict(SYSTEMS[system], values))
     model = load(tmp_path / "run", device="cpu")
-    (source,), (target,) = (model.tokenizer.encode_bare_ids([text]) for text in ("a b", "c d e"))
-    found = {each.name: each for each in model.attention(("a b", "c d e"))}
+    (source,), (target,) = (
+        model.tokenizer.encode_bare_ids([text]) for text in ("ba be", "fu ga do")
+    )
+    found = {each.name: each for each in model.attention(("ba be", "fu ga do"))}
     own = {"encoder", "decoder"} if system != "seq2seq" else set()
     assert {*found} == {"encoder-decoder", *own}
     over = found["encoder-decoder"]
@@ -73,9 +75,14 @@ def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     for each in found.values():
         assert each.weights.shape[2:] == (len(each.rows), len(each.columns))
         np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
-    translated = model.attention("a b")[-1]
+    translated = model.attention("ba be")[-1]
     assert translated.columns == over.columns
-    assert translated.rows[0] == over.rows[0]
+    assert translated.rows[-1] == over.rows[-1]
+    written = model.tokenizer.tokens_of(target)
+    assert len({*written}) == 3
+    assert over.rows == [*written, "[SEP]"]
+    if "decoder" in found:
+        assert found["decoder"].rows == found["decoder"].columns == ["[CLS]", *written]
 
 
 def test_measures_are_their_definition() -> None:

@@ -39,7 +39,8 @@ class AttentionMaps:
     name: str
     """`encoder`, `decoder` or `encoder-decoder`: whose tokens attend, and to whose."""
     rows: list[str]
-    """The T tokens that attend, readable."""
+    """The T tokens that attend, readable; over a source those that are then written, as in
+    Bahdanau et al. 2014, figure 3: `decoder` has them one row later."""
     columns: list[str]
     """The S tokens that are attended to."""
     weights: Float32s
@@ -55,7 +56,7 @@ def require_attention(runner: ModelRunner) -> HasAttentionMaps:
     if not isinstance(runner.encoder, HasAttentionMaps):
         raise DataError(
             f"{runner.name} has no attention: its encoder is a {type(runner.encoder).__name__}; "
-            "expected a BERT, a GPT or a Transformer"
+            "expected a BERT, a GPT, a Transformer, or a seq2seq with attention"
         )
     return runner.encoder
 
@@ -95,7 +96,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         found.append(AttentionMaps("encoder", names, names, np.stack(maps)))
     if attends:
         ends = ends_of(tokenizer.special)
-        begin = [] if ends is None else [ends[0]]
+        begin, end = ([], []) if ends is None else ([ends[0]], [ends[1]])
         written = tokenizer.encode_bare_ids(target)
         if not target:
             (best,) = search_targets(runner, tokenized.ids, TranslationConfig())
@@ -107,7 +108,8 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
             own, over = cast(HasDecoderMaps, decoder).attention_maps(encoded, inputs)
         if own:
             found.append(AttentionMaps("decoder", read, read, torch.stack(own).cpu().numpy()))
-        found.append(AttentionMaps("encoder-decoder", read, names, torch.stack(over).cpu().numpy()))
+        then = _shown(tokenizer, [*ids[0][len(begin) :], *end])
+        found.append(AttentionMaps("encoder-decoder", then, names, torch.stack(over).cpu().numpy()))
     return found
 
 
