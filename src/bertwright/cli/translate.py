@@ -20,7 +20,7 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
 from bertwright.config.generation import TranslationConfig
-from bertwright.errors import ConfigError
+from bertwright.errors import ConfigError, DataError
 
 
 def translate(
@@ -55,6 +55,7 @@ def translate(
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
     refuse_existing(out, overwrite)
+    from bertwright.data.parallel.trees import leaves_of
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
     from bertwright.inference.translation import evaluate
@@ -70,6 +71,8 @@ def translate(
         total, references = len(sources), list(given)
         groups = chunks(iter(sources), TEXTS)
     loaded = load(model, device, precision)
+    if leaves_of(loaded.runner.tokenizer) is not None:
+        raise DataError(f"{model} writes trees, not texts: use it by bertwright parse")
     if reference is not None:
         loaded.runner.require("translation", "translation")
         evaluate.require_direction(loaded.runner, list(sources), references)

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
-from bertwright.data.parallel.trees import leaves_of
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
@@ -77,12 +76,10 @@ def translate(
         Of each text its translation, in order.
 
     Raises:
-        DataError: no translation model (a parser is none), no text, or one that is longer than the
-            model reads; its number is named. What came before it has been yielded.
+        DataError: no translation model, no text, or one that is longer than the model reads; its
+            number is named. What came before it has been yielded.
     """
     runner.require("translation", "translation")
-    if leaves_of(runner.tokenizer) is not None:
-        raise DataError(f"{runner.name} writes trees, not texts: use it by bertwright parse")
     done = 0
     for group in groups:
         some = [only_text(text) for text in group]
