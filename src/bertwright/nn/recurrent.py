@@ -30,7 +30,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence
 
 from bertwright.nn.dropout import Dropout
@@ -109,13 +108,19 @@ class Lstm(nn.Module):
 
     def _fused(self, packed: PackedSequence) -> Tensor:
         """Packed rows `[W, F]` -> `[W, P]`, or `[W, 2 P]`."""
-        dropped = {}
-        if self.training and self.weight_dropout.p:
-            for name, weight in self.lstm.named_parameters():
-                if name.startswith("weight_hh"):
-                    dropped[name] = self.weight_dropout(weight)
-        states: PackedSequence = functional_call(self.lstm, dropped, (packed,))[0]
-        return states.data
+        lstm = self.lstm
+        if not self.training or not self.weight_dropout.p:
+            states: PackedSequence = lstm(packed)[0]
+            return states.data
+        weights = [
+            self.weight_dropout(weight) if name.startswith("weight_hh") else weight
+            for name, weight in lstm.named_parameters()
+        ]
+        x, sizes = packed.data, packed.batch_sizes
+        rows = 2 if lstm.bidirectional else 1, int(sizes[0])
+        h, c = x.new_zeros(*rows, self.size), x.new_zeros(*rows, lstm.hidden_size)
+        options = True, 1, 0.0, True, lstm.bidirectional
+        return torch.lstm(x, sizes, (h, c), weights, *options)[0]
 
 
 class _Looped(torch.autograd.Function):
