@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.model import Model, load
+from bertwright.inference.word_vectors.table import of_model
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 from bertwright.objectives.objective import Learner
@@ -71,6 +73,19 @@ def test_static_vectors_have_one_layer(model_folder: Path) -> None:
     np.testing.assert_array_equal(model.embed(["a b", "b a"], 0, "first-last"), found)
     with pytest.raises(ConfigError, match="no layer -2"):
         model.embed(["a"], -2)
+
+
+def test_layers_of_several_widths_are_taken_one_at_a_time(model_folder: Path) -> None:
+    model = model_of(model_folder, 1)
+    model.runner.encoder.spec = replace(model.spec, own_widths=(8, 4))
+    with pytest.raises(ConfigError, match="8, 4 wide"):
+        model.encode(["a"])
+    model.runner.encoder.spec = replace(model.spec, own_widths=(8, 8))
+    for layer in (0, 1):
+        table = of_model(model, layer)
+        row = model.tokenizer.framing.inside(1)[0]
+        tokens = model.encode(["a"])[0].layers[layer]
+        np.testing.assert_allclose(table.vectors[table.row["a"]], tokens[row][0], atol=1e-6)
 
 
 def test_an_encoder_of_one_segment_reads_no_pairs(model_folder: Path) -> None:

@@ -160,7 +160,14 @@ class Model:
         Raises:
             DataError: not texts, a pair is too long (only single texts are read in windows), or the
                 model reads no pairs.
+            ConfigError: its layers are not of one width.
         """
+        if len({*self.spec.widths}) > 1:
+            widths = ", ".join(map(str, self.spec.widths))
+            raise ConfigError(
+                f"the layers of this model are {widths} wide, which no array holds: take one at a "
+                "time, embed(texts, layers=(-1,))"
+            )
         texts = listed(inputs)
         encodings = [
             self.tokenizer.encode(*parts_of(number, text)) for number, text in enumerate(texts)

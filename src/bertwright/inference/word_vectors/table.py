@@ -7,7 +7,7 @@ for the word's tokens when the word is a text of its own. Letters: V words, H wi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
 from bertwright.checkpoint.sources import read_config
 from bertwright.checkpoint.word_vectors.files import is_vector_file, named, read_vectors
+from bertwright.config.vectors import VectorConfig
 from bertwright.data.word_vectors.subwords import buckets_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embed import normalized
@@ -122,27 +123,26 @@ def of_model(model: Model, layer: int) -> WordTable:
     inner = tokenizer.is_continuation
     ids = sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids)
     words = [word for word in tokenizer.tokens_of([i for i in ids if not inner[i]]) if word]
-    vectors = np.empty((len(words), model.spec.width), np.float32)
-    for start, rows in _word_vectors(model, words, layer):
-        vectors[start : start + len(rows)] = rows
+    embedder = model.embedder(VectorConfig((layer,), pooling="none", normalize=False))
+
+    def vectors_of(words: Sequence[str]) -> Float32s:
+        inside = tokenizer.framing.inside
+        special = tokenizer.framing.special_tokens()
+        made = [each.vectors for each in embedder.embed_tokens(words)]
+        return np.stack([rows[inside(len(rows) - special)[0]].mean(0) for rows in made])
+
+    vectors = np.empty((len(words), model.spec.widths[layer]), np.float32)
+    for start in range(0, len(words), _AT_ONCE):
+        some = words[start : start + _AT_ONCE]
+        vectors[start : start + len(some)] = vectors_of(some)
 
     def unseen(word: str) -> Float32s | None:
         if tokenizer.unk_id in tokenizer.encode_bare_ids([word])[0]:
             return None
-        found: Float32s = next(_word_vectors(model, [word], layer))[1][0]
+        found: Float32s = vectors_of([word])[0]
         return found
 
     return WordTable(words, vectors, unseen)
-
-
-def _word_vectors(model: Model, words: Sequence[str], layer: int) -> Iterator[tuple[int, Float32s]]:
-    framing = model.tokenizer.framing
-    for start in range(0, len(words), _AT_ONCE):
-        made = []
-        for encoded in model.encode(words[start : start + _AT_ONCE]):
-            own = framing.inside(len(encoded.ids) - framing.special_tokens())[0]
-            made.append(encoded.layers[layer][own].mean(0))
-        yield start, np.stack(made)
 
 
 def _mapped(folder: Path) -> WordTable:
