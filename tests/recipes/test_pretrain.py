@@ -17,6 +17,7 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
 from bertwright.config.runs.bert import BertRun
+from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.recipes import bert
@@ -87,6 +88,17 @@ def test_what_is_said(data: Path, tmp_path: Path) -> None:
 def test_shards_of_one_process_are_none(data: Path, tmp_path: Path) -> None:
     said = train(config_of(data, tmp_path / "run", steps=1, parallel="fsdp"))
     assert "fp32 on cpu (fsdp shards nothing in one process: torchrun --nproc" in said[0]
+
+
+@pytest.mark.parametrize("most", [512, 16])
+def test_positions_that_stay_untrained_are_named(data: Path, tmp_path: Path, most: int) -> None:
+    keys = {"data": str(data), "out": str(tmp_path), "model": "bert-tiny-ltr", "device": "cpu"}
+    more = {"steps": 1, "sequence_length": 16, "batch": {"tokens": 64}, "precision": "fp32"}
+    architecture = {"architecture": {"max_position_embeddings": most}}
+    said: list[str] = []
+    config = values.from_dict(LeftToRightBertRun, keys | more | architecture)
+    pretraining.pretrain(config, said.append)
+    assert ("positions 17 to 512 are not trained" in "\n".join(said)) == (most == 512)
 
 
 def test_it_learns(data: Path, tmp_path: Path) -> None:

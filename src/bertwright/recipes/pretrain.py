@@ -209,6 +209,8 @@ def _train(
         say(f"{name}: {count:,} parameters, {precision} on {on}")
         if beginning is not None:
             _print_beginning(run, beginning, position, say)
+        elif config.init is None:
+            _warn_of_positions(getattr(config, "sequence_length", 0), learner, say)
 
     def begin_step(done: float, width: float) -> float:
         factor = rate_factor(config.schedule, done, width)
@@ -286,6 +288,16 @@ def _precision(
     precision, peak = choose_precision(ranks.device, wanted)
     in_bf16 = ranks.from_first(float(precision == "bf16"))
     return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
+
+
+def _warn_of_positions(length: int, learner: Learner, say: Callable[[str], None]) -> None:
+    """Warn that windows of `length` leave positions untrained, which longer texts would have."""
+    most = learner.encoder.spec.max_length
+    if length and most and length < most:
+        say(
+            f"warning: positions {length + 1} to {most} are not trained, and longer texts are read "
+            f"with them: --architecture.max-position-embeddings {length} leaves them out"
+        )
 
 
 def _print_beginning(
