@@ -182,7 +182,8 @@ class DecoderLayer(TransformerLayer):
             return output
 
         def attend_source(y: Tensor) -> Tensor:
-            rows = cross.query(y).reshape(len(bias), -1, y.shape[2])  # [P, R / P * T, H]
+            # [P, R / P * T, H]; len() would fix P in an exported graph
+            rows = cross.query(y).reshape(bias.shape[0], -1, y.shape[2])
             (q,) = heads_of(rows, cross.heads, 1)
             output: Tensor = cross.output(attend_rows(q, *source, bias))
             return output.view(y.shape)
