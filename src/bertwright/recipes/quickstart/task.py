@@ -72,6 +72,9 @@ ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
 SIZES = ((15.0, 6400), (3.0, 1600), (1.0, 400), (0.0, 100))
 """Labelled examples that so many minutes of pre-training pay for; all smaller sizes with them."""
 LEARNING_RATE = 3e-4
+FROZEN_RATE = 1e-3
+"""Of the linear layer on frozen features; the usual 1e-2 overfits so few passages (57.8 in place of
+59.9 % with 400)."""
 NAME = "package"
 """Of the task; the seed's random numbers depend on it, too."""
 LENGTH = 64
@@ -193,7 +196,7 @@ def _compare(
         kept = str(paths.finetuned if count == sizes[-1] else unfinished)
         for name, seen, config in (
             ("pretrained", count * passes, replace(tuned, epochs=passes, out=kept, baselines=True)),
-            ("frozen", count, replace(tuned, transfer="features", learning_rate=None)),
+            ("frozen", count, replace(tuned, transfer="features", learning_rate=FROZEN_RATE)),
             ("random_start", count * passes, replace(tuned, epochs=passes, random_start=True)),
         ):
             results = finetune([task], config, silent, overwrite=True)
