@@ -11,6 +11,7 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.data.parallel.trees import leaves_of
+from bertwright.errors import DataError
 from bertwright.inference.model import load
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.treebank.trees import parse_trees
@@ -102,6 +103,11 @@ def test_errors_say_what_to_do(parser: str, tmp_path: Path, ran: Ran) -> None:
         (["translate", "--model", parser, "a"], 4, "writes trees, not texts: use it by bertwright"),
     ):
         assert message in ran(*words, code=code).err
+    with pytest.raises(DataError, match="use it by bertwright parse"):
+        load(parser).translate("a")
+    out = tmp_path / "out.trees"
+    ran("parse", "--model", parser, "a " * 300, "--out", out, code=4)
+    assert not out.exists()
 
 
 def test_a_translation_model_is_no_parser(tmp_path: Path, ran: Ran) -> None:

@@ -65,19 +65,24 @@ def print_fields(fields: Mapping[str, object]) -> None:
 def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], None]]:
     """What writes a line at once to `out`, or where there is none, if it `prints`, to the screen.
 
-    Of an interrupted run stays what was written.
+    Of an interrupted run stays what was written; a file is opened with its first line.
     """
     with contextlib.ExitStack() as stack:
-        file: TextIO | None = sys.stdout if prints else None
-        if out is not None:
-            file = stack.enter_context(out.open("w", encoding="utf-8"))
+        file: TextIO | None = sys.stdout if prints and out is None else None
+
+        def opened() -> TextIO | None:
+            nonlocal file
+            if out is not None and file is None:
+                file = stack.enter_context(out.open("w", encoding="utf-8"))
+            return file
 
         def write(line: str) -> None:
-            if file is not None:
-                file.write(line + "\n")
-                file.flush()
+            if to := opened():
+                to.write(line + "\n")
+                to.flush()
 
         yield write
+        opened()
 
 
 def counted(number: int, what: str) -> str:

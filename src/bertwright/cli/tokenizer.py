@@ -143,7 +143,8 @@ def extend(
         print_json(figures)
         return
     before, after = figures.pop("before"), figures.pop("after")
-    print_fields({**figures, "first": " ".join(figures["first"])})
+    shown = {"shorter_by": f"{figures['shorter_by']:.1%}", "first": " ".join(figures["first"])}
+    print_fields({**figures, **shown})
     rows = [(name.replace("_", " "), before[name], after[name]) for name in before]
     measured = "held-out text" if found.held_out else "the corpus itself"
     print_table((measured, "before", "after"), rows)

@@ -20,7 +20,7 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
 from bertwright.config.generation import TranslationConfig
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import ConfigError
 
 
 def translate(
@@ -55,11 +55,10 @@ def translate(
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
     refuse_existing(out, overwrite)
-    from bertwright.data.parallel.trees import leaves_of
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
     from bertwright.inference.translation import evaluate
-    from bertwright.inference.translation.translate import TEXTS
+    from bertwright.inference.translation.translate import TEXTS, require_translator
     from bertwright.inference.translation.translate import translate as translate_texts
 
     references: list[str] = []
@@ -71,10 +70,8 @@ def translate(
         total, references = len(sources), list(given)
         groups = chunks(iter(sources), TEXTS)
     loaded = load(model, device, precision)
-    if leaves_of(loaded.runner.tokenizer) is not None:
-        raise DataError(f"{model} writes trees, not texts: use it by bertwright parse")
     if reference is not None:
-        loaded.runner.require("translation", "translation")
+        require_translator(loaded.runner)
         evaluate.require_direction(loaded.runner, list(sources), references)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)

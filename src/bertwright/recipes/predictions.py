@@ -144,7 +144,7 @@ def _tags(path: str, read: Read) -> list[Prediction]:
 
 
 def _answers(path: str, read: Read) -> list[Prediction]:
-    """The answer to each question, by its id."""
+    """The answer to each question, by its id; lines without ids are in the order of questions."""
     lines = [line for _, line in open_source(Path(path)).lines() if line.strip()]
     try:
         by_line = [json.loads(line) for line in lines] if "answer" in lines[0] else []
@@ -152,6 +152,9 @@ def _answers(path: str, read: Read) -> list[Prediction]:
         by_line = []
     try:
         if by_line and all(isinstance(row, dict) and "answer" in row for row in by_line):
+            if not any("id" in row for row in by_line):
+                _same_number(path, len(by_line), read.examples)
+                return [_span(str(row["answer"])) for row in by_line]
             answers = {str(row["id"]): row["answer"] for row in by_line}
         else:
             answers = json.loads("\n".join(lines))
@@ -169,7 +172,11 @@ def _answers(path: str, read: Read) -> list[Prediction]:
         )
     if more := len(answers.keys() - {*ids}):
         read.log.warnings.append(f"{path}: {more:,} answers are to none of the questions")
-    return [SpanPrediction(answers[id_], 0, 0, 0.0, 0.0, ()) for id_ in ids]
+    return [_span(answers[id_]) for id_ in ids]
+
+
+def _span(answer: str) -> SpanPrediction:
+    return SpanPrediction(answer, 0, 0, 0.0, 0.0, ())
 
 
 def _same_number(path: str, count: int, examples: Sequence[Example]) -> None:

@@ -52,6 +52,7 @@ from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions, tokenize
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
+from bertwright.inference.translation.translate import translates
 from bertwright.models.encoder import HasAttentionMaps
 from bertwright.nn.sequences import Sequences
 from bertwright.serve.generation.flight import Flight
@@ -172,6 +173,8 @@ class Engine:
         self.precision = "fp32"
         self.generates = generates(self.runner)
         """Whether it continues prompts."""
+        self.translates = translates(self.runner)
+        """Whether it translates."""
         self.flights: dict[str, Flight] = {}
         """Of each way in which it generates, the texts that it is at."""
         self._embedders: dict[VectorConfig, Embedder] = {}
@@ -184,9 +187,10 @@ class Engine:
 
     @property
     def head_kinds(self) -> set[str]:
-        """Its pre-training heads, the kinds of its tasks, and whether it generates."""
+        """Its pre-training heads, the kinds of its tasks, and the ways in which it generates."""
         kinds = {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
-        return kinds | {GENERATION} if self.generates else kinds - {GENERATION}
+        able = {GENERATION: self.generates, TRANSLATION: self.translates}
+        return kinds - able.keys() | {way for way, does in able.items() if does}
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts was trained on pairs; None where its folder does not say."""

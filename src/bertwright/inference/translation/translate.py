@@ -21,6 +21,7 @@ from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
+from bertwright.data.parallel.trees import leaves_of
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
@@ -79,7 +80,7 @@ def translate(
         DataError: no translation model, no text, or one that is longer than the model reads; its
             number is named. What came before it has been yielded.
     """
-    runner.require("translation", "translation")
+    require_translator(runner)
     done = 0
     for group in groups:
         some = [only_text(text) for text in group]
@@ -91,6 +92,18 @@ def translate(
             target = runner.tokenizer.decode(best.ids).strip()
             yield Translated(text, target, best.score, best.reason)
         done += len(some)
+
+
+def translates(runner: ModelRunner) -> bool:
+    """Whether a model translates; a parser has the head too, and writes trees."""
+    return "translation" in runner.learner.objectives and leaves_of(runner.tokenizer) is None
+
+
+def require_translator(runner: ModelRunner) -> None:
+    """Raise DataError if a model does not translate."""
+    runner.require("translation", "translation")
+    if not translates(runner):
+        raise DataError(f"{runner.name} writes trees, not texts: use it by bertwright parse")
 
 
 def search_targets(

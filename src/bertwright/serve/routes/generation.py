@@ -78,7 +78,7 @@ def prepare_translate(
     engine: Engine, body: TranslateRequest, config: ServeConfig
 ) -> PreparedGeneration:
     """Translations of sentences."""
-    if TRANSLATION not in engine.model.heads:
+    if not engine.translates:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
     tokenized, truncated = tokenize_texts(engine, listed(body.input), body.truncate)
     settings = GenerationConfig(beam=body.beam, length_penalty=body.length_penalty)
