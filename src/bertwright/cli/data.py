@@ -29,6 +29,7 @@ def build(
     out: Path,
     corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     workers: int = 0,
+    cluster: str | None = None,
     segmented: bool = False,
     parallel: Flag = False,
     resume: bool = True,
@@ -42,6 +43,7 @@ def build(
         inputs: Files, folders, globs, - for standard input, hf:NAME.
         out: Folder to write.
         workers: Processes; 0: one per core.
+        cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers encode instead.
         segmented: Words are separated by spaces (Chinese, for whole-word masking).
         parallel: The inputs are two files, SOURCE TARGET: line i of one translates that of the
             other. Nothing is cleaned or left out.
@@ -61,6 +63,7 @@ def build(
             folder,
             corpus,
             workers=workers,
+            cluster=cluster,
             segmented=segmented,
             overwrite=overwrite,
             resume=resume,

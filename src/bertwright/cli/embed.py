@@ -47,6 +47,7 @@ def embed(
     plot: Path | None = None,
     color: str | None = None,
     projection: Literal["pca", "tsne"] = "pca",
+    cluster: str | None = None,
     resume: Flag = False,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -85,6 +86,8 @@ def embed(
         plot: Write a scatter plot of the texts to this .html file.
         color: Column that colours the plot.
         projection: Projection of the plot to two dimensions.
+        cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers make the vectors;
+            they load the model from the same path.
         resume: Continue an interrupted run.
     """
     of_tokens = pooling == "none"
@@ -96,6 +99,7 @@ def embed(
         "--pooling none is for --out FILE; leave it out": of_tokens and out is None,
         "--dtype is for --out FILE; leave it out": dtype != "float32" and out is None,
         "--resume is for --out FILE; leave it out": resume and out is None,
+        "--cluster is for --out FILE; leave it out": cluster is not None and out is None,
         "--dimensions is for vectors of texts; leave it out with --pooling none": (
             of_tokens and dimensions is not None
         ),
@@ -120,6 +124,7 @@ def embed(
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
     from bertwright.inference.vector_files import journal_path, scales_path
+    from bertwright.inference.whitening import load_whitening
     from bertwright.recipes import embed as recipe
 
     target = out or fit_whitening or plot
@@ -155,14 +160,14 @@ def embed(
         first = next(chunks(texts.rows, 128), [])
         texts.rows = chain(first, texts.rows)
         sample = [each for each, _ in first]
-    embedder = loaded.embedder(
-        config,
-        backend=backend,
-        precision=precision,
-        exported=exported,
-        whitening=whiten,
-        sample=sample,
-    )
+    settings: dict[str, Any] = {
+        "backend": backend,
+        "precision": precision,
+        "exported": exported and exported.resolve(),
+        "whitening": whiten and load_whitening(whiten),
+        "sample": sample,
+    }
+    embedder = loaded.embedder(config, **settings)
     for note in embedder.notes:
         say(note)
     facts: dict[str, Any] = {"out": target}
@@ -188,6 +193,8 @@ def embed(
                 tokens=of_tokens,
                 resume=resume,
                 overwrite=overwrite,
+                cluster=cluster,
+                settings=settings,
                 on_progress=on_progress,
             )
             facts |= {

@@ -63,7 +63,7 @@ def train(
         with bar("Training the vocabulary", "tokens") as on_progress:
             tokenizer, training = train_on_counts(counted, config, on_progress)
     record = {
-        "tokenizer": {**to_dict(config), "workers": None},
+        "tokenizer": {**to_dict(config), "workers": None, "cluster": None},
         "corpus": to_dict(reading),
         "report": to_dict(report),
         "training": training,

@@ -59,6 +59,7 @@ def build_shards(
     corpus: CorpusConfig | None = None,
     *,
     workers: int = 0,
+    cluster: str | None = None,
     segmented: bool = False,
     overwrite: bool = False,
     resume: bool = True,
@@ -70,9 +71,10 @@ def build_shards(
     """Encode a corpus into the folder `out`; return its manifest.
 
     `workers` 0 means one for every core; with more than one, a script calls this under
-    `if __name__ == "__main__":`, because workers start by importing it. `on_progress` counts bytes
-    of the files; `on_note` gets a line that says whether an earlier build is
-    continued, or why not.
+    `if __name__ == "__main__":`, because workers start by importing it. `cluster` is the address
+    of a Dask scheduler whose workers encode instead; the bytes are the same. `on_progress` counts
+    bytes of the files; `on_note` gets a line that says whether an earlier build is continued, or
+    why not.
 
     Raises:
         ConfigError: `out` holds something, or what is read; or `workers` is below 0.
@@ -111,6 +113,7 @@ def build_shards(
                     blocks,
                     partial(Encoder, tokenizer, corpus, segmented),
                     workers or usable_cores(),
+                    cluster,
                     journal,
                     lambda: on_progress(report.position, total),
                 )
@@ -128,6 +131,7 @@ def _encode_all(
     blocks: Iterator[list[str]],
     make_encoder: Callable[[], Encoder],
     workers: int,
+    cluster: str | None,
     journal: Journal,
     on_block: Callable[[], None],
 ) -> None:
@@ -136,7 +140,7 @@ def _encode_all(
         on_block()
     writer = ShardWriter(journal.folder, journal.key["shard_tokens"], journal.shards)
     try:
-        with closing(map_in_order(make_encoder, blocks, workers, _GOES_ON)) as encoded:
+        with closing(map_in_order(make_encoder, blocks, workers, _GOES_ON, cluster)) as encoded:
             for block in encoded:
                 shard_ended = writer.append(block)
                 journal.blocks += 1

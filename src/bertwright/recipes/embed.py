@@ -8,9 +8,10 @@ make a part smaller, so that memory does not grow with them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,25 @@ from typing import Any
 from bertwright.atomic import MANIFEST, disk_errors, sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import config_file, weight_files
+from bertwright.config.values import differing_keys
+from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
+from bertwright.inference.model import load
 from bertwright.inference.text_files import Texts
 from bertwright.inference.vector_files import SUFFIXES, Coder, ResumableWriter, Stored, scales_path
 from bertwright.inference.whitening import Moments, Whitening
 from bertwright.progress import OnProgress, silent
+from bertwright.text.workers import map_in_order
 
 AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
+ON_CLUSTER = 1024
+"""Texts that a worker of a cluster reads at once."""
 TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
 """The same when every token keeps its vector."""
+GOES_ON = "; with --resume it continues"
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ def embed_file(
     resume: bool = False,
     overwrite: bool = False,
     at_once: int | None = None,
+    cluster: str | None = None,
+    settings: Mapping[str, Any] | None = None,
     on_progress: OnProgress = silent,
 ) -> Embedded:
     """Write a vector for every text, in order.
@@ -68,10 +78,15 @@ def embed_file(
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
         resume: continue what a killed run left.
         at_once: texts in memory.
+        cluster: address of a Dask scheduler, whose workers load the model from the same path and
+            make the vectors.
+        settings: how they get such an embedder of it: what `Model.embedder` takes beside the
+            configuration.
         on_progress: called with the texts done by this run, and how many it has to do.
 
     Raises:
-        ConfigError: another suffix; an unfinished file, or one of other settings or weights.
+        ConfigError: another suffix; an unfinished file, or one of other settings or weights; a
+            cluster that is not there, or has other weights (`text/cluster.py`).
         DataError: a text that cannot be read, no text, or other texts than before.
     """
     check_suffix(out, tokens)
@@ -81,23 +96,31 @@ def embed_file(
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
     coder, key = Coder(dtype), _key(embedder, model, dtype, tokens)
+    make_work: Callable[[], _Work] = partial(partial, _embed, embedder, tokens)
+    if cluster is not None:
+        most = min(most, ON_CLUSTER)
+        path = str(Path(find_checkpoint(model)).resolve())
+        make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
+    truncated = tokens_truncated = 0
     with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
         rows, resumed = (text for text, _ in texts.rows), writer.rows
         for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
             writer.skip(part)
         writer.check_skipped()
         left = None if texts.total is None else texts.total - resumed
-        for part in _parts(rows, at_once or most, characters):
-            columns: dict[str, Any] = {"text": part}
-            if tokens:
-                found = embedder.embed_tokens(part)
-                columns["tokens"] = [each.tokens for each in found]
-                columns["offsets"] = [each.offsets for each in found]
-                columns["vectors"] = [coder(each.vectors) for each in found]
-            else:
-                columns["vector"] = coder(embedder.embed(part))
-            writer.write(columns, part)
-            on_progress(writer.rows - resumed, left)
+        parts = _parts(rows, at_once or most, characters)
+        with closing(map_in_order(make_work, parts, 1, GOES_ON, cluster)) as done:
+            for part, found, lost in done:
+                columns: dict[str, Any] = {"text": part}
+                if tokens:
+                    columns["tokens"] = [each.tokens for each in found]
+                    columns["offsets"] = [each.offsets for each in found]
+                    columns["vectors"] = [coder(each.vectors) for each in found]
+                else:
+                    columns["vector"] = coder(found)
+                writer.write(columns, part)
+                truncated, tokens_truncated = truncated + lost[0], tokens_truncated + lost[1]
+                on_progress(writer.rows - resumed, left)
         if not writer.rows:
             why = " ".join(texts.log.summary())
             raise DataError(f"{texts.name} has no text to embed. {why}".strip())
@@ -106,11 +129,38 @@ def embed_file(
         rows=writer.rows,
         width=embedder.width,
         resumed=resumed,
-        truncated=embedder.truncated,
-        tokens_truncated=embedder.tokens_truncated,
+        truncated=truncated,
+        tokens_truncated=tokens_truncated,
         clipped=coder.clipped,
         files=[out, *([scales_path(out)] if dtype == "int8" else [])],
     )
+
+
+_Part = tuple[list[Text], Any, tuple[int, int]]
+"""Texts, their vectors or their tokens', and how many lost how many tokens."""
+_Work = Callable[[list[Text]], _Part]
+
+
+def _embed(embedder: Embedder, tokens: bool, part: list[Text]) -> _Part:
+    before = embedder.truncated, embedder.tokens_truncated
+    found = embedder.embed_tokens(part) if tokens else embedder.embed(part)
+    lost = embedder.truncated - before[0], embedder.tokens_truncated - before[1]
+    return part, found, lost
+
+
+def _on_worker(
+    model: str,
+    config: VectorConfig,
+    settings: Mapping[str, Any],
+    key: dict[str, Any],
+    dtype: str,
+    tokens: bool,
+) -> _Work:
+    """What a worker of a cluster does; ConfigError if its model is not the one of `key`."""
+    embedder = load(model).embedder(config, **settings)
+    if differing := differing_keys(_key(embedder, model, dtype, tokens), key):
+        raise ConfigError(f"{model} is another there: it differs in {', '.join(differing)}")
+    return partial(_embed, embedder, tokens)
 
 
 def fit_whitening(

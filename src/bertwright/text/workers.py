@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from bertwright.errors import BertwrightError
+from bertwright.text.cluster import map_on_cluster
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,6 +31,7 @@ def map_in_order(
     items: Iterable[Item],
     workers: int,
     advice: str = "",
+    cluster: str | None = None,
 ) -> Generator[Result, None, None]:
     """The results of a function in the order of `items`, at most 2 * workers + 1 of them held.
 
@@ -41,11 +43,16 @@ def map_in_order(
         items: must pickle, as results and errors must.
         workers: processes; 1: none but this one.
         advice: ends the message where a worker died.
+        cluster: address of a Dask scheduler, whose workers do the work instead; see
+            `cluster.map_on_cluster`.
 
     Raises:
         BertwrightError: a worker died.
         Exception: what the function raised.
     """
+    if cluster is not None:
+        yield from map_on_cluster(make_work, items, cluster, advice)
+        return
     if workers == 1:
         yield from map(make_work(), items)
         return

@@ -85,6 +85,7 @@ def count_corpus(
         rules_of(config),
         workers=config.workers,
         limit=config.max_words,
+        cluster=config.cluster,
         on_progress=lambda done, total: on_read(report.position, size),
     )
 

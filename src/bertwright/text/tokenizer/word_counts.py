@@ -74,12 +74,13 @@ def count_words(
     rules: BertRules,
     workers: int = 0,
     limit: int = 2_000_000,
+    cluster: str | None = None,
     on_progress: OnProgress = silent,
 ) -> WordCounts:
     """Count the words of blocks of documents.
 
-    `workers` 0 means all processors; `limit` bounds the distinct words kept; `on_progress` gets the
-    characters read.
+    `workers` 0 means all processors; `limit` bounds the distinct words kept; `cluster` is the
+    address of a Dask scheduler whose workers count instead; `on_progress` gets the characters read.
     With several workers a script calls this under `if __name__ == "__main__":`.
 
     Raises:
@@ -88,7 +89,8 @@ def count_words(
     begin = time.monotonic()
     total = WordCounts()
     make_work = partial(partial, count_block, rules=rules)
-    with closing(map_in_order(make_work, blocks, workers or usable_cores())) as results:
+    processes = workers or usable_cores()
+    with closing(map_in_order(make_work, blocks, processes, cluster=cluster)) as results:
         for counted in results:
             total.add(counted)
             total.prune(limit)
