@@ -1,13 +1,16 @@
-"""What seeing both sides is worth: table 5 of BERT (Devlin et al. 2019), trained on the same text.
+"""Tables 5 and 6 of BERT (Devlin et al. 2019) on one text: what seeing both sides, and size, buy.
 
-    python experiments/road/left_to_right.py --shards shards --glue GLUE --squad SQuAD-1.1 \\
-        --out runs/ltr [--model mini] [--steps 1200] [--examples 2000] [--epochs 3] [--seeds 3]
+    python experiments/road/paper_tables.py --table 5 --shards shards --glue GLUE \\
+        --squad SQuAD-1.1 --out runs/tables [--steps 1200] [--examples 2000] [--epochs 3] \\
+        [--seeds 3]
 
-Pre-trains three encoders: masked LM with next-sentence prediction, masked LM alone, and left to
-right (next token, no next-sentence prediction). Fine-tunes each, and the last once more under a
+Pre-trains the encoders of the table. Of 5: masked LM with next-sentence prediction, masked LM
+alone, and left to right (next token, no next-sentence prediction), of the size `--model`. Of 6:
+bert-tiny, bert-mini and bert-small. Fine-tunes each, and the left-to-right one once more under a
 random BiLSTM, on the first `--examples` shuffled rows of SST-2, MRPC (as Microsoft published it)
 and SQuAD 1.1, and evaluates the last weights, chosen by nothing, on their dev files (`--tests`
-rows of each; 0: all). What is finished is not run again. Writes `OUT/left_to_right.json`.
+rows of each; 0: all). What is finished is not run again. Writes `OUT/paper_table_N.json`. Table 7,
+of frozen features, is `experiments/finetuning/conll.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import random
 from pathlib import Path
 from statistics import fmean, stdev
@@ -22,19 +26,25 @@ from typing import Any
 
 from bertwright.cli.app import run
 
-ENCODERS: dict[str, tuple[str, list[str]]] = {
-    "mlm-nsp": (
-        "bert-{}",
-        ["--instances.objectives", "mlm+nsp", "--instances.sequence-length", "128"],
-    ),
-    "mlm": ("bert-{}", ["--instances.objectives", "mlm", "--instances.sequence-length", "128"]),
-    "ltr": ("bert-{}-ltr", ["--sequence-length", "128"]),
+PAIRS = ["--instances.objectives", "mlm+nsp", "--instances.sequence-length", "128"]
+ALONE = ["--instances.objectives", "mlm", "--instances.sequence-length", "128"]
+SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512)}
+ENCODERS: dict[int, dict[str, tuple[str, list[str]]]] = {
+    5: {
+        "mlm-nsp": ("bert-{}", PAIRS),
+        "mlm": ("bert-{}", ALONE),
+        "ltr": ("bert-{}-ltr", ["--sequence-length", "128"]),
+    },
+    6: {size: (f"bert-{size}", PAIRS) for size in SIZES},
 }
-ROWS: dict[str, tuple[str, list[str]]] = {
-    "masked LM + NSP": ("mlm-nsp", []),
-    "no NSP": ("mlm", []),
-    "left-to-right, no NSP": ("ltr", []),
-    "+ BiLSTM": ("ltr", ["--network", "bilstm"]),
+ROWS: dict[int, dict[str, tuple[str, list[str]]]] = {
+    5: {
+        "masked LM + NSP": ("mlm-nsp", []),
+        "no NSP": ("mlm", []),
+        "left-to-right, no NSP": ("ltr", []),
+        "+ BiLSTM": ("ltr", ["--network", "bilstm"]),
+    },
+    6: {f"{layers} layers of {width}": (size, []) for size, (layers, width) in SIZES.items()},
 }
 TASKS = {"SST-2": "accuracy", "MRPC": "accuracy", "SQuAD": "f1"}
 
@@ -101,9 +111,18 @@ def command(*words: object) -> None:
         raise SystemExit(f"failed: {' '.join(map(str, words))}")
 
 
+def perplexity(run: Path) -> float:
+    """Of held-out masked tokens, or of next ones."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    last = [line for line in lines if line["split"] == "dev"][-1]
+    loss = last.get("masked_lm.loss", last.get("next_token.loss"))
+    return round(math.exp(loss), 2)
+
+
 def main() -> None:
     """Pre-train, fine-tune, write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", type=int, choices=list(ROWS), required=True)
     parser.add_argument("--shards", required=True)
     parser.add_argument("--glue", type=Path, required=True)
     parser.add_argument("--squad", type=Path, required=True)
@@ -115,14 +134,14 @@ def main() -> None:
     options = parser.parse_args()
     out: Path = options.out
     tasks = write_data(options)
-    for name, (model, more) in ENCODERS.items():
+    for name, (model, more) in ENCODERS[options.table].items():
         if not (out / name / "model" / "config.json").is_file():
             words = ["pretrain", "--data", options.shards, "--model", model.format(options.model)]
             words += ["--steps", options.steps, "--seed", 1]
             command(*words, "--device", "cpu", "--out", out / name, "--overwrite", *more)
     found: dict[str, dict[str, list[float]]] = {}
     for seed in range(1, options.seeds + 1):
-        for row, (encoder, network) in ROWS.items():
+        for row, (encoder, network) in ROWS[options.table].items():
             for task, (verb, more, train, dev) in tasks.items():
                 name = row.replace(" ", "-").replace("+", "and").replace(",", "")
                 folder = out / "tasks" / f"{task}-{name}-{options.examples}-{seed}"
@@ -134,18 +153,21 @@ def main() -> None:
                 metrics = json.loads((folder / "results.json").read_text())["metrics"]
                 own = found.setdefault(row, {}).setdefault(task, [])
                 own.append(round(100 * metrics[TASKS[task]], 2))
+    learned = {name: perplexity(out / name) for name in ENCODERS[options.table]}
     facts: dict[str, Any] = {
         name: getattr(options, name) for name in ("model", "steps", "examples", "tests", "epochs")
     }
-    text = json.dumps({**facts, "metrics": TASKS, "runs": found}, indent=1)
-    (out / "left_to_right.json").write_text(text + "\n", encoding="utf-8")
-    print(f"{'':24}" + "".join(f"{task:>16}" for task in TASKS))
+    facts |= {"perplexity": learned, "metrics": TASKS}
+    text = json.dumps({**facts, "runs": found}, indent=1)
+    (out / f"paper_table_{options.table}.json").write_text(text + "\n", encoding="utf-8")
+    print(f"{'':24}{'perplexity':>16}" + "".join(f"{task:>16}" for task in TASKS))
     for row, of_row in found.items():
         cells = [
             f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
             for values in of_row.values()
         ]
-        print(f"{row:24}" + "".join(f"{cell:>16}" for cell in cells))
+        own_perplexity = learned[ROWS[options.table][row][0]]
+        print(f"{row:24}{own_perplexity:>16}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 if __name__ == "__main__":
