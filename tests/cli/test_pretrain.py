@@ -65,7 +65,7 @@ def test_a_run(
     assert said.out == ""
     lines = said.err.splitlines()
     assert lines[0] == "bert-tiny: 5,137 parameters, fp32 on cpu"
-    assert lines[1].startswith("step 1 · 33% · masked LM 4.")
+    assert lines[2].startswith("step 1 · 33% · masked LM 4.")
     assert lines[-2].startswith("It has learned nothing yet, on held-out text: masked LM ")
     assert lines[-1] == f"{out} is not ready; to write its page: bertwright report {out}"
     assert [r["step"] for r in records(out) if r["split"] == "train"] == [1, 2, 3]

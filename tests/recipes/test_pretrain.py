@@ -20,6 +20,7 @@ from bertwright.config.runs.bert import BertRun
 from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
+from bertwright.inference import model as inference
 from bertwright.recipes import bert
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.phases import PhaseLoader
@@ -72,6 +73,9 @@ def test_metrics_have_the_names_of_the_design(whole_run: Path) -> None:
 def test_what_is_said(data: Path, tmp_path: Path) -> None:
     said = train(config_of(data, tmp_path / "run", steps=3))
     assert said[0] == "bert-tiny: 5,137 parameters, fp32 on cpu"
+    assert said.pop(1).startswith(
+        "positions 33 to 64 stay untrained: the model will read 32 tokens"
+    )
     assert re.fullmatch(
         r"step 3 · 100% · masked LM \d\.\d{3} \([\d.]+%\) · next sentence \d\.\d{3} \([\d.]+%\) · "
         r"rate \d\.\de-04 · gradient \d\.\d\d · [\d,]+ tokens/s · \d+% of peak · \d\.\d GB · "
@@ -90,15 +94,21 @@ def test_shards_of_one_process_are_none(data: Path, tmp_path: Path) -> None:
     assert "fp32 on cpu (fsdp shards nothing in one process: torchrun --nproc" in said[0]
 
 
-@pytest.mark.parametrize("most", [512, 16])
-def test_positions_that_stay_untrained_are_named(data: Path, tmp_path: Path, most: int) -> None:
-    keys = {"data": str(data), "out": str(tmp_path), "model": "bert-tiny-ltr", "device": "cpu"}
+def test_a_model_reads_what_it_was_trained_on(data: Path, tmp_path: Path) -> None:
+    """The longest sequences of its training, or of the training before."""
+    before, said = None, list[str]()
+    for number, (length, expected) in enumerate([(16, 16), (24, 24), (16, 24), (64, 64)]):
+        out = tmp_path / str(number)
+        more = {"steps": 1, "instances": {"sequence_length": length}, "init": before}
+        said = train(config_of(data, out, **more | ({"model": None} if before else {})))
+        assert inference.load(out, "cpu").spec.max_length == expected
+        assert any("stay untrained" in line for line in said) == (expected < 64)
+        before = str(out)
+    keys = {"data": str(data), "out": str(tmp_path / "ltr"), "model": "bert-tiny-ltr"}
     more = {"steps": 1, "sequence_length": 16, "batch": {"tokens": 64}, "precision": "fp32"}
-    architecture = {"architecture": {"max_position_embeddings": most}}
-    said: list[str] = []
-    config = values.from_dict(LeftToRightBertRun, keys | more | architecture)
-    pretraining.pretrain(config, said.append)
-    assert ("positions 17 to 512 are not trained" in "\n".join(said)) == (most == 512)
+    pretraining.pretrain(values.from_dict(LeftToRightBertRun, keys | more), said.append)
+    assert "positions 17 to 512 stay untrained" in "\n".join(said)
+    assert inference.load(tmp_path / "ltr", "cpu").spec.max_length == 16
 
 
 def test_it_learns(data: Path, tmp_path: Path) -> None:
@@ -172,7 +182,7 @@ def test_length_in_minutes(data: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert rates[top:] == sorted(rates[top:], reverse=True)
     assert max(rates) <= 1e-3
     assert rates[-1] < 1e-4
-    assert said[1].endswith("0:29 left")
+    assert said[2].endswith("0:29 left")
 
 
 def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:

@@ -299,12 +299,12 @@ def test_a_full_disk_loses_nothing(
     run = tmp_path / "run"
     save, calls = checkpoint.save, [0]
 
-    def full(folder: Path, *words: object) -> None:
+    def full(folder: Path, *words: object, **named: object) -> None:
         calls[0] += 1
         if calls[0] == 2:
             (folder / "model.safetensors").write_bytes(b"half of it")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        save(folder, *words)
+        save(folder, *words, **named)
 
     monkeypatch.setattr(checkpoint, "save", full)
     config = config_of(data, run, checkpoint={"every_steps": 8})

@@ -91,6 +91,7 @@ def save(
     extra_files: Mapping[str, bytes | str] | None = None,
     state: Mapping[str, Tensor] | None = None,
     tasks: Mapping[str, TaskConfig] | None = None,
+    trained_length: int | None = None,
 ) -> None:
     """Write a learner into an existing folder; the caller makes it atomic and adds the manifest.
 
@@ -102,6 +103,8 @@ def save(
         extra_files: more files, by name.
         state: the learner's parameters gathered elsewhere (sharded training); None: its own.
         tasks: what each task head of the learner is for, by its name.
+        trained_length: tokens whose positions were trained, which `sources.read_length` gives
+            again; None: as the tokenizer's files say.
 
     Raises:
         ConfigError: no format stores the encoder, or `tasks` are not those of the learner's heads.
@@ -122,7 +125,7 @@ def save(
     task_heads.check_heads(heads, spec, tasks)
     tensors = task_heads.tensors_to_save(parameters, form, config, tasks, bool(objectives))
     if tokenizer_folder is not None:
-        model_folder.copy_tokenizer(tokenizer_folder, folder, spec.max_length)
+        model_folder.copy_tokenizer(tokenizer_folder, folder, spec.max_length, trained_length)
     write_config(folder, config, objectives, tensors.keys)
     model_folder.write_weights(folder, tensors.in_model)
     if tasks:

@@ -118,7 +118,7 @@ def convert(
             only_bert(config, f"a folder of {to}")
         known = sentence_transformers.read_defaults(folder)
         defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
-        longest = format_of(config).spec(config).max_length
+        longest = sources.read_length(found, format_of(config).spec(config).max_length)
         if known is None and "max_length" not in (vectors or {}):
             defaults = replace(defaults, max_length=longest or defaults.max_length)
         if not 2 < defaults.max_length <= (longest or defaults.max_length):

@@ -65,7 +65,9 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def copy_tokenizer(source: Path, folder: Path, max_length: int | None = None) -> None:
+def copy_tokenizer(
+    source: Path, folder: Path, max_length: int | None = None, trained: int | None = None
+) -> None:
     """Copy a tokenizer's files, and write what they leave open.
 
     transformers lower-cases where `tokenizer_config.json` does not say `do_lower_case`.
@@ -74,6 +76,7 @@ def copy_tokenizer(source: Path, folder: Path, max_length: int | None = None) ->
         source: holds `tokenizer.json` or `vocab.txt`.
         folder: where the files are written.
         max_length: tokens of the model's longest sequence, at most `model_max_length`.
+        trained: those of its training, which become `model_max_length`; None: it stays.
 
     Raises:
         DataError: no tokenizer, or none that is read here.
@@ -96,9 +99,10 @@ def copy_tokenizer(source: Path, folder: Path, max_length: int | None = None) ->
             content["tokenizer_class"] = "PreTrainedTokenizerFast"
         write_folder(folder, backend, content | config)
         content = read_json(path)
-    own = content.get("model_max_length")
-    if max_length is not None and not (type(own) is int and own <= max_length):
-        write_json(path, {**content, "model_max_length": max_length})
+    own = content.get("model_max_length") if trained is None else trained
+    if max_length is not None:
+        most = min(own, max_length) if type(own) is int else max_length
+        write_json(path, {**content, "model_max_length": most})
 
 
 def special_ids(folder: Path) -> dict[str, int]:

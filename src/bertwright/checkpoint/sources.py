@@ -116,6 +116,19 @@ def read_config(source: Path) -> Any:
     return config
 
 
+def read_length(source: Path, positions: int | None) -> int | None:
+    """Tokens that a model of so many positions reads at once.
+
+    Of one that Bertwright trained `model_max_length` of its tokenizer, as later positions were
+    never trained; of others all, however they are used.
+    """
+    path = folder_of(source) / "tokenizer_config.json"
+    if positions is None or "bertwright_version" not in read_content(source) or not path.is_file():
+        return positions
+    own = read_json(path).get("model_max_length")
+    return min(own, positions) if type(own) is int and own > 0 else positions
+
+
 def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
     """The tokenizer of a folder, for the model that is in it.
 

@@ -45,8 +45,8 @@ class TaskFilesConfig:
     """balanced: weight labels in the loss by the inverse of their frequency; combine it with
     --metric macro_f1, since accuracy favours frequent labels."""
     max_length: int | None = None
-    """Maximum tokens of a window; unset: what the model allows (spans: 384, with the document as
-    context: 256). Nothing is padded, so short texts cost little."""
+    """Maximum tokens of a window; unset: as many as the model was trained on at once (spans: at
+    most 384, with the document as context 256). Nothing is padded, so short texts cost little."""
     stride: int | None = None
     """Tokens by which windows of a long text overlap; unset: 128 for spans, else 32."""
     max_windows: int | None = None

@@ -242,6 +242,11 @@ class RunConfig:
         """Tokens of the longest sequence that the run may see."""
         return 1
 
+    @property
+    def trained_length(self) -> int | None:
+        """Tokens whose positions the run trains; None: no position is trained by itself."""
+        return None
+
     def changes(self) -> dict[str, Any]:
         """What `architecture`, where a system's runs have it, changes of the model's sizes."""
         every = vars(self.architecture) if hasattr(self, "architecture") else {}

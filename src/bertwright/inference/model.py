@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from bertwright.checkpoint.format import Report
 from bertwright.checkpoint.model_folder import read_json
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
-from bertwright.checkpoint.sources import folder_of, read_content, read_tokenizer
+from bertwright.checkpoint.sources import folder_of, read_content, read_length, read_tokenizer
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
@@ -451,6 +451,9 @@ def load(
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
     where = _device(device)
     loaded = checkpoint.load(path)
+    encoder = loaded.learner.encoder
+    most = read_length(loaded.folder, encoder.spec.max_length)
+    encoder.spec = replace(encoder.spec, max_length=most)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)

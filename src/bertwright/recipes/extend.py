@@ -17,7 +17,7 @@ from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.extension import Start, extend_learner
 from bertwright.checkpoint.sentence_transformers.folder import read_defaults, write_defaults
-from bertwright.checkpoint.sources import read_tokenizer
+from bertwright.checkpoint.sources import read_length, read_tokenizer
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError
@@ -132,6 +132,7 @@ def extend(
         len(kept_back.documents),
     )
     pieces = [each.replaces for each in additions]
+    length = read_length(loaded.folder, loaded.learner.encoder.spec.max_length)
     learner, _ = extend_learner(
         loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces, start
     )
@@ -148,7 +149,13 @@ def extend(
         larger.save(beside)
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         checkpoint.save(
-            folder, learner, Path(beside), _card(found), {EXTENSION: text}, tasks=loaded.tasks
+            folder,
+            learner,
+            Path(beside),
+            _card(found),
+            {EXTENSION: text},
+            tasks=loaded.tasks,
+            trained_length=length,
         )
         if defaults is not None:
             write_defaults(folder, defaults, loaded.config.hidden_size)

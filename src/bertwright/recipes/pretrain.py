@@ -17,7 +17,7 @@ import torch
 
 from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.sources import read_config, read_length
 from bertwright.config.run import RunConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
@@ -161,6 +161,8 @@ def _train(
     else:
         learner = checkpoint.load(beginning.folder, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)
+    most = learner.encoder.spec.max_length
+    trained = _trained_length(config, beginning, most)
     ranks.shard(learner, learner.encoder.stages()[1:])
     precision, peak = _precision(config, ranks, beginning)
     optimizers = (
@@ -209,8 +211,11 @@ def _train(
         say(f"{name}: {count:,} parameters, {precision} on {on}")
         if beginning is not None:
             _print_beginning(run, beginning, position, say)
-        elif config.init is None:
-            _warn_of_positions(getattr(config, "sequence_length", 0), learner, say)
+        elif trained is not None and trained < (most or 0):
+            say(
+                f"positions {trained + 1} to {most} stay untrained: the model will read {trained} "
+                "tokens at once, and longer texts in windows"
+            )
 
     def begin_step(done: float, width: float) -> float:
         factor = rate_factor(config.schedule, done, width)
@@ -218,7 +223,7 @@ def _train(
         return config.optimizer.learning_rate * factor
 
     def save(at: Position) -> None:
-        run_folder.save(config, run, learner, optimizers, shards, at, ranks)
+        run_folder.save(config, run, learner, optimizers, shards, at, ranks, trained)
 
     if batches is None:
         assert log is not None
@@ -290,14 +295,17 @@ def _precision(
     return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
 
 
-def _warn_of_positions(length: int, learner: Learner, say: Callable[[str], None]) -> None:
-    """Warn that windows of `length` leave positions untrained, which longer texts would have."""
-    most = learner.encoder.spec.max_length
-    if length and most and length < most:
-        say(
-            f"warning: positions {length + 1} to {most} are not trained, and longer texts are read "
-            f"with them: --architecture.max-position-embeddings {length} leaves them out"
-        )
+def _trained_length(
+    config: RunConfig, beginning: run_folder.Beginning | None, positions: int | None
+) -> int | None:
+    """Tokens whose positions this run trains, or the one before it has; see `RunConfig`."""
+    trained = config.trained_length
+    if trained is None or (beginning is None and config.init is None):
+        return trained
+    folder = (
+        checkpoint.find_checkpoint(config.init or "") if beginning is None else beginning.folder
+    )
+    return max(trained, read_length(folder, positions) or 0)
 
 
 def _print_beginning(

@@ -213,6 +213,7 @@ def save(
     shards: Shards,
     position: Position,
     ranks: Ranks,
+    trained_length: int | None = None,
 ) -> None:
     """Write a checkpoint, let `latest` name it, and drop the oldest; every rank calls this."""
     weights = ranks.gather(learner.state_dict())
@@ -222,7 +223,10 @@ def save(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
             card = _card(config, run, list(learner.objectives), shards, position)
-            checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
+            tokenizer = shards.tokenizer_folder
+            checkpoint.save(
+                partial, learner, tokenizer, card, files, weights, trained_length=trained_length
+            )
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
         there = checkpoint.list_checkpoints(run)

@@ -16,10 +16,17 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from tests.recipes.task_files import SPEC, write_files
 
 
-def made(model: Path, kind: Kind, train: Path, dev: Path | None = None, **files: Any) -> TaskSetup:
+def made(
+    model: Path,
+    kind: Kind,
+    train: Path,
+    dev: Path | None = None,
+    trained: int | None = None,
+    **files: Any,
+) -> TaskSetup:
     asked = TaskSpec("task", kind, TaskFilesConfig(str(train), str(dev) if dev else None, **files))
     config = FinetuneConfig(str(model), "o")
-    return set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)
+    return set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None, trained)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -54,6 +61,15 @@ def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path)
         setup = made(model, "classification", path, path, **weighted)
         assert setup.class_weights is not None
         assert setup.class_weights.tolist() == pytest.approx(expected)
+
+
+def test_windows_are_as_long_as_the_model_was_trained_on(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    for trained, given, length in ((None, None, SPEC.max_length), (16, None, 16), (16, 24, 24)):
+        setup = made(model, "classification", train, dev, trained, max_length=given)
+        assert setup.task.max_length == length
+        told = [line for line in setup.warnings if "was trained on 16 tokens at once" in line]
+        assert len(told) == (given is not None)
 
 
 def test_labels_that_are_spared_are_told(model: Path, tmp_path: Path) -> None:

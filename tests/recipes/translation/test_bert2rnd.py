@@ -133,8 +133,6 @@ def test_it_is_trained_and_parses(
     (parsed,) = json.loads(capsys.readouterr().out)["parses"]
     assert parsed["words"] == text.split()
     assert parsed["well_formed"]
-    (translated,) = load(out).translate([text], max_length=20)
-    assert translated.text
     assert [maps.name for maps in load(out).attention(text)] == [
         "encoder",
         "decoder",

@@ -133,3 +133,8 @@ class BertRun(
         """Tokens of the longest sequence of any phase."""
         long = self.long_phase.sequence_length if self.long_phase.share else 0
         return max(self.instances.sequence_length, long)
+
+    @property
+    def trained_length(self) -> int:
+        """See `RunConfig`."""
+        return self.longest_sequence

@@ -84,6 +84,11 @@ class GptRun(
             )
         return made
 
+    @property
+    def trained_length(self) -> int:
+        """See `RunConfig`."""
+        return self.longest_sequence
+
 
 @dataclass(frozen=True)
 class Gpt2Run(GptRun):

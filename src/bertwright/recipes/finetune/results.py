@@ -20,6 +20,7 @@ from bertwright.atomic import atomic_folder, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.formats import format_of
+from bertwright.checkpoint.sources import read_length
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
@@ -99,6 +100,9 @@ def save(
                 line |= prediction.as_dict()
                 file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
     form = format_of(learner.encoder.config)
+    length = read_length(tokenizer_folder, learner.encoder.spec.max_length)
+    if length is not None:
+        length = max(length, *(setup.task.max_length for setup in setups))
     environment = json.loads((run / ENVIRONMENT).read_text(encoding="utf-8"))
     folder = run / checkpoint.CHECKPOINTS / f"step-{best.step:08d}"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +113,7 @@ def save(
             tokenizer_folder,
             card(results, environment, form.model_type, type(form) is not Format),
             tasks={setup.task_name: _final_task(setup, best) for setup in setups},
+            trained_length=length,
         )
         write_manifest(partial, {"format": 1, "step": best.step})
     checkpoint.write_latest(run, folder.name)

@@ -22,7 +22,7 @@ import torch
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.formats import format_of
-from bertwright.checkpoint.sources import read_config, read_tokenizer
+from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.labelled.examples import TextExample
@@ -89,7 +89,8 @@ def finetune(
         spec = checkpoint.load(folder).learner.encoder.spec
         spec.require_vectors()
         tokenizer = read_tokenizer(folder, read_config(folder))
-        setups = [set_up(task, config, tokenizer, spec, say) for task in tasks]
+        trained = read_length(folder, spec.max_length)
+        setups = [set_up(task, config, tokenizer, spec, say, trained) for task in tasks]
         _warn_of_old_heads(folder, setups, say)
         baselines = _baselines(setups, config, say)
         precision, peak = choose_precision(ranks.device, config.precision)

@@ -77,13 +77,18 @@ def set_up(
     tokenizer: Tokenizer,
     encoder: EncoderSpec,
     say: Callable[[str], None],
+    trained: int | None = None,
 ) -> TaskSetup:
     """Read a task's files and make its instances.
+
+    By default windows have at most `trained` tokens, those that the model was trained on at once;
+    None: as many as it has positions for.
 
     Raises:
         DataError: a file cannot be read, or it has nothing to train on.
         ConfigError: a window is longer than the model reads; a setting is of another kind of task.
     """
+    trained = encoder.max_length if trained is None else trained
     name, kind, files = spec.name, spec.kind, spec.files
     if kind == "generation":
         metric_packages()  # missing ones are an error now, not after an epoch
@@ -106,7 +111,12 @@ def set_up(
         _report(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
-    task = _task(kind, files, config, read, labels, train, encoder)
+    task = _task(kind, files, config, read, labels, train, encoder, trained)
+    if trained is not None and task.max_length > trained:
+        warnings.append(
+            f"{config.model} was trained on {trained} tokens at once: what it reads of windows of "
+            f"{task.max_length} beyond these is learned from this data alone"
+        )
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
     if files.metric is not None:
         check_main(task, files.metric, dev)
@@ -244,15 +254,16 @@ def _task(
     labels: tuple[str, ...],
     train: list[Example],
     encoder: EncoderSpec,
+    trained: int | None,
 ) -> TaskConfig:
     usual, longest = LENGTH, encoder.max_length
     if kind == "span":
         usual = SPAN_LENGTH
     elif files.context == "document":
         usual = DOCUMENT_LENGTH
-    elif longest is not None:
-        usual = longest
-    length = files.max_length or min(usual, longest or usual)
+    elif trained is not None:
+        usual = trained
+    length = files.max_length or min(usual, trained or usual)
     if longest is not None and length > longest:
         raise ConfigError(
             f"max_length is {length}, but {config.model} has positions for {longest}; "
