@@ -43,7 +43,7 @@ def test_refusals(tiny: Path, tmp_path: Path, ran: Ran) -> None:
 
 def test_inspect(tiny: Path, tmp_path: Path, ran: Ran) -> None:
     shown = ran("inspect", tiny).out
-    for words in ("huggingface", "BertForMaskedLM", "hidden size", "pooler", "WordPiece"):
+    for words in ("huggingface", "BertForMaskedLM", "tokens read at once", "pooler", "WordPiece"):
         assert words in shown
     assert "holds neither config.json" in ran("inspect", tmp_path, code=4).err
 

@@ -12,6 +12,7 @@ from typing import Any
 from bertwright.atomic import MANIFEST, verify_manifest
 from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.format import part_of, quote
+from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.huggingface import pickled
 from bertwright.checkpoint.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
@@ -34,6 +35,8 @@ class Inspection:
     """As its configuration calls it: its class, or its type."""
     sizes: dict[str, Any] = field(default_factory=dict)
     """The configuration, by the names of its class."""
+    reads: int | None = None
+    """Tokens that it reads at once; None: any number."""
     parameters: int = 0
     parts: dict[str, dict[str, int]] = field(default_factory=dict)
     """Part -> tensors and parameters."""
@@ -72,6 +75,7 @@ def inspect(path: str | Path) -> Inspection:
         sources.check_links(folder)
         config = sources.read_config(source)
         found.sizes = asdict(config)
+        found.reads = sources.read_length(source, format_of(config).spec(config).max_length)
         content = sources.read_content(source)
         names = content.get("architectures")
         name = content.get("model_type")

@@ -30,6 +30,7 @@ def inspect(model: Annotated[Path, Parameter(name="CKPT")], *, json: Json = Fals
         "loads": found.loads if found.reason is None else f"no: {found.reason}",
         "architecture": found.architecture,
         **{key.replace("_", " "): value for key, value in found.sizes.items()},
+        "tokens read at once": found.reads,
         "tokenizer": _listed(found.tokenizer),
         "manifest": found.manifest,
     }
