@@ -3,7 +3,7 @@
     python experiments/road/unknown_words.py TAGGING_FOLDER FASTTEXT_RUN [--out ...json]
 
 A window tagger (two words to each side, one tanh layer) on the first sentences of `train.txt`,
-evaluated on `test.txt`. The folder has CoNLL columns: word, tag.
+evaluated on `test.txt`. The folder has CoNLL columns: the word, and its tag in `--column`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from bertwright.inference.word_vectors.table import open_words
 SUFFIXES = ("ing", "ed", "ly", "tion", "er", "est", "ous", "able", "al", "s")
 
 
-def read(path: Path, most: int) -> list[list[tuple[str, str]]]:
+def read(path: Path, column: int, most: int) -> list[list[tuple[str, str]]]:
     """Sentences of (word, tag)."""
     sentences: list[list[tuple[str, str]]] = [[]]
     for line in path.read_text("utf-8").split("\n"):
         fields = line.split()
         if fields and fields[0] != "-DOCSTART-":
-            sentences[-1].append((fields[0], fields[1]))
+            sentences[-1].append((fields[0], fields[column]))
         elif sentences[-1]:
             sentences.append([])
     return [each for each in sentences if each][:most]
@@ -48,13 +48,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("fasttext", type=Path)
+    parser.add_argument("--column", type=int, default=1, help="-1: the last")
     parser.add_argument("--sentences", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     options = parser.parse_args()
-    train = read(options.folder / "train.txt", options.sentences)
-    test = read(options.folder / "test.txt", 10**9)
+    train = read(options.folder / "train.txt", options.column, options.sentences)
+    test = read(options.folder / "test.txt", options.column, 10**9)
     counts = Counter(word for sentence in train for word, _ in sentence)
     tags = {tag: n for n, tag in enumerate(sorted({t for s in train for _, t in s}))}
     table = open_words(options.fasttext)
