@@ -29,7 +29,7 @@ def generate(
     out: Path | None = None,
     text: TextColumn = None,
     config: Annotated[GenerationConfig, EVERY_KEY] = GenerationConfig(),
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Literal["auto", "fp32", "bf16"] = "auto",
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -46,7 +46,7 @@ def generate(
         input: File of prompts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
             standard input.
         out: File to write, one JSON object per line; unset: print.
-        precision: Precision of weights: bf16 is faster where the processor has it.
+        precision: Precision of weights; auto measures which is faster.
     """
     texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
     refuse_existing(out, overwrite)

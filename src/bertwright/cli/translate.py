@@ -31,7 +31,7 @@ def translate(
     out: Path | None = None,
     text: TextColumn = None,
     config: Annotated[TranslationConfig, EVERY_KEY] = TranslationConfig(),
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Literal["auto", "fp32", "bf16"] = "auto",
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -49,7 +49,7 @@ def translate(
             standard input.
         reference: File of the right translations of the lines of --input: print BLEU and chrF.
         out: File to write: a line each, of .jsonl an object; unset: print.
-        precision: Precision of weights: bf16 is faster where the processor has it.
+        precision: Precision of weights; auto measures which is faster.
     """
     groups, total = given_texts(texts, input, text)
     if reference is not None and (input is None or text is not None):

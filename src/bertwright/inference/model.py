@@ -54,6 +54,7 @@ from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.train.hardware import choose_precision
 
 
 @dataclass(frozen=True)
@@ -425,7 +426,7 @@ class Model:
 def load(
     path: str | Path,
     device: str | torch.device | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Literal["fp32", "bf16", "auto"] = "fp32",
     batch_tokens: int | None = None,
 ) -> Model:
     """Load a model.
@@ -435,21 +436,24 @@ def load(
             an id of the Hugging Face hub (`hf:ORG/NAME`).
         device: where it computes; unset or "auto": the GPU if there is one.
         precision: of its weights: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3
-            digits. For vectors alone there are more: see `Model.embedder`.
+            digits; `auto`, bf16 where that is measured to be faster. For vectors alone there are
+            more: see `Model.embedder`.
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
 
     Raises:
         ConfigError: no such precision or device, or a batch of no tokens.
         DataError, IntegrityError: no tokenizer in the folder, and see `checkpoint.load`.
     """
-    if precision not in ("fp32", "bf16"):
+    if precision not in ("fp32", "bf16", "auto"):
         raise ConfigError(
-            f"precision is {precision!r}; expected 'fp32' or 'bf16' (int8 is for vectors alone: "
-            "load(...).embed(texts, precision='int8'))"
+            f"precision is {precision!r}; expected 'fp32', 'bf16' or 'auto' (int8 is for vectors "
+            "alone: load(...).embed(texts, precision='int8'))"
         )
     if batch_tokens is not None and not is_count(batch_tokens):
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
     where = _device(device)
+    if precision == "auto":
+        precision, _ = choose_precision(where)
     loaded = checkpoint.load(path)
     encoder = loaded.learner.encoder
     most = read_length(loaded.folder, encoder.spec.max_length)
