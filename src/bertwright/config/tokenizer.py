@@ -38,7 +38,8 @@ class TokenizerConfig:
     workers: int = 0
     """Processes that count words; 0: one per core. The result does not depend on it."""
     cluster: str | None = None
-    """Address of a Dask scheduler, as tcp://host:8786, whose workers count words instead."""
+    """Address of a Dask scheduler, as tcp://host:8786, whose workers count words instead; byte-bpe
+    reads its text here."""
 
     def __post_init__(self) -> None:
         at_least(self, 6, "vocab_size")

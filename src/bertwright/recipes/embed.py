@@ -34,11 +34,11 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
 
 AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
-ON_CLUSTER = 512
-"""Texts that a worker of a cluster reads at once."""
 TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
 """The same when every token keeps its vector."""
-GOES_ON = "; with --resume it continues"
+ON_CLUSTER = 512
+"""Texts that a worker of a cluster reads at once."""
+_GOES_ON = "; with --resume it continues"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def embed_file(
         writer.check_skipped()
         left = None if texts.total is None else texts.total - resumed
         parts = _parts(rows, at_once or most, characters)
-        with closing(map_in_order(make_work, parts, 1, GOES_ON, cluster)) as done:
+        with closing(map_in_order(make_work, parts, 1, _GOES_ON, cluster)) as done:
             for part, found, lost in done:
                 columns: dict[str, Any] = {"text": part}
                 if tokens:
