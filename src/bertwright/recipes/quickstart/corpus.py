@@ -7,9 +7,8 @@ string literals, so a file of another Python version, or a broken one, gives wha
 are the triple-quoted literals that begin their line (docstrings, and the strings that `add_docstr`
 of torch and `add_newdoc` of NumPy attach to compiled functions) or follow a name with "doc" in it.
 
-Of a docstring (plain, reStructuredText, NumPy or Google style) prose is kept; doctest blocks,
-literal blocks, tables, headings, signatures, lists of types, references, URLs, licences and markup
-are left out. So is a paragraph that occurred before in any module (packages repeat themselves:
+Kept are sentences of prose; doctests, literal blocks, tables, types, licences and markup are left
+out, and so is a paragraph that occurred before in any module (packages repeat themselves:
 re-exports, templates, sibling classes); paragraphs that differ only in names and numbers count as
 the same. What remains of a module is a document if it has three sentences or more.
 
@@ -63,37 +62,28 @@ _LITERAL = re.compile(
 _PREFIX = re.compile(r"\b[rRbBuUfF]{1,2}$")
 _BEFORE = re.compile(r"[ \t]*(?:\w*(?:doc|DOC)\w*\s*=\s*\(?)?")
 
-_HEADING_LINE = re.compile(r"([-=~^\"*+#`'.:_])\1{2,}\s*$")
-_GOOGLE = re.compile(
-    r"(?:keyword )?(?:args?|arguments?|parameters?|params|returns?|raises|yields?|examples?|usage"
-    r"|attributes|notes?|warnings?|shape|inputs?|outputs?|references?|see also|todo|methods?"
-    r"|variables|members|options|keywords?|default)\s*:{1,2}",
-    re.IGNORECASE,
+_NO_TEXT = re.compile(
+    r"""[^\w\s]{3,}\s*$|[\s|+=:*-]*$|[+|]|.*\|.*\|             # below headings, in tables
+    |:(?:r?type|vartype)\b|[*`]{0,3}[\w.,* `]{1,80}\ :\ \S     # types
+    |[\w.]+\(.*\)(?:\ *->.*|:)?$|def\ \w+\(|class\ \w+[(:]|import\ \w|from\ [\w.]+\ import""",
+    re.VERBOSE,
 )
-_LEFT_OUT = re.compile(r"(?:references?|see also|bibliography|authors?|shape)\s*:?", re.IGNORECASE)
-_DIRECTIVE = re.compile(r"\.\. *([\w:-]+)::\s*(.*)")
-_TEXT_DIRECTIVE = re.compile("note|warning|tip|hint|important|caution|attention|admonition")
-_VERSIONS = {"versionadded", "versionchanged", "deprecated", "deprecated-removed"}
-_FIELD = re.compile(r":(\w+)(?: [^:]*)?:(?:\s+(.*)|$)")
-_FIELD_OF_TYPES = {"type", "rtype", "vartype"}
-_PARAMETER = re.compile(r"[*`]{0,3}[\w.,* `]{1,80} : \S.*")
-_ARGUMENT = re.compile(r"[*`]{0,3}\w[\w.]*[`*]{0,2}(?: ?\([^()]*(?:\([^()]*\)[^()]*)*\))?:(?: +|$)")
-_ITEM = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|\(\w\)|#\.)\s+")
-_TABLE = re.compile(r"[\s|+=:*-]*$|.*\|.*\||.*\S {4,}\S.* {4,}\S|[+|]")
-_CODE = re.compile(
-    r"(?:@\w|def \w+\(|class \w+[(:]|import \w+|from [\w.]+ import|[$#%]\s|In ?\[|Out ?\["
-    r"|[\w.]+ ?= ?\S)"
+_MARKER = re.compile(
+    r"""(?:[-*+•]|\d{1,2}[.)]|\#\.)\s+                            # an item of a list
+    |:\w+(?:\ [^:]*)?:\s*                                       # a field: `:param x:`
+    |[*`]{0,3}\w[\w.]*[`*]{0,2}(?:\ ?\([^()]*\))?:(?:\s+|$)""",  # an argument: `x (int):`
+    re.VERBOSE,
 )
-_SIGNATURE = re.compile(r"[\w.]+\(.*\)(?: *->.*|:)?$")
-
-_ROLE = re.compile(r":[\w+.-]+(?::[\w+.-]+)*:`([^`]*)`")
-_MARKDOWN_LINK = re.compile(r"\[([^\[\]]+)\]\((?:[^()]*\)|\S*)")
-_LINK = re.compile(r"`([^`<]*?)\s*<[^`>]*>`_{0,2}")
-_CODE_SPAN = re.compile(r"``?([^`]+)``?_{0,2}")
-_EMPHASIS = re.compile(r"(?<![\w*])\*{1,2}(\w[^*]*?)\*{1,2}(?![\w*])")
-_CITATION = re.compile(r"\s*\[(?:\d+|#\w*|[A-Z]\w+)\]_")
-_URL = re.compile(r"<?\b(?:https?|ftp)://\S+")
-_SUBSTITUTION = re.compile(r"\|(\w[\w ]*)\|_?")
+_DIRECTIVE = re.compile(r"\.\.(?: *([\w:-]+)::\s*)?")
+_OF_TEXT = {"note", "warning", "tip", "hint", "important", "caution", "attention", "admonition"}
+_MARKUP = (
+    # code, links and roles: "`x`", "`text <target>`_", ":class:`~a.b.C`"
+    (re.compile(r"(?::[\w+.:-]+:)?``?[~!]?([^`<]+?)(?:\s*<[^`>]*>)?``?_{0,2}"), r"\1"),
+    (re.compile(r"\[([^\[\]]+)\]\((?:[^()]*\)|\S*)"), r"\1"),  # links of Markdown
+    (re.compile(r"\s*\[(?:\d+|#\w*|[A-Z]\w+)\]_"), ""),  # citations
+    (re.compile(r"(?<![\w*])\*{1,2}(\w[^*]*?)\*{1,2}(?![\w*])"), r"\1"),  # emphasis
+    (re.compile(r"<?\b(?:https?|ftp)://\S+"), ""),
+)
 _LICENCE = ("copyright", "license", "licence", "warrant", "redistribut", "rights reserved", "spdx")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NOT_PROSE = re.compile(r"%\(|\{\w*\}|[{};<>=|\\@]{2}|__\w+__.*__\w+__|(?:=.*){2}|\$")
@@ -121,12 +111,8 @@ class DocsReport:
     sentences: int = 0
     characters: int = 0
     modules_read: int = 0
-    modules_without_text: int = 0
-    """Modules with fewer than three sentences of their own."""
     repeated_paragraphs: int = 0
     """Paragraphs left out because they came before."""
-    reached_limit: bool = False
-    """Whether modules were left out because there was text enough."""
     characters_by_package: dict[str, int] = field(default_factory=dict)
     """The largest first; all of the standard library counts as `python`."""
 
@@ -169,7 +155,6 @@ def write_python_docs(
             on_progress(report.modules_read, len(modules))
             sentences = _unseen(paragraphs, seen, report)
             if len(sentences) < FEWEST_SENTENCES:
-                report.modules_without_text += entry["source"] != "topics"
                 continue
             document = "\n".join(sentences)
             text.write((document + "\n\n").encode("utf-8", "replace"))
@@ -181,7 +166,6 @@ def write_python_docs(
             report.characters += size
             sizes[entry["package"] if entry["source"] == "packages" else "python"] += size
             if report.characters >= most_characters:
-                report.reached_limit = True
                 break
     if not report.documents:
         raise DataError(
@@ -357,8 +341,6 @@ def is_prose(sentence: str) -> bool:
     """Whether a sentence is one: some words, mostly letters, and none of the marks of code."""
     if not 20 <= len(sentence) <= 800 or _NOT_PROSE.search(sentence):
         return False
-    if sentence.endswith("):") and "(" in sentence[:60]:
-        return False  # a name and its type
     if not (sentence[0].isalnum() or sentence[0] in "\"'("):
         return False
     words = _WORD.findall(sentence)
@@ -368,101 +350,41 @@ def is_prose(sentence: str) -> bool:
 
 def _plain(text: str) -> str:
     """A paragraph without markup."""
-    if "`" in text:
-        text = _ROLE.sub(_of_role, text)
-        text = _LINK.sub(r"\1", text)
-        text = _CODE_SPAN.sub(r"\1", text)
-    if "[" in text:
-        text = _MARKDOWN_LINK.sub(r"\1", text)
-        text = _CITATION.sub("", text)
-    if "*" in text:
-        text = _EMPHASIS.sub(r"\1", text)
-    if "://" in text:
-        text = _URL.sub("", text)
-    if "|" in text:
-        text = _SUBSTITUTION.sub(r"\1", text)
+    for pattern, kept in _MARKUP:
+        text = pattern.sub(kept, text)
     return " ".join(text.split())
-
-
-def _of_role(match: re.Match[str]) -> str:
-    """`:class:`~a.b.C`` shows C, `:ref:`text <target>`` shows text."""
-    shown = match[1].partition(" <")[0].lstrip("!")
-    return shown.rpartition(".")[2] if shown.startswith("~") else shown
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
     """The running text of a docstring, a string a paragraph or list item."""
     text: list[str] = []
     indent = 0  # of the paragraph
-    is_item = False  # then its next lines may be indented further
+    is_item = in_doctest = False  # the next lines of an item may be indented further
     left_out: int | None = None  # what is indented further is left out
-    section_left_out = in_doctest = in_arguments = False
-    for number, raw in enumerate(lines):
-        line = raw.strip()
-        here = len(raw) - len(raw.lstrip())
-        if not line:
-            in_doctest = False
-            if text:
-                yield " ".join(text)
-                text = []
-            continue
-        after = lines[number + 1] if number + 1 < len(lines) else ""
-        further = len(after) - len(after.lstrip()) > here and bool(after.strip())
-        if left_out is not None:
+    for raw in lines:
+        line, here = raw.strip(), len(raw) - len(raw.lstrip())
+        if line and left_out is not None:
             if here > left_out:
                 continue
             left_out = None
-        if line.startswith((">>>", "In [")):
-            in_doctest = True
-        heading = bool(_HEADING_LINE.match(after.strip())) and len(line) < 80
-        google = bool(_GOOGLE.fullmatch(line))
-        argument = _ARGUMENT.match(line) if in_arguments else None
-        marked = argument or _ITEM.match(line) or line.startswith((".. ", ":"))
+        in_doctest = bool(line) and (in_doctest or line.startswith((">>>", "In [")))
+        is_text = bool(line) and not (in_doctest or _NO_TEXT.match(line))
+        if is_text and (directive := _DIRECTIVE.match(line)):
+            is_text = directive[1] in _OF_TEXT
+            left_out = None if is_text else here
+            line = line[directive.end() :]
+        marker = _MARKER.match(line) if is_text else None
         moved = here < indent or (here > indent and not is_item)
-        if text and (in_doctest or heading or google or marked or moved):
+        if text and (not is_text or marker or moved):
             yield " ".join(text)
             text = []
-        if in_doctest:
+        if not is_text:
             continue
-        if heading or google:
-            section_left_out = bool(_LEFT_OUT.fullmatch(line))
-            in_arguments = google
-            indent = here
-            left_out = here if google and section_left_out else None
-            continue
-        if section_left_out or _HEADING_LINE.match(line):
-            continue
-        if line.startswith(".."):
-            found = _DIRECTIVE.match(line)
-            is_text = found is not None and _TEXT_DIRECTIVE.fullmatch(found[1])
-            if found is None or not (is_text or found[1] in _VERSIONS):
-                left_out = here
-            elif is_text and found[2]:
-                text, indent, is_item = [found[2]], here, True
-            continue
-        if not text:
-            if _TABLE.match(line) or _CODE.match(line) or _SIGNATURE.match(line):
-                continue
-            item = _ITEM.match(line)
-            term = further and len(line) < 60 and line[-1] not in ".:,"
-            if not item and (term or _PARAMETER.fullmatch(line)):
-                continue  # a name and its type above what they mean
-            field = _FIELD.match(line)
-            if field:
-                if field[1] in _FIELD_OF_TYPES:
-                    left_out = here
-                    continue
-                line = field[2] or ""
-                item = _ITEM.match(line)
-            if item:
-                line = line[item.end() :]
-            argument = _ARGUMENT.match(line) if in_arguments or item else None
-            if argument:
-                line = line[argument.end() :]
-            indent, is_item = here, bool(item or field or in_arguments)
+        if marker or not text:
+            indent, is_item = here, bool(marker)
+        line = line[marker.end() :] if marker else line
         if line.endswith("::"):
-            line = line[:-1].rstrip()
-            left_out = here
+            line, left_out = line[:-1], here
         if line:
             text.append(line)
     if text:

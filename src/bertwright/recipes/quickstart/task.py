@@ -14,11 +14,6 @@ model frozen, with a linear layer on the mean of its last layer's vectors; TF-ID
 regression; and the most frequent label. Nothing is chosen by the test file: settings are fixed (a
 learning rate of 3e-4 and 160 / sqrt(examples) epochs, between 3 and 20), and the last weights
 count. One seed, and Wilson's 95 % intervals over the test examples.
-
-In `OUT/task/`: `train-96.jsonl`, `train-400.jsonl`, ... (each holds the one before) and
-`test.jsonl`, an object a line with `text`, `label` and `module`; the figures in
-`RUN/learning_curve.json`; in `OUT/finetuned/` the pre-trained model, fine-tuned on the most
-examples.
 """
 
 from __future__ import annotations
@@ -34,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from bertwright.atomic import disk_errors
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
@@ -151,14 +147,6 @@ def epochs_for(examples: int) -> int:
     return min(20, max(3, round(160 / math.sqrt(examples))))
 
 
-def wilson(fraction: float, count: int) -> list[float]:
-    """The 95 % interval of a fraction of `count` (Wilson 1927)."""
-    z = 1.96
-    middle = fraction + z * z / (2 * count)
-    half = z * math.sqrt(fraction * (1 - fraction) / count + (z / (2 * count)) ** 2)
-    return [(middle + sign * half) / (1 + z * z / count) for sign in (-1, 1)]
-
-
 def _compare(
     paths: Paths, files: LabelledFiles, unfinished: Path, on_progress: OnProgress
 ) -> LearningCurve:
@@ -184,7 +172,8 @@ def _compare(
     def add(name: str, accuracy: float, is_degenerate: bool) -> None:
         figures = methods[name]
         figures["accuracy"].append(accuracy)
-        figures["intervals"].append(wilson(accuracy, files.test[0]))
+        right = binomtest(round(accuracy * files.test[0]), files.test[0])
+        figures["intervals"].append([*right.proportion_ci(method="wilson")])
         figures["degenerate"].append(is_degenerate)
 
     total = sum(2 * n * e + n for n, e in zip(sizes, epochs, strict=True))
@@ -305,16 +294,9 @@ def hider(labels: Sequence[str]) -> Callable[[str], str]:
 
 
 def per_label(sizes: Sequence[int], labels: int, most: int) -> list[int]:
-    """Examples of each label for training files of about these sizes; `most` are there.
-
-    A size that is not there becomes all there are, if that is well over the size before.
-    """
-    found: list[int] = []
-    for size in sizes:
-        each = min(most, max(1, size // labels))
-        if not found or each >= 1.5 * found[-1]:
-            found.append(each)
-    return found
+    """Examples of each label for training files of about these sizes; `most` are there, and stand
+    for all sizes that are not."""
+    return sorted({min(most, max(1, size // labels)) for size in sizes})
 
 
 def _drawn(
