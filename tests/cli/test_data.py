@@ -60,7 +60,7 @@ def test_json_is_one_object(corpus: Path, build: Ran, json_of: JsonOf) -> None:
 def test_errors_end_with_4(corpus: Path, ran: Ran, build: Ran) -> None:
     build(corpus, "--documents", "line", "--sentences", "line")
     said = ran("data", "check", corpus / "out", code=4).out
-    assert "error    one_sentence_documents" in said
+    assert "error    next_sentence_ratio" in said
     assert "bertwright pretrain" not in said
     ran("data", "check", corpus / "out", "--instances.objectives", "mlm")
 

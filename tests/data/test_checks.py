@@ -41,9 +41,9 @@ def windows(shards: Shards, length: int, burn_in: int = 0) -> TokenStreams:
 
 
 def test_windows_of_long_documents(make_shards: Callable[..., Shards]) -> None:
-    checkup, found = found_by(windows(make_shards([[20] * 30] * 5), 64))
+    _, found = found_by(windows(make_shards([[20] * 30] * 5), 64))
     assert levels(found) == {}
-    assert found["instances"].value == sum(checkup.statistics["length_histogram"].values()) == 50
+    assert found["instances"].value == 50
 
 
 def test_windows_that_documents_do_not_fill(make_shards: Callable[..., Shards]) -> None:
@@ -95,9 +95,8 @@ def pairs_of(tmp_path: Path) -> Callable[..., ParallelText]:
 
 
 def test_translations(pairs_of: Callable[..., ParallelText], tmp_path: Path) -> None:
-    checkup, found = found_by(pairs_of(sentences()))
+    _, found = found_by(pairs_of(sentences()))
     assert levels(found) == {}
-    assert checkup.statistics["target_tokens_per_source_token"]["p50"] == 2
     whole = check(tmp_path / "s", lambda shards: ParallelText(shards, np.arange(300), 64))
     assert [each.name for each in whole.findings if each.level != "ok"] == ["size"]
 

@@ -157,11 +157,6 @@ def check(
         print(f"{finding.level:<8} {finding.name}: {finding.message}")
         if finding.advice:
             print(f"{'':<8} -> {finding.advice}")
-    if bins := checkup.statistics.get("length_histogram"):
-        print("lengths of sequences, in tokens:")
-        for name, count in bins.items():
-            part = count / max(1, sum(bins.values()))
-            print(f"  {name:>9} {part:6.1%} {'#' * round(40 * part)}".rstrip())
     print(f"{counted(checkup.errors, 'error')}, {counted(checkup.warnings, 'warning')}")
     if checkup.errors:
         return DataError.exit_code

@@ -15,12 +15,12 @@ import numpy as np
 
 from bertwright.arrays import Int64s, UInt64s
 from bertwright.atomic import verify_manifest
-from bertwright.data.instances import Checkup, Instances, grade, quantiles
+from bertwright.data.instances import Checkup, Instances, grade
 from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards, open_shards
-from bertwright.errors import BertwrightError, DataError
+from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 CHUNK_TOKENS = 1 << 20
 MOST_KEPT = 1 << 20
@@ -70,10 +70,9 @@ def check(
     shards = open_shards(folder, verify=False)
     verify_manifest(shards.folder)
     checkup = Checkup()
-    tokenizer = _check_tokenizer(checkup, shards)
     _check_documents(checkup, shards)
     _check_corpus_report(checkup, shards)
-    _check_tokens(checkup, shards, scan_shards(shards, on_progress), tokenizer)
+    _check_tokens(checkup, shards, scan_shards(shards, on_progress))
     if instances is None:
         return checkup
     try:
@@ -81,24 +80,6 @@ def check(
     except DataError as error:
         checkup.note("error", "instances", 0, str(error), "another model may train on this data")
     return checkup
-
-
-def _check_tokenizer(checkup: Checkup, shards: Shards) -> Tokenizer | None:
-    try:
-        tokenizer = load_tokenizer(shards.tokenizer_folder)
-    except BertwrightError as error:
-        checkup.note("error", "tokenizer", "unreadable", str(error), "build the data again")
-        return None
-    same = tokenizer.fingerprint == shards.tokenizer_fingerprint
-    checkup.note(
-        "ok" if same else "error",
-        "tokenizer",
-        tokenizer.fingerprint[:12],
-        f"{tokenizer.vocab_size:,} tokens"
-        + ("" if same else f"; the shards were built with {shards.tokenizer_fingerprint[:12]}"),
-        "the tokenizer beside the shards is not theirs: build the data again",
-    )
-    return tokenizer
 
 
 def _check_documents(checkup: Checkup, shards: Shards) -> None:
@@ -111,8 +92,6 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
         "are there no blank lines between documents? Then build with --documents line or file; "
         "held-out text, and a BERT's random next sentences, come from other documents",
     )
-    sentences = np.diff(shards.document_sentences)
-    checkup.statistics["sentences_per_document"] = quantiles(sentences)
     if shards.num_tokens < 1_000_000:
         checkup.note(
             "warning",
@@ -140,8 +119,6 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
         f"{lost:,} of {read:,} documents were empty after cleaning",
         "look at a few of them; a wrong --text-column or encoding empties documents",
     )
-    checkup.statistics["counts"] = counts
-    checkup.statistics["corpus_report"] = report
     for name, (message, advice, most) in _READING.items():
         value = int(report.get(name, 0))
         of = shards.num_documents if name == "title_documents" else shards.num_sentences
@@ -151,9 +128,7 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
             checkup.note("warning", name, value, f"{value:,} {message}{example}", advice)
 
 
-def _check_tokens(
-    checkup: Checkup, shards: Shards, scan: Scan, tokenizer: Tokenizer | None
-) -> None:
+def _check_tokens(checkup: Checkup, shards: Shards, scan: Scan) -> None:
     counts, unk_id = scan.id_counts, shards.special_id("unk")
     unknown = counts[unk_id] / shards.num_tokens
     checkup.note(
@@ -164,25 +139,9 @@ def _check_tokens(
         "the vocabulary was made for other text or another script: "
         "train one on this corpus with bertwright tokenizer train",
     )
-    forged = int(sum(counts[i] for i in shards.special_ids if i != unk_id))
-    checkup.note(
-        "warning" if forged else "ok",
-        "special_tokens_in_text",
-        forged,
-        f"{forged:,} special tokens stand in the text itself",
-        "they would be taken for the ends of sequences; build again with this version",
-    )
-    used = float((counts > 0).mean())
-    small = shards.num_tokens < 100 * shards.vocab_size
-    checkup.note(
-        "warning" if used < 0.5 and not small else "ok",
-        "vocabulary_used",
-        round(used, 4),
-        f"{used:.1%} of the vocabulary occurs",
-        "much of the vocabulary is for other text; a smaller one of this corpus trains faster",
-    )
     example = ""
-    if scan.most_repeated is not None and tokenizer is not None:
+    if scan.most_repeated is not None:
+        tokenizer = load_tokenizer(shards.tokenizer_folder)
         first, last = shards.sentence_tokens[scan.most_repeated : scan.most_repeated + 2]
         text = tokenizer.readable(shards.tokens(int(first), int(min(last, first + 24))).tolist())
         example = f"; most often ({scan.most_repeated_times:,} times): {text[:100]!r}"

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar
 
-import numpy as np
-
 from bertwright.arrays import Int64s
 from bertwright.data.batch import Batch
 from bertwright.data.randomness import make_key, permutation
@@ -75,10 +73,9 @@ class Finding:
 
 @dataclass
 class Checkup:
-    """All findings, and the figures they are from."""
+    """All findings."""
 
     findings: list[Finding] = field(default_factory=list)
-    statistics: dict[str, Any] = field(default_factory=dict)
 
     @property
     def errors(self) -> int:
@@ -96,7 +93,6 @@ class Checkup:
             "errors": self.errors,
             "warnings": self.warnings,
             "findings": [asdict(finding) for finding in self.findings],
-            "statistics": self.statistics,
         }
 
     def note(
@@ -111,21 +107,11 @@ def grade(value: float, warning: float, error: float) -> Level:
     return "error" if value > error else "warning" if value > warning else "ok"
 
 
-def quantiles(values: Any) -> dict[str, float]:
-    """Mean and some quantiles."""
-    names = ("min", "p10", "p50", "p90", "p99", "max")
-    found = np.quantile(values, [0, 0.1, 0.5, 0.9, 0.99, 1])
-    return {"mean": round(float(values.mean()), 2)} | {
-        name: float(value) for name, value in zip(names, found, strict=True)
-    }
-
-
 def note_lengths(
     checkup: Checkup, lengths: Int64s, longest: int, option: str | None = None
 ) -> None:
-    """The number of instances, their mean length, and a histogram. `option` of `pretrain` sets the
-    length of the longest that there can be, where instances are made to be as long."""
-    checkup.statistics["instances"] = len(lengths)
+    """The number of instances and their mean length. `option` of `pretrain` sets the length of the
+    longest that there can be, where instances are made to be as long."""
     checkup.note(
         "ok" if len(lengths) else "error",
         "instances",
@@ -143,9 +129,3 @@ def note_lengths(
         f"sequences are {mean:.1f} tokens long on average, {mean / longest:.0%} of the most",
         f"documents are short: a lower {option} loses nothing; should they be longer?",
     )
-    edges = np.unique(np.linspace(0, longest, 9).astype(int))
-    heights, _ = np.histogram(lengths, edges + 0.5)
-    checkup.statistics["length_histogram"] = {
-        f"{low + 1}-{high}": int(height)
-        for low, high, height in zip(edges[:-1], edges[1:], heights, strict=True)
-    }

@@ -16,7 +16,7 @@ import numpy as np
 from bertwright.arrays import Bools, Int64s
 from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, Level, grade, note_lengths, quantiles
+from bertwright.data.instances import Checkup, Level, grade, note_lengths
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
@@ -25,7 +25,6 @@ from bertwright.data.split import Split, split_documents
 from bertwright.errors import DataError
 
 CHECKED_TOKENS = 1 << 28
-CHECKED_SEQUENCES = 4096
 
 
 @dataclass(frozen=True)
@@ -105,21 +104,13 @@ class MaskedPairs:
         return assemble(self.shards, self.plan(epoch), positions, self._masker, key)
 
     def check(self, checkup: Checkup) -> None:
-        """See `Instances`; of a very large corpus the instances of a part of its documents, and
-        batches of some of them, so that rates are measured where the model meets them."""
+        """See `Instances`; of a very large corpus the instances of a part of its documents."""
         every = 1 + self.shards.num_tokens // CHECKED_TOKENS
         documents = self._documents[::every]
         plan = plan_epoch(self.shards, documents, self.config, self.seed, 0)
         note_lengths(checkup, plan.lengths, self.longest, "--instances.sequence-length")
-        if not len(plan):
-            return
-        _check_pairs(checkup, self.shards, plan, self.config)
-        masker, key = self._masker, make_key("masks", self.seed, 0)
-        if masker.config.whole_word:
-            _check_words(checkup, self.shards)
-        some = np.arange(min(len(plan), CHECKED_SEQUENCES))
-        batch = assemble(self.shards, plan, some, masker, key)
-        _check_masks(checkup, batch, masker)
+        if len(plan):
+            _check_pairs(checkup, plan, self.config)
 
     def _make_plan(self, epoch: int) -> EpochPlan:
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, epoch)
@@ -208,20 +199,8 @@ def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
     )
 
 
-def _check_pairs(
-    checkup: Checkup, shards: Shards, plan: EpochPlan, instances: InstanceConfig
-) -> None:
-    special = 3 if plan.paired else 2
+def _check_pairs(checkup: Checkup, plan: EpochPlan, instances: InstanceConfig) -> None:
     if plan.paired:
-        alone = float((np.diff(shards.document_sentences) == 1).mean())
-        checkup.note(
-            grade(alone, 0.1, 0.5),
-            "one_sentence_documents",
-            round(alone, 4),
-            f"{alone:.1%} of the documents have one sentence: their next sentence is always random",
-            "is there a blank line after every line, or --documents line on lines of one sentence? "
-            "Join what belongs together, or train with --instances.objectives mlm",
-        )
         share = float(plan.is_random.mean())
         wanted = instances.random_next_probability
         off = abs(share - wanted)
@@ -231,21 +210,11 @@ def _check_pairs(
             "next_sentence_ratio",
             round(share, 4),
             f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} configured",
-            "documents of one sentence, or sentences longer than a sequence, give only random "
-            "pairs: join short documents, split long sentences, or train with "
-            "--instances.objectives mlm",
+            "documents of one sentence (is there a blank line after every line, or --documents "
+            "line?), or sentences longer than a sequence, give only random pairs: join short "
+            "documents, split long sentences, or train with --instances.objectives mlm",
         )
-    room = instances.sequence_length - special
-    sentences = np.diff(shards.sentence_tokens)
-    too_long = float((sentences > room).mean())
-    checkup.note(
-        grade(too_long, 0.05, 0.5),
-        "long_sentences",
-        round(too_long, 4),
-        f"{too_long:.2%} of the sentences are longer than a sequence ({room} tokens of text)",
-        "are lines whole paragraphs? Build with --sentences split, or raise "
-        "--instances.sequence-length",
-    )
+    special = 3 if plan.paired else 2
     lost = float(plan.truncated.sum() / (plan.truncated + plan.lengths - special).sum())
     cut = float((plan.truncated > 0).mean())
     checkup.note(
@@ -253,54 +222,6 @@ def _check_pairs(
         "truncated",
         round(lost, 4),
         f"{lost:.1%} of the tokens are truncated, from {cut:.1%} of the instances",
-        "sentences are long for this sequence length: split them, or raise "
-        "--instances.sequence-length",
-    )
-    checkup.statistics["sentence_tokens"] = quantiles(sentences)
-
-
-def _check_masks(checkup: Checkup, batch: MaskedBatch, masker: Masker) -> None:
-    masking = masker.config
-    shown = batch.inputs.ids[batch.masked_positions]
-    predicted = len(shown) / batch.num_tokens
-    few = batch.num_tokens < 20_000
-    level: Level = "warning" if predicted < 0.8 * masking.probability and not few else "ok"
-    checkup.note(
-        level,
-        "predicted",
-        round(predicted, 4),
-        f"{predicted:.2%} of the tokens are predicted; {masking.probability:.0%} configured",
-        "raise --masking.max-predictions; with whole words: are words wrongly segmented?",
-    )
-    if not len(shown):
-        return
-    hidden = shown == masker.mask_id
-    kept = shown == batch.masked_labels
-    keep_share = 1 - masking.mask_share - masking.random_share
-    for name, measured, wanted in (
-        ("masked", float(hidden.mean()), masking.mask_share),
-        ("replaced", float((~hidden & ~kept).mean()), masking.random_share),
-        ("kept", float((~hidden & kept).mean()), keep_share),
-    ):
-        # Six standard deviations, and the probability that a random token is the same one.
-        slack = 6 * (wanted * (1 - wanted) / len(shown)) ** 0.5 + masking.random_share * 0.01
-        checkup.note(
-            "ok" if abs(measured - wanted) <= slack + 1e-9 else "error",
-            f"predicted_{name}",
-            round(measured, 4),
-            f"{measured:.1%} of the predicted tokens are {name}; {wanted:.0%} configured",
-            "this is a fault of Bertwright or of a vocabulary of very few tokens: report it",
-        )
-
-
-def _check_words(checkup: Checkup, shards: Shards) -> None:
-    starts = shards.word_starts(0, min(shards.num_tokens, 1 << 20))
-    pieces = len(starts) / max(1, int(starts.sum()))
-    checkup.note(
-        "warning" if pieces < 1.05 else "ok",
-        "word_tokens",
-        round(pieces, 3),
-        f"a word has {pieces:.2f} tokens on average; they are masked together",
-        "hardly a word has two: whole-word masking changes nothing. Chinese is written without "
-        "spaces: segment it, and build with --segmented",
+        "sentences are long for this sequence length (are lines whole paragraphs?): build with "
+        "--sentences split, or raise --instances.sequence-length",
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths, quantiles
+from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.text.framing import ends_of
@@ -121,7 +121,6 @@ class ParallelText(Shuffled):
             "these are hardly translations: are lines joined, or out of step? Remove them from "
             "both files",
         )
-        checkup.statistics["target_tokens_per_source_token"] = quantiles(ratios)
         if pairs >= 100 and source.std() and target.std():
             together = float(np.corrcoef(np.log(source), np.log(target))[0, 1])
             checkup.note(
