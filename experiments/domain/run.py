@@ -44,7 +44,7 @@ from bertwright.recipes.extend import extend
 from bertwright.recipes.pretrain import pretrain
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
 from bertwright.text.sentences import split_sentences
-from bertwright.text.tokenizer.extension import measure
+from bertwright.text.tokenizer.word_counts import count_block
 
 RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"
 HELD_OUT_EVERY, MASKED_SHARE, WINDOW, LABELS = 10, 0.15, 60, 12
@@ -77,6 +77,12 @@ def read_rows(corpus: Path, most: int) -> tuple[list[str], list[str]]:
             if size > most:
                 break
     return documents, labels if any(labels) else []
+
+
+def tokens_per_word(documents: list[str], model: Model) -> float:
+    sentences = [text for document in documents for text in split_sentences(document)]
+    ids, _ = model.tokenizer.encode_sentence_ids(sentences)
+    return round(len(ids) / count_block(documents, model.tokenizer.rules).words, 4)
 
 
 def masked_words(model: Model, documents: list[str], most: int) -> dict[str, float]:
@@ -208,7 +214,7 @@ def main() -> None:
     def judge(row: str, model: Path | str, begin: float) -> None:
         loaded = load(model, device="cpu")
         figures: dict[str, Any] = masked_words(loaded, held_out, arguments.asked)
-        figures["tokens_per_word"] = measure(held_out, loaded.tokenizer).tokens_per_word
+        figures["tokens_per_word"] = tokens_per_word(held_out, loaded)
         if labels:
             figures |= label_score(loaded, documents, labels)
         figures["seconds"] = round(time.monotonic() - begin)

@@ -56,11 +56,9 @@ def test_extend_then_pretrain(model: Path, tmp_path: Path, capsys: Any) -> None:
     assert run([*words, "--add", "6", "--workers", "1", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["words_added"] == 6
-    assert figures["held_out_documents"] == 3
-    assert figures["after"]["tokens"] < figures["before"]["tokens"]
-    assert figures["after"]["words"] == figures["before"]["words"]
-    assert figures["after"]["unknown"] == figures["before"]["unknown"] == 0
-    assert figures["shorter_by"] > 0.3
+    text = (corpus / "docs.txt").read_text().split("\n")
+    before, after = (load_tokenizer(each).encode_sentence_ids(text)[0] for each in (model, out))
+    assert figures["tokens_saved"] == len(before) - len(after) > 0.3 * len(before)
     assert {"iterator", "decorator"} <= set(figures["first"])
     verify_manifest(out)
 
@@ -111,19 +109,7 @@ def test_nothing_to_add_and_bad_values(model: Path, tmp_path: Path) -> None:
         extend(model, few, tmp_path / "out", workers=-1)
     (tmp_path / "few.txt").write_text("The iterator. " * 9)
     found = extend(model, few, tmp_path / "out", workers=1)
-    assert found.held_out == 0
     assert [a.token for a in found.additions] == ["iterator"]
-    assert "nothing was held out" in (found.folder / "README.md").read_text()
-
-
-def test_few_documents_are_not_called_held_out(model: Path, tmp_path: Path, capsys: Any) -> None:
-    for documents, measured in ((10, "the corpus itself"), (60, "held-out text")):
-        corpus = write_corpus(tmp_path / f"corpus-{documents}", documents)
-        out = tmp_path / f"out-{documents}"
-        words = ["tokenizer", "extend", str(corpus), "--model", str(model), "--out", str(out)]
-        assert run([*words, "--workers", "1"]) == 0
-        assert measured in capsys.readouterr().out
-        assert ("on held-out text" in (out / "README.md").read_text()) == (documents == 60)
 
 
 def test_what_is_read_is_never_replaced(model: Path, tmp_path: Path) -> None:

@@ -103,8 +103,7 @@ def extend(
     """Add words of a corpus to a model's vocabulary, for continued pre-training.
 
     Frequent words that are split into wordpieces become entries of their own, each with the mean of
-    its wordpieces' vectors; old entries keep their ids. Every twentieth document is held out, and
-    its length in tokens is printed before and after. Then: data build --tokenizer DIR, and
+    its wordpieces' vectors; old entries keep their ids. Then: data build --tokenizer DIR, and
     pretrain --init DIR.
 
     Args:
@@ -136,18 +135,11 @@ def extend(
             f"The corpus gives {len(found.additions):,} entries, not {add:,}: more text or a lower "
             "--min-count would give more."
         )
-    if not found.held_out:
-        say("Under 20 documents: nothing is held out, so lengths are those of the corpus itself.")
     figures = found.as_dict()
     if json:
         print_json(figures)
         return
-    before, after = figures.pop("before"), figures.pop("after")
-    shown = {"shorter_by": f"{figures['shorter_by']:.1%}", "first": " ".join(figures["first"])}
-    print_fields({**figures, **shown})
-    rows = [(name.replace("_", " "), before[name], after[name]) for name in before]
-    measured = "held-out text" if found.held_out else "the corpus itself"
-    print_table((measured, "before", "after"), rows)
+    print_fields({**figures, "first": " ".join(figures["first"])})
     say("The new entries are not trained yet. Next:")
     say(f"  bertwright data build {_with_tokenizer(corpus, out)}")
     say(

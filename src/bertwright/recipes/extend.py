@@ -25,7 +25,7 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tokenizer.extension import Addition, HeldOut, Length, choose_additions, measure
+from bertwright.text.tokenizer.extension import Addition, choose_additions
 from bertwright.text.tokenizer.word_counts import count_words
 
 EXTENSION = "extension.json"
@@ -40,12 +40,13 @@ class Extension:
     """Tokens of the tokenizer."""
     vocab_after: int
     additions: list[Addition]
-    before: Length
-    """Of the held-out documents, with the old vocabulary."""
-    after: Length
-    held_out: int
-    """Documents that were measured on and not counted; 0: the corpus is under 20 documents, and
-    all of it was counted and measured."""
+    words: int
+    """Of the corpus."""
+
+    @property
+    def tokens_saved(self) -> int:
+        """Tokens by which the corpus is shorter."""
+        return sum(each.gain for each in self.additions)
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json` and `extension.json`."""
@@ -56,10 +57,8 @@ class Extension:
             "vocab_after": self.vocab_after,
             "words_added": len(self.additions) - characters,
             "characters_added": characters,
-            "held_out_documents": self.held_out,
-            "before": vars(self.before),
-            "after": vars(self.after),
-            "shorter_by": round(1 - self.after.tokens / self.before.tokens, 4),
+            "words_of_the_corpus": self.words,
+            "tokens_saved": self.tokens_saved,
             "first": [each.token for each in self.additions if each.replaces][:20],
         }
 
@@ -106,9 +105,8 @@ def extend(
     defaults = read_defaults(loaded.folder)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     reading = reading or CorpusConfig()
-    report, kept_back = CorpusReport(), HeldOut()
     counted = count_words(
-        kept_back.pass_on(read_blocks(inputs, reading, report)),
+        read_blocks(inputs, reading, CorpusReport()),
         tokenizer.rules,
         workers=workers,
         on_progress=on_progress,
@@ -121,16 +119,7 @@ def extend(
             "--min-count"
         )
     larger = tokenizer.extended([each.token for each in additions])
-    held_out = kept_back.documents or kept_back.first
-    found = Extension(
-        out,
-        tokenizer.vocab_size,
-        larger.vocab_size,
-        additions,
-        measure(held_out, tokenizer, reading),
-        measure(held_out, larger, reading),
-        len(kept_back.documents),
-    )
+    found = Extension(out, tokenizer.vocab_size, larger.vocab_size, additions, counted.words)
     pieces = [each.replaces for each in additions]
     length = read_length(loaded.folder, loaded.learner.encoder.spec.max_length)
     learner, _ = extend_learner(
@@ -164,14 +153,11 @@ def extend(
 
 
 def _card(found: Extension) -> str:
-    before, after = found.before, found.after
-    text = "held-out text" if found.held_out else "the corpus they are from (nothing was held out)"
     return (
         "# A BERT with an extended vocabulary\n\n"
         f"{found.vocab_after - found.vocab_before} entries were added to "
         f"{found.vocab_before}, each initialized from the wordpieces it replaces (a character that "
         "was lacking, from all rows). The new rows are untrained yet: continue with "
         "`bertwright data build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
-        f"Tokens a word on {text}: {before.tokens_per_word} before, "
-        f"{after.tokens_per_word} after.\n"
+        f"They save {found.tokens_saved:,} tokens in the {found.words:,} words of the corpus.\n"
     )

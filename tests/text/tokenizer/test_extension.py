@@ -9,11 +9,9 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
-from bertwright.text.tokenizer.extension import HELD_OUT_EVERY, HeldOut, choose_additions, measure
+from bertwright.text.tokenizer.extension import choose_additions
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
-from bertwright.text.tokenizer.word_counts import count_block
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefgh"
@@ -106,26 +104,3 @@ def test_never_longer_in_sum_and_never_unknown(counts: dict[str, int], add: int)
         assert new.encode_sentence_ids([addition.token])[0].tolist() == [new.vocab[addition.token]]
     flat, _ = new.encode_sentence_ids(sorted(counts))
     assert new.unk_id not in flat
-
-
-def test_lengths_are_counted() -> None:
-    length = measure(["abcd gh. Gh ab.", "abc"], tokenizer())
-    # abc ##d g ##h . | g ##h ab . | abc
-    assert (length.sentences, length.words, length.tokens, length.unknown) == (3, 7, 10, 0)
-    assert length.tokens_per_word == round(10 / 7, 4)
-    assert length.tokens_per_sentence == 3.333
-    assert measure(["q ab"], tokenizer()).unknown == 1
-    by_line = measure(["ab. Gh\ngh."], tokenizer(), CorpusConfig(sentences="line"))
-    assert (by_line.sentences, by_line.tokens) == (2, 7)
-    with pytest.raises(DataError, match="no words to measure on"):
-        measure([" "], tokenizer())
-
-
-def test_every_twentieth_document_is_held_out() -> None:
-    kept = HeldOut()
-    documents = [f"document {n}" for n in range(45)]
-    passed = [d for block in kept.pass_on([documents[:7], documents[7:]]) for d in block]
-    assert kept.documents == [documents[HELD_OUT_EVERY - 1], documents[2 * HELD_OUT_EVERY - 1]]
-    assert passed == [d for d in documents if d not in kept.documents]
-    assert kept.first == documents[: HELD_OUT_EVERY - 1]
-    assert count_block(passed, tokenizer().rules).documents == 43

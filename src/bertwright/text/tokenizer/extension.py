@@ -14,20 +14,13 @@ word is [UNK].
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
-from bertwright.text.corpus.read import split_document
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.tokenizer.word_counts import count_block
 from bertwright.text.tokenizer.wordpiece import MARK
 
-HELD_OUT_EVERY = 20
-"""One document in so many is held out to measure on."""
-
-_MOST_HELD_OUT = 4_000_000  # characters
 _MOST_CHARACTERS = 4  # at most one in so many entries is a character
 
 
@@ -45,47 +38,6 @@ class Addition:
     def gain(self) -> int:
         """Tokens it saves in the corpus."""
         return self.count * max(0, len(self.replaces) - 1)
-
-
-@dataclass(frozen=True)
-class Length:
-    """How long a text is in tokens."""
-
-    sentences: int
-    words: int
-    tokens: int
-    """Without [CLS] and [SEP]."""
-    unknown: int
-    """[UNK] among them."""
-    tokens_per_word: float
-    tokens_per_sentence: float
-    characters_per_token: float
-
-
-class HeldOut:
-    """Documents on their way to be counted, every twentieth kept back."""
-
-    def __init__(self) -> None:
-        self.documents: list[str] = []
-        self.first: list[str] = []
-        """The first documents, to measure on where there are too few to hold one out."""
-        self._size = 0
-        self._seen = 0
-
-    def pass_on(self, blocks: Iterable[list[str]]) -> Iterator[list[str]]:
-        """The blocks without what is held out; the first nineteen never are."""
-        for block in blocks:
-            kept = []
-            for document in block:
-                self._seen += 1
-                if self._seen < HELD_OUT_EVERY:
-                    self.first.append(document)
-                if self._seen % HELD_OUT_EVERY or self._size >= _MOST_HELD_OUT:
-                    kept.append(document)
-                else:
-                    self.documents.append(document)
-                    self._size += len(document)
-            yield kept
 
 
 def choose_additions(
@@ -129,32 +81,6 @@ def choose_additions(
         if not begun:
             raise DataError(f"'{lost[0]}' would become [UNK], whatever is added: no BERT WordPiece")
         harmful |= begun
-
-
-def measure(
-    documents: Sequence[str], tokenizer: Tokenizer, reading: CorpusConfig | None = None
-) -> Length:
-    """How long documents are under a vocabulary, split as `data build` does.
-
-    Raises:
-        DataError: they have no words.
-    """
-    reading = reading or CorpusConfig()
-    sentences = [text for document in documents for text in split_document(document, reading)]
-    ids, lengths = tokenizer.encode_sentence_ids(sentences)
-    words = count_block(list(documents), tokenizer.rules).words
-    tokens = int(lengths.sum())
-    if not words or not tokens:
-        raise DataError("the held-out documents have no words to measure on")
-    return Length(
-        sentences=len(sentences),
-        words=words,
-        tokens=tokens,
-        unknown=int((ids == tokenizer.unk_id).sum()),
-        tokens_per_word=round(tokens / words, 4),
-        tokens_per_sentence=round(tokens / len(sentences), 3),
-        characters_per_token=round(sum(map(len, sentences)) / tokens, 4),
-    )
 
 
 def _characters(
