@@ -123,9 +123,7 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
         value = int(report.get(name, 0))
         of = shards.num_documents if name == "title_documents" else shards.num_sentences
         if value > most * of:
-            found = next(iter(report.get(f"{name}_examples", [])), "")
-            example = f", as {found!r}" if found else ""
-            checkup.note("warning", name, value, f"{value:,} {message}{example}", advice)
+            checkup.note("warning", name, value, f"{value:,} {message}", advice)
 
 
 def _check_tokens(checkup: Checkup, shards: Shards, scan: Scan) -> None:

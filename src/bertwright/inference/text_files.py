@@ -109,7 +109,7 @@ def _is_json_lines() -> bool:
     if sys.stdin is None or sys.stdin.buffer.closed:
         return False  # an error when it is read
     with contextlib.suppress(OSError):
-        return is_json_lines(cast(BufferedReader, sys.stdin.buffer).peek(), "text")
+        return is_json_lines(cast(BufferedReader, sys.stdin.buffer).peek())
     return False
 
 

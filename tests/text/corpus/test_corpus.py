@@ -8,7 +8,7 @@ import io
 import json
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -222,12 +222,9 @@ def test_invalid_utf8(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(a zero byte at 8\)"),
-        ("Some text".encode("utf-32"), r"is UTF-32; expected UTF-8.*iconv -f UTF-32"),
         ("Some text".encode("utf-16"), r"is UTF-16; expected UTF-8.*iconv -f UTF-16"),
-        (
-            ("这是一个文件。" * 50).encode("gb18030"),
-            "% of the first .* malformed.*iconv -f ENCODING",
-        ),
+        (("这是一个文件。" * 50).encode("gb18030"), "% of the first .* malformed.*iconv -f"),
+        (gzip.compress(b"x" * 99), r"binary file .* name a compressed file by its compression"),
         (b"", r"no documents in 1 input \(0 bytes read\); expected text"),
         (b" \n\n \n", r"no documents in 1 input \(5 bytes read\)"),
     ],
@@ -286,7 +283,6 @@ def test_cleaning_is_counted(tmp_path: Path) -> None:
     assert found == [[each] for each in [*parts, "Another text."]]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize(
     ("text", "documents"),
     [
@@ -296,16 +292,15 @@ def test_cleaning_is_counted(tmp_path: Path) -> None:
     ],
 )
 def test_json_lines_come_through_standard_input_too(
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    documents: list[list[str]],
-    pack: Callable[[bytes], bytes],
+    monkeypatch: pytest.MonkeyPatch, text: str, documents: list[list[str]]
 ) -> None:
     class Input:
-        buffer = io.BufferedReader(io.BytesIO(pack(text.encode())))  # type: ignore[type-var]
+        buffer = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[type-var]
 
     monkeypatch.setattr(sys, "stdin", Input)
     assert read("-")[0] == documents
+    Input.buffer = io.BufferedReader(io.BytesIO(b'{"not JSON}\n'))  # type: ignore[type-var]
+    raises(DataError, "standard input, line 1 is no JSON", read, "-")
 
 
 def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +400,7 @@ def test_what_only_looks_like_a_tag_stays(tmp_path: Path) -> None:
     line = "Give <name>, of <class 'int'> or <function f at 0x7f>, as <BR>or <doc id='7'>."
     (tmp_path / "a.txt").write_text(f"{line}\n<note>It rained</note> <hr/>.", encoding="utf-8")
     _, report = read(tmp_path)
-    assert report.tags_examples == ["<BR>", "<doc id='7'>", "<note>", "</note>", "<hr/>"]
+    assert report.tags == 5  # <BR>, <doc id='7'>, <note>, </note>, <hr/>
     ((first, second),), _ = read(tmp_path, CorpusConfig(strip_markup=True, sentences="line"))
     assert first == "Give <name>, of <class 'int'> or <function f at 0x7f>, as or ."
     assert second == "It rained ."
@@ -419,7 +414,6 @@ def test_markup_is_counted_and_stripped(tmp_path: Path) -> None:
     )
     _, report = read(tmp_path)
     assert (report.tags, report.urls, report.templates, report.title_documents) == (2, 1, 4, 1)
-    assert report.tags_examples == ["<p class='x'>", "</p>"]
     config = CorpusConfig(strip_markup=True, min_characters=10, sentences="line")
     found, _ = read(tmp_path, config)
     text = "Rain falls, see the water and   . It is 3 < 4 & wet."

@@ -74,7 +74,7 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
     for name, message in (
         ("corpsu.txt", r"no such file or folder: .*did you mean .*corpus\.txt\?"),
         ("corpus.docx", r"unknown extension; known are \.txt .*\.zst"),
-        ("corpus.json", r"unknown extension.*an object a line, as \.jsonl"),
+        ("corpus.json", r"unknown extension.*of JSON an object a line"),
         ("empty", r"no file with a known extension .* it is empty"),
         ("pdfs", r"no file with a known extension .* it has \.pdf"),
         ("*.docx", r"no file with a known extension matches .*\(1 matches"),
@@ -85,16 +85,16 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", PACK)
 def test_compressed_files(tmp_path: Path, suffix: str) -> None:
     packed = PACK[suffix](TEXT)
-    for name in ["a.txt" + suffix, "misnamed.txt"]:
-        (tmp_path / name).write_bytes(packed)
-        with open_bytes(tmp_path / name) as stream:
-            assert stream.read() == TEXT
+    path = tmp_path / ("a.txt" + suffix)
+    path.write_bytes(packed)
+    with open_bytes(path) as stream:
+        assert stream.read() == TEXT
     # Two streams one after another are one text, as `cat a.gz b.gz` makes them.
-    (tmp_path / "two.txt").write_bytes(packed + PACK[suffix](b"end"))
-    stream, position = open_with_position(tmp_path / "two.txt")
+    path.write_bytes(packed + PACK[suffix](b"end"))
+    stream, position = open_with_position(path)
     with stream:
         assert stream.read() == TEXT + b"end"
-        assert position() == (tmp_path / "two.txt").stat().st_size
+        assert position() == path.stat().st_size
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -122,12 +122,8 @@ def test_a_damaged_second_stream_is_no_end(tmp_path: Path, suffix: str) -> None:
             stream.read()
 
 
-def test_padding_and_frames_to_skip(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    one, two = lzma.compress(b"one "), lzma.compress(b"two")
-    path.write_bytes(one + bytes(8) + two + bytes(20_000))
-    with open_bytes(path) as stream:
-        assert stream.read() == b"one two"
+def test_frames_to_skip(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.zst"
     path.write_bytes(b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + _zstd(b"text"))
     with open_bytes(path) as stream:
         assert stream.read() == b"text"
@@ -167,7 +163,11 @@ def test_a_folder_that_cannot_be_entered_is_told(
 def test_no_compression_inside(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(b"plain text")
-    raises(DataError, r"is named \.gz but its first bytes are 70 6c 61", open_bytes, path)
+    with (
+        open_bytes(path) as stream,
+        pytest.raises(DataError, match="corrupt after 0 good"),
+    ):
+        stream.read()
     path.write_bytes(b"")
     with open_bytes(path) as stream:
         assert stream.read() == b""
@@ -175,7 +175,7 @@ def test_no_compression_inside(tmp_path: Path) -> None:
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     class Input:
-        buffer = io.BufferedReader(io.BytesIO(gzip.compress(TEXT)))  # type: ignore[type-var]
+        buffer = io.BufferedReader(io.BytesIO(TEXT))  # type: ignore[type-var]
 
     monkeypatch.setattr(sys, "stdin", Input)
     assert open_bytes(Path("-")).read() == TEXT

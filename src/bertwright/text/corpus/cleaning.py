@@ -31,21 +31,20 @@ _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)*([^\[\]|]*)\]\]")
 _WEB_LINK = re.compile(r"\[https?://\S+ ([^\[\]]*)\]")
 
 
-def find_markup(text: str) -> dict[str, list[str]]:
-    """The markup in a text: its kinds, and each occurrence as it stands."""
+def count_markup(text: str) -> dict[str, int]:
+    """How many marks of each kind a text has."""
     closed = frozenset(_CLOSED.findall(text)) if "</" in text else frozenset()
-    tags = [tag[0] for tag in _TAG.finditer(text) if _is_tag(tag, closed)] if "<" in text else []
-    return ({"tags": tags} if tags else {}) | {
-        kind: found
-        for kind, pattern in _MARKUP.items()
+    tags = sum(_is_tag(tag, closed) for tag in _TAG.finditer(text)) if "<" in text else 0
+    return {"tags": tags} | {
         # the search for a mark is fast, and most texts have none
-        if any(mark in text for mark in _MARKS[kind]) and (found := pattern.findall(text))
+        kind: len(pattern.findall(text)) if any(mark in text for mark in _MARKS[kind]) else 0
+        for kind, pattern in _MARKUP.items()
     }
 
 
 def strip_markup(text: str) -> str:
     """A text without markup."""
-    if not find_markup(text):
+    if not any(count_markup(text).values()):
         return text
     text = _COMMENT.sub("", text)
     for _ in range(text.count("{{")):  # from the innermost outwards

@@ -22,13 +22,6 @@ MAX_DOCUMENT_CHARACTERS = 1 << 23
 LINES_WITHOUT_DOCUMENT = 1000
 """A file of one document with more lines than this is counted as one without separators."""
 
-_MARKS = {  # those of UTF-32 begin as those of UTF-16 do
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
-_HIGH = re.compile(rb"[\x80-\xff]+")
 _WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 _SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None, "wikiextractor": "</doc>"}
 WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
@@ -101,29 +94,17 @@ def normalize_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-_NO_TEXT = {
-    b"%PDF-": "a PDF; extract its text first: pdftotext FILE.pdf FILE.txt",
-    b"PK\x03\x04": "a zip archive, as .xlsx and .docx are too; save a sheet as CSV, a document as "
-    "plain text, and unpack others",
-    b"\xd0\xcf\x11\xe0": "of an old Excel or Word; save it as CSV or plain text",
-}
-"""Files of other programs, by their first bytes, and what to do with them."""
-
-
 def _refuse_binary(block: bytes, name: str) -> None:
-    coding = next((name for mark, name in _MARKS.items() if block.startswith(mark)), None)
-    if coding:
+    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError(
-            f"{name} is {coding}; expected UTF-8. Convert it: iconv -f {coding} -t UTF-8 FILE > NEW"
+            f"{name} is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
         )
-    what = next((what for mark, what in _NO_TEXT.items() if block.startswith(mark)), None)
-    if what:
-        raise DataError(f"{name} is {what}")
     zero = block[:8192].find(b"\0")
     if zero >= 0:
         raise DataError(
             f"{name} is a binary file (a zero byte at {zero:,}); expected UTF-8 text. "
-            "Extract its text first, or leave it out"
+            "Extract its text first, name a compressed file by its compression (.gz, .xz, .bz2, "
+            ".zst), or leave it out"
         )
 
 
@@ -135,31 +116,15 @@ def _replace(
     # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting
     # its bytes is exact.
     invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
-    if first and invalid > 32 and _is_windows(data):
-        raise DataError(
-            f"{where}: this is no UTF-8; it looks like Windows-1252 (or Latin-1). Convert it: "
-            "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
-        )
-    if first and invalid > 32 and invalid > 0.2 * len(text):
+    if first and invalid > 32 and invalid > 0.01 * len(text):
         raise DataError(
             f"{where}: {invalid / len(text):.0%} of the first characters are malformed, so this is "
-            f"no UTF-8. "
-            "Convert it (iconv -f ENCODING -t UTF-8 FILE > NEW), or leave it out if it is binary"
+            "no UTF-8. Convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (of another encoding "
+            "than that of western Windows, name it), or leave it out if it is binary"
         )
     report.invalid_utf8 += invalid
     report.note(report.invalid_places, where)
     return text, used
-
-
-def _is_windows(data: bytes) -> bool:
-    """Whether bytes that are no UTF-8 may be text in Windows-1252: they decode, and most of those
-    above ASCII stand alone, as accented letters and quotes do; those of GBK or KOI8-R do not."""
-    high = _HIGH.findall(data)
-    try:
-        b"".join(high).decode("cp1252")
-    except UnicodeDecodeError:
-        return False
-    return sum(len(run) == 1 for run in high) > 0.7 * len(high)
 
 
 def split_documents(

@@ -1,8 +1,7 @@
 """Finding the files of a corpus and opening them as plain bytes.
 
-Compression is known by the first bytes, not by the name, so that a misnamed file still opens; a
-file whose name promises compression and whose bytes hold none is an error. Truncated or corrupt
-streams raise `DataError`, also where the library behind would end silently (zstandard).
+Compression is known by the name. Truncated or corrupt streams raise `DataError`, also where the
+library behind would end silently (zstandard).
 """
 
 from __future__ import annotations
@@ -28,19 +27,8 @@ ROW_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 20
 
-_MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
-_MAGIC |= {bytes([byte]) + b"\x2a\x4d\x18": ".zst" for byte in range(0x50, 0x60)}  # frames to skip
 _WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
 """The files of WikiExtractor have no extension."""
-_ADVICE = {
-    ".json": "Write an object a line, as .jsonl",
-    ".pdf": "Extract its text first: pdftotext FILE.pdf FILE.txt",
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save it as CSV"),
-    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf"), "Save it as plain text, .txt"),
-    **dict.fromkeys((".html", ".htm", ".epub"), "Extract its text first: pandoc -t plain"),
-    **dict.fromkeys((".zip", ".tar", ".7z"), "Unpack it first"),
-}
-"""What to do with files that are no text, by their suffix: renaming them would be harm."""
 
 
 def format_of(path: Path) -> str:
@@ -88,9 +76,10 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         return _in_folder(path, passed_over)
     if path.exists():
         if not format_of(path):
-            usual = "Rename it, or send it through standard input: bertwright ... - < FILE"
-            advice = _ADVICE.get(path.suffix.lower(), usual)
-            raise DataError(f"{given} has an unknown extension; known are {_known()}. {advice}")
+            raise DataError(
+                f"{given} has an unknown extension; known are {_known()}. Rename it if it is text; "
+                "of a document extract the text, of a sheet write CSV, of JSON an object a line"
+            )
         return [path]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
@@ -174,8 +163,6 @@ class _Decompressed(io.RawIOBase):
         self._begun = False
         self._ready = memoryview(b"")
         self._bytes = 0
-        # zeros may stand between the frames of these
-        self._padding = b"\0" if kind in (".xz", ".gz") else b""
 
     def readable(self) -> bool:
         return True
@@ -205,13 +192,10 @@ class _Decompressed(io.RawIOBase):
                     raise EOFError("the last frame has no end")
                 return memoryview(b"")
             if self._frame.eof:
-                self._frame, self._begun = self._new(), False
-            if not self._begun and self._padding:
-                data = data.lstrip(self._padding)
-            if data:
-                self._begun = True
-                if found := self._frame.decompress(data):
-                    return memoryview(found)
+                self._frame = self._new()
+            self._begun = True
+            if found := self._frame.decompress(data):
+                return memoryview(found)
 
     def close(self) -> None:
         if not self.closed:
@@ -239,8 +223,8 @@ def open_bytes(path: Path) -> BinaryIO:
     """Open a file, or standard input for `-`, as a stream of its decompressed bytes.
 
     Raises:
-        DataError: the file is missing or unreadable, or not compressed as its name says; reading
-            raises it where the data are truncated or corrupt.
+        DataError: the file is missing or unreadable; reading raises it where the data are truncated
+            or corrupt.
         MissingExtra: zstandard is not installed.
     """
     return open_with_position(path)[0]
@@ -273,21 +257,12 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
             raise DataError("standard input was read before; - can stand for one file only")
     try:
         file = sys.stdin.buffer if is_input else path.open("rb")
-        head = cast(io.BufferedReader, file).peek(6)[:6]
     except OSError as error:
         meant = nearest_name(Path(name)) if isinstance(error, FileNotFoundError) else ""
         raise DataError(f"{name} cannot be read: {error.strerror or error}{meant}") from error
-    kind = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
-    promised = path.suffix.lower() in COMPRESSED_SUFFIXES
-    if promised and head and not kind:
-        file.close()
-        raise DataError(
-            f"{name} is named {path.suffix} but its first bytes are {head.hex(' ')}, which no "
-            f"known compression has; "
-            "rename it if it is not compressed, else get it again"
-        )
     position = file.tell if file.seekable() else (lambda: 0)
-    if not kind:
+    kind = path.suffix.lower()
+    if kind not in COMPRESSED_SUFFIXES:
         return cast(BinaryIO, file), position
     plain = _Decompressed(cast(BinaryIO, file), kind, name)
     return io.BufferedReader(plain, BLOCK_BYTES), position

@@ -20,7 +20,7 @@ from typing import cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
-from bertwright.text.corpus.cleaning import find_markup, strip_markup
+from bertwright.text.corpus.cleaning import count_markup, strip_markup
 from bertwright.text.corpus.documents import (
     WIKI_DOCUMENT,
     read_text,
@@ -28,7 +28,6 @@ from bertwright.text.corpus.documents import (
     wiki_document,
 )
 from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
-from bertwright.text.corpus.report import EXAMPLES
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.sentences import split_sentences
@@ -74,13 +73,10 @@ def read_blocks(
     passed_over: list[Path] = []
     paths = find_files(inputs, passed_over)
     report.files_passed_over += len(passed_over)
-    for path in passed_over[:EXAMPLES]:
-        report.note(report.passed_over_examples, str(path))
     keep = _Filter(config, report)
     block: list[str] = []
     size = 0
     for path in paths:
-        before = report.documents, keep.left_out
         for group in _read(path, config, report):
             for document in keep(group):
                 block.append(document)
@@ -88,7 +84,6 @@ def read_blocks(
                 if size >= block_characters:
                     yield block
                     block, size = [], 0
-        report.empty_files += before == (report.documents, keep.left_out)
     if block:
         yield block
     if not report.documents:
@@ -124,10 +119,8 @@ def split_document(
 
 
 def _count_markup(text: str, sentences: list[str], report: CorpusReport) -> None:
-    for kind, found in find_markup(text).items():
-        setattr(report, kind, getattr(report, kind) + len(found))
-        for each in found[:EXAMPLES]:
-            report.note(getattr(report, f"{kind}_examples"), each[:100])
+    for kind, count in count_markup(text).items():
+        setattr(report, kind, getattr(report, kind) + count)
     if len(sentences) == 1 and len(sentences[0]) < LONGEST_TITLE:
         report.title_documents += sentences[0][-1] not in ENDS
 
@@ -154,14 +147,12 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
     before = report.position
     stream, position = open_with_position(path)
     with stream:
-        if kind in ("", ".wiki") and is_json_lines(
-            cast(BufferedReader, stream).peek(), config.text_column
-        ):
+        head = cast(BufferedReader, stream).peek()
+        if kind in ("", ".wiki") and is_json_lines(head):
             kind = ".jsonl"
         if kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
         else:
-            head = cast(BufferedReader, stream).peek()
             is_wiki = config.documents == "blank-line" and WIKI_DOCUMENT.match(head)
             separated = "wikiextractor" if is_wiki else config.documents
             groups = split_documents(read_text(stream, name, report), separated, report)
@@ -179,14 +170,11 @@ class _Filter:
     def __init__(self, config: CorpusConfig, report: CorpusReport) -> None:
         self._config, self._report = config, report
         self._seen: set[bytes] = set()
-        self.left_out = 0
 
     def __call__(self, documents: list[str]) -> list[str]:
         kept = [document for document in map(str.strip, documents) if document]
         if self._config.min_characters or self._config.deduplicate:
-            before = len(kept)
             kept = list(filter(self._stays, kept))
-            self.left_out += before - len(kept)
         if kept:
             sizes = list(map(len, kept))
             self._report.documents += len(kept)

@@ -13,7 +13,6 @@ class CorpusReport:
     """Counts of one reading; every count is of what was met, none is an estimate."""
 
     files: int = 0  # files (or `datasets` splits) opened
-    empty_files: int = 0  # files without one character but white space
     files_passed_over: int = 0  # files of folders left out because their extension is unknown
     # bytes read, after decompression; of Parquet and `datasets`, bytes of the text as UTF-8
     bytes: int = 0
@@ -39,11 +38,6 @@ class CorpusReport:
     templates: int = 0  # marks of wiki templates and links, and HTML entities
     title_documents: int = 0  # documents of one short line without an end of a sentence
     duplicates: int = 0  # documents left out because an equal one came before
-    # the first of the files passed over
-    passed_over_examples: list[str] = field(default_factory=list)
-    tags_examples: list[str] = field(default_factory=list)  # the first tags
-    urls_examples: list[str] = field(default_factory=list)  # the first web addresses
-    templates_examples: list[str] = field(default_factory=list)  # the first marks
     # the first positions of malformed bytes, as `FILE, byte N`
     invalid_places: list[str] = field(default_factory=list)
 
@@ -60,7 +54,6 @@ class CorpusReport:
             "lone surrogate{s} replaced": self.lone_surrogates,
         }
         lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
-        lines += [f"passed over: {path}" for path in self.passed_over_examples]
         return lines + [f"malformed: {where}" for where in self.invalid_places]
 
     def add(self, other: CorpusReport) -> None:
