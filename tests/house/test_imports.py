@@ -18,6 +18,7 @@ FLOORS = {
     "progress": 1,
     "atomic": 1,
     "machine": 1,
+    "threads": 1,
     "config": 1,
     "nn": 2,
     "text": 2,

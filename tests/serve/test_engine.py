@@ -15,9 +15,10 @@ import torch
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
-from bertwright.inference.backends.packed import PackedBackend, PackedLayer, rows_for
+from bertwright.inference.backends.packed import PackedBackend, PackedLayer
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
+from bertwright.nn.products import rows_for
 from bertwright.serve.engine import Engine, RequestItem, load_engine, refuse_no_model
 from bertwright.serve.outputs import Attention, Fill, NextSentences, Tokens, Vectors
 from bertwright.serve.requests import items_of, tokenize_texts

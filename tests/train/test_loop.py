@@ -15,7 +15,7 @@ from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, 
 from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.errors import BertwrightError
 from bertwright.models.encoder import Encoded
-from bertwright.nn.cores import generator_on
+from bertwright.threads import generator_on
 from bertwright.train import loop
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records

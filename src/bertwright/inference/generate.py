@@ -19,7 +19,9 @@ from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, listed, only_text
 from bertwright.models.encoder import Encoded, Encoder, GoesOn
+from bertwright.nn.products import lay_out
 from bertwright.nn.search import Row, RowsInFlight
+from bertwright.objectives.next_token import NextToken
 from bertwright.tasks.generation import (
     CausalDecoder,
     Generated,
@@ -100,6 +102,7 @@ def decoder_of(runner: ModelRunner) -> CheckedDecoder | RereadingDecoder:
     """
     runner.require("next_token", "generation")
     head = runner.learner.objectives["next_token"]
+    lay_out(runner.learner, *([head.weight] if isinstance(head, NextToken) else []))
     if not isinstance(head, PredictsTokens):
         raise DataError(f"the head of {runner.name} predicts {head.title}: it generates no text")
     keeps = isinstance(runner.encoder, GoesOn) and head.layers is None

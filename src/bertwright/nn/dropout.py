@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.cores import generator_on
+from bertwright.threads import generator_on
 
 
 def drop(x: Tensor, p: float) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.nn.cores import generator_on
+from bertwright.threads import generator_on
 
 # Logits are widened to float32 block by block; one block of a CPU stays in its cache.
 BLOCK, BLOCK_CUDA = 1 << 19, 1 << 28

@@ -26,6 +26,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.products import product
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Loss
 
@@ -91,7 +92,7 @@ class Generator(Head):
 
     def logits(self, x: Tensor) -> Tensor:
         """What the encoder gives for K tokens `[K, H]` -> `[K, V]` float32, of the next."""
-        return F.linear(self.transformed(x), self.weight, self.bias).float()
+        return product(self.transformed(x), self.weight, self.bias).float()
 
     def count(self, batch: LabelledBatch) -> int:
         """K."""

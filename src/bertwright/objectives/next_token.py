@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from bertwright.models.encoder import Encoded, Encoder
 from bertwright.nn.output import BLOCK, vocabulary_loss
+from bertwright.nn.products import product
 from bertwright.objectives.objective import Loss, Objective
 
 
@@ -102,7 +103,7 @@ class NextToken(Objective[Any]):
 
     def logits(self, x: Tensor) -> Tensor:
         """x `[K, H]` -> `[K, V]` float32, for scoring and generation."""
-        return nn.functional.linear(x, self.weight, self.bias).float()
+        return product(x, self.weight, self.bias).float()
 
     def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
         """Of each token `[K]` by the vector that predicts it, x `[K, H]`: `[K]`, in nats."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertwright.models.encoder import Encoded
 from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.products import product
 from bertwright.nn.sequences import Inputs
 from bertwright.objectives.objective import HasInputs, Loss, Objective
 
@@ -75,6 +75,11 @@ class Translation(Objective[TranslationBatch]):
         self.label_smoothing = label_smoothing
         self._tied = (token_embeddings,)  # in a tuple: the encoder owns it
 
+    @property
+    def weight(self) -> Tensor:
+        """`[V, H]`"""
+        return self._tied[0].weight
+
     def count(self, batch: TranslationBatch) -> int:
         """M."""
         return len(batch.labels)
@@ -83,17 +88,17 @@ class Translation(Objective[TranslationBatch]):
         """Cross-entropy summed over the M target tokens, ends included."""
         x = self.decoder(encoded, batch.target)  # [M, H]
         smoothing = self.label_smoothing if self.training else 0.0
-        loss = vocabulary_loss(x, self._tied[0].weight, self.bias, batch.labels, smoothing)
+        loss = vocabulary_loss(x, self.weight, self.bias, batch.labels, smoothing)
         return Loss(loss.total, len(batch.labels), loss.correct)
 
     def logits(self, x: Tensor) -> Tensor:
         """x `[R, H]` -> `[R, V]` float32"""
-        return F.linear(x, self._tied[0].weight, self.bias).float()
+        return product(x, self.weight, self.bias).float()
 
     def flops(self, batch: TranslationBatch) -> float:
         """The decoder, and the product with W."""
         lengths = batch.inputs.sequences.lengths, batch.target.sequences.lengths
-        return self.decoder.flops(*lengths) + 6.0 * len(batch.labels) * self._tied[0].weight.numel()
+        return self.decoder.flops(*lengths) + 6.0 * len(batch.labels) * self.weight.numel()
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize the decoder as published, the bias 0."""

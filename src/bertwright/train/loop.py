@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
-from bertwright.nn.cores import one_core_each, own_draws, torch_threads
 from bertwright.objectives.objective import Learner, Loss
+from bertwright.threads import one_core_each, own_draws, torch_threads
 from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.hardware import Precision, memory_gb
 from bertwright.train.log import Log

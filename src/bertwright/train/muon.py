@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.nn.cores import one_core_each
+from bertwright.threads import one_core_each
 from bertwright.train.distributed import is_shard, laid_like, whole
 
 ITERATIONS = 5
@@ -44,7 +44,7 @@ class Muon(torch.optim.Optimizer):
 
     def step(self) -> None:  # type: ignore[override]
         """Change the matrices that have a gradient; on a CPU one on each core at a time, so that
-        none waits for a core that another process has taken (`nn/cores.py`)."""
+        none waits for a core that another process has taken (`threads.py`)."""
         tasks = [
             (matrix, group)
             for group in self.param_groups

@@ -23,9 +23,9 @@ from bertwright.inference.backends.packed import (
     groups_of,
     in_one_call,
     make_blocks,
-    rows_for,
 )
 from bertwright.inference.model import Model, load
+from bertwright.nn.products import rows_for
 from bertwright.nn.sequences import Inputs, Sequences
 from tests.small_bert import write_model
 

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from bertwright.checkpoint.export.exported import has_vnni
 from bertwright.errors import ConfigError
-from bertwright.inference.backends.packed import PackedBert, PackedLayer, Product, has_onednn
+from bertwright.inference.backends.packed import PackedBert, PackedLayer, Product
+from bertwright.nn.products import has_onednn
 
 LEAST_COSINE = 0.99
 ROOM = 1.05

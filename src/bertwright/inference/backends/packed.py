@@ -38,9 +38,10 @@ from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, positions_in
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoder
-from bertwright.nn.cores import one_core_each
+from bertwright.nn.products import has_onednn, rows_for
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer
+from bertwright.threads import one_core_each
 
 Block = tuple[int, int, int, int]
 """Sequences of equal length: where they start and stop, how many they are, how long each is."""
@@ -53,8 +54,6 @@ SAFE = 60.0
 """exp of twice this is a number in bfloat16 and float32; so is its inverse."""
 BLOCK = 1 << 20
 """Scores of a block, at most, so that they stay in the processor's cache."""
-LARGE = 1024
-"""Tokens of a batch that files of texts are read in; a server's are smaller."""
 ROWS = 2048
 """Rows that weights are laid out for; other numbers work too."""
 _MADE: dict[Hashable, set[int]] = {}
@@ -74,11 +73,6 @@ def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
         except OSError:
             return None
     return forward
-
-
-def has_onednn() -> bool:
-    """Whether torch was built with oneDNN."""
-    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def has_bfloat16() -> bool:
@@ -292,15 +286,6 @@ class PackedBert(nn.Module):
             x.add_(F.embedding(types, self.others))
         y: Tensor = self.norm(x)
         return y
-
-
-def rows_for(tokens: int, large: int = LARGE) -> int:
-    """Rows for so many tokens, as oneDNN keeps 2 MB of kernels a size: an eighth more at most, of
-    large batches, where rows cost more than sizes, a sixteenth."""
-    step, parts = 4, 8 if tokens < large else 16
-    while 2 * step * parts <= tokens:
-        step *= 2
-    return (tokens + step - 1) // step * step
 
 
 def attend(qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:

@@ -25,6 +25,7 @@ from bertwright.data.parallel.trees import leaves_of
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
+from bertwright.nn.products import lay_out
 from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.objectives.translation import Translation
 from bertwright.tasks.generation import checked
@@ -53,6 +54,7 @@ class TargetDecoder:
     def __init__(self, runner: ModelRunner, head: Translation, begin: int) -> None:
         self.encoder, self.head, self._begin = runner.encoder, head, begin
         self.device = runner.device
+        lay_out(runner.learner, head.weight)
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """B sources -> `[B, V]`, and the state of the decoder."""
