@@ -75,9 +75,6 @@ BAD: list[tuple[str, Any]] = [
     ("/attention", {"input": ["a"]}),
     ("/attention", {"input": "a", "layers": [0]}),
     ("/attention", {"input": "a", "layers": [4]}),
-    ("/encode", {"texts": ["a"], "is_tokenized": True}),
-    ("/encode", {"texts": ["a"], "is_tokenized": 0}),
-    ("/encode", {"texts": LONG}),
     ("/v1/embeddings", {"input": []}),
     ("/v1/embeddings", {"input": [[]]}),
     ("/v1/embeddings", {"input": [1, SECRET]}),
@@ -196,18 +193,15 @@ def test_bounds(served: Callable[..., TestClient]) -> None:
     assert code({"input": three}) == "too_many_items"
     assert code({"query": "a", "documents": three}, "/rerank") == "too_many_items"
     assert code({"source_sentence": "a", "sentences": three}, "/similarity") == "too_many_items"
-    assert code({"texts": three}, "/encode") == "too_many_items"
     assert code({"text": "a", "choices": three}, "/choose") == "too_many_items"
     for body, path in (
         ({"input": "a" * 101}, "/embed"),
         ({"input": [["a" * 60, "b" * 41]]}, "/embed"),
         ({"query": "a" * 60, "documents": ["b" * 41]}, "/rerank"),
         ({"source_sentence": "a" * 60, "sentences": ["b" * 41]}, "/similarity"),
-        ({"texts": ["a" * 101]}, "/encode"),
         ({"input": [{"question": "a" * 60, "context": "b" * 41}]}, "/answer"),
     ):
         assert code(body, path) == "too_many_characters"
-    assert client.post("/encode", json={"texts": ["a" * 60, "b" * 40]}).status_code == 200
     assert code({"input": "a b c d " * 8, "windows": True}) == "too_many_tokens"
     assert code({"input": ["a " * 13, "a " * 14]}) == "too_many_tokens"
     assert client.post("/embed", json={"input": ["a " * 13, "a " * 13]}).status_code == 200

@@ -248,12 +248,6 @@ def test_attention(client: TestClient) -> None:
     assert two["layers"] == [3, 1]
 
 
-def test_encode_of_bert_as_service(client: TestClient, model: Model) -> None:
-    found = ask(client, "/encode", id=7, texts=TEXTS, is_tokenized=False)
-    assert (found["id"], found["status"]) == (7, 200)
-    np.testing.assert_allclose(found["result"], model.embed(TEXTS, [-2], "mean"), atol=1e-5)
-
-
 def test_openai(client: TestClient, model: Model) -> None:
     expected = model.embed(TEXTS)
     body = {"input": TEXTS, "model": "full", "encoding_format": "base64", "user": "u"}

@@ -156,7 +156,6 @@ def test_prompts_that_a_caller_asks_for(mine: Served) -> None:
     reply = mine.client.post("/v1/embeddings", json={"input": TEXTS})
     assert reply.headers["x-bertwright-prompt"] == "default"
     assert mine.ask("/tokens", input=TEXTS[:1], truncate=True)["prompt"] == "default"
-    assert mine.ask("/encode", texts=TEXTS, truncate=True).keys() >= {"result"}
 
 
 def test_prompts_of_cosines_and_of_tokens(mine: Served) -> None:

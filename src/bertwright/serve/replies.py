@@ -75,14 +75,6 @@ class SimilarityReply(Reply):
     similarities: list[list[float]] | list[float]
 
 
-class EncodeReply(Reply):
-    """bert-as-service's."""
-
-    id: int | str | None
-    status: int
-    result: list[list[float]]
-
-
 class AttentionReply(Reply):
     """Attention maps."""
 

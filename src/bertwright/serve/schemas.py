@@ -206,17 +206,6 @@ class SimilarityRequest(PoolingRequest, PromptRequest):
     sentences: Texts | None = Field(None, description="Texts to compare with it.")
 
 
-class EncodeRequest(ModelRequest):
-    """Of /encode, bert-as-service's."""
-
-    model_config = _example(id=1, texts=["a text"])
-    texts: TextsOrPairs = Field(description="Texts.")
-    id: (
-        Annotated[int, Field(ge=-(2**53), le=2**53)] | Annotated[str, Field(max_length=200)] | None
-    ) = Field(None, description="Returned with the vectors.")
-    is_tokenized: bool = Field(False, description="Only false: splitting words is the model's own.")
-
-
 class AttentionRequest(ModelRequest):
     """Of /attention."""
 

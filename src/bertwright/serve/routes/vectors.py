@@ -1,4 +1,4 @@
-"""Routes of vectors, tokens and attention maps, and bert-as-service's /encode."""
+"""Routes of vectors, tokens and attention maps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from bertwright.serve.outputs import Attention, Tokens, Vectors
 from bertwright.serve.replies import (
     AttentionReply,
     EmbedReply,
-    EncodeReply,
     Results,
     SimilarityReply,
     TokenizedText,
@@ -48,7 +47,6 @@ from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import (
     AttentionRequest,
     EmbedRequest,
-    EncodeRequest,
     SimilarityRequest,
     TokenizeRequest,
     TokensRequest,
@@ -184,19 +182,6 @@ def prepare_similarity(
     prepared = prepare_vectors(engine, texts, vectors, finish, body.truncate, naming=naming)
     prepared.numbers = max(prepared.numbers, count**2 if source is None else count)
     return prepared
-
-
-@model_route(router, "/encode", EncodeReply)
-def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> PreparedRequest:
-    """As bert-as-service has it: the mean of layer -2."""
-    if body.is_tokenized:
-        raise invalid_request("is_tokenized must be false: send texts, not their words")
-    vectors = VectorConfig((-2,), "concat", "mean")
-
-    def finish(results: list[Any]) -> Json:
-        return {"id": body.id, "status": 200, "result": np.stack(results)}
-
-    return prepare_vectors(engine, listed(body.texts), vectors, finish, body.truncate)
 
 
 @model_route(router, "/attention", AttentionReply)
