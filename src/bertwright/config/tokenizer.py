@@ -25,8 +25,6 @@ class TokenizerConfig:
     """Remove accents; unset: as `lowercase`."""
     chinese_characters: bool = True
     """Treat every Chinese character as a word."""
-    max_word_characters: int = 100
-    """A longer word becomes `[UNK]`."""
     min_frequency: int = 2
     """Ignore words that occur fewer times than this."""
     character_coverage: float = 0.99995
@@ -43,7 +41,7 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 6, "vocab_size")
-        at_least(self, 1, "max_word_characters", "min_frequency", "overshoot")
+        at_least(self, 1, "min_frequency", "overshoot")
         at_least(self, 1000, "max_words")
         at_least(self, 0, "workers")
         if not 0 < self.character_coverage <= 1:

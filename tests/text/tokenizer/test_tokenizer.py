@@ -282,22 +282,10 @@ def test_foreign_tokenizers_work_without_the_fast_path() -> None:
         _ = tokenizer.rules
 
 
-def test_added_tokens_of_an_old_folder_count(tmp_path: Path) -> None:
-    size = len(VOCAB)
+def test_a_folder_of_added_tokens_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
-    (tmp_path / "added_tokens.json").write_text(json.dumps({"[X]": size + 1, "<e1>": size}))
-    (tmp_path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["[X]"]}')
-    tokenizer = load_tokenizer(tmp_path)
-    assert (tokenizer.vocab_size, tokenizer.vocab["<e1>"]) == (size + 2, size)
-    assert tokenizer.encode("the<e1>[X]").ids[-3:-1] == [size, size + 1]
-    assert size + 1 in tokenizer.special_ids
-    assert size not in tokenizer.special_ids
-    with pytest.raises(DataError, match="has added words, as '<e1>'"):
-        _ = tokenizer.rules
-    (tmp_path / "added_tokens.json").write_text(json.dumps({"<e1>": size + 7}))
-    raises(DataError, rf"'<e1>' the id {size + 7}; .*would be {size}", load_tokenizer, tmp_path)
-    (tmp_path / "added_tokens.json").write_text('{"<e1>": "x"}')
-    raises(DataError, "does not map tokens to ids", load_tokenizer, tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<e1>": len(VOCAB)}))
+    raises(DataError, r"no tokenizer\.json; make one: .*save_pretrained", load_tokenizer, tmp_path)
 
 
 def test_folders_that_are_no_tokenizers(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ SPECIAL_TOKENS = {
 END_OF_TEXT = "<|endoftext|>"
 """GPT-2's only special token: it begins and ends a text, and stands for what is unknown."""
 _MERGES = "merges.txt"
-_ADDED = "added_tokens.json"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
 """Classes of transformers."""
 
@@ -111,16 +110,13 @@ def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[st
 def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, Any]:
     """The `tokenizer_config.json` of a vocabulary trained here."""
     special = {name: token for name, token in SPECIAL_TOKENS.items() if token in vocab}
-    # To transformers' BertTokenizerFast words over 100 characters are [UNK], whatever is stated;
-    # the plain class takes tokenizer.json as it is.
-    published = rules.max_word_characters == 100 and len(special) == len(SPECIAL_TOKENS)
+    published = len(special) == len(SPECIAL_TOKENS)
     return {
         **special,
         "tokenizer_class": "BertTokenizer" if published else "PreTrainedTokenizerFast",
         "do_lower_case": rules.lowercase,
         "strip_accents": rules.strip_accents,
         "tokenize_chinese_chars": rules.chinese_characters,
-        "max_input_chars_per_word": rules.max_word_characters,
     }
 
 
@@ -153,11 +149,14 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
             f"{folder} holds neither tokenizer.json nor vocab.txt; train a tokenizer with "
             "`bertwright tokenizer train CORPUS --out DIR`"
         )
+    if (folder / "added_tokens.json").is_file():
+        raise DataError(
+            f"{folder} adds tokens to vocab.txt by added_tokens.json, and has no tokenizer.json; "
+            "make one: transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        )
     vocab = read_vocab(folder / "vocab.txt")
     rules = _rules_of(config, vocab)
     backend = make_backend(vocab, rules)
-    if (folder / _ADDED).is_file():
-        _add_tokens(backend, folder / _ADDED, config.get("additional_special_tokens") or ())
     # transformers takes a folder that does not state its rules for an uncased one
     return backend, {**huggingface_config(rules, vocab), **config}
 
@@ -221,21 +220,6 @@ def _as_transformers(
     return backend
 
 
-def _add_tokens(backend: tokenizers.Tokenizer, path: Path, special: Sequence[Any]) -> None:
-    """Add what an older transformers keeps beside `vocab.txt`: token -> id."""
-    added = _read_json(path)
-    if not all(type(number) is int for number in added.values()):
-        raise DataError(f"{path} does not map tokens to ids")
-    for token, number in sorted(added.items(), key=lambda entry: entry[1]):
-        is_special = token in special
-        backend.add_tokens([AddedToken(token, normalized=not is_special, special=is_special)])
-        if backend.token_to_id(token) != number:
-            raise DataError(
-                f"{path} gives {token!r} the id {number}; with vocab.txt it would be "
-                f"{backend.token_to_id(token)}: the two files are not of one tokenizer"
-            )
-
-
 def read_vocab(path: Path) -> dict[str, int]:
     """Token -> id of a `vocab.txt`: one token a line, its number is its id."""
     lines = _read(path).removesuffix("\n").split("\n")
@@ -250,7 +234,6 @@ def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> BertRules:
         lowercase=bool(config.get("do_lower_case", not cased)),
         strip_accents=config.get("strip_accents"),
         chinese_characters=bool(config.get("tokenize_chinese_chars", True)),
-        max_word_characters=int(config.get("max_input_chars_per_word", 100)),
     )
 
 

@@ -98,7 +98,7 @@ def train_on_counts(
         raise DataError(
             f"no words to train on: {counted.documents} documents of {counted.characters} "
             f"characters hold {counted.words} words, {counted.too_long} of them longer than "
-            f"{config.max_word_characters} characters; give a corpus with text in it"
+            f"{rules_of(config).max_word_characters} characters; give a corpus with text in it"
         )
     begin = time.monotonic()
     special = ["[UNK]"] if config.special_tokens == "unknown" else list(SPECIAL_TOKENS.values())
@@ -197,7 +197,6 @@ def rules_of(config: TokenizerConfig) -> BertRules:
         lowercase=config.lowercase,
         strip_accents=config.strip_accents,
         chinese_characters=config.chinese_characters,
-        max_word_characters=config.max_word_characters,
     )
 
 
