@@ -23,7 +23,6 @@ _APART = r"[ \u00a0\u202f]»(?=\s|$)"
 _TAIL = rf"[{_STOPS}{_CLOSERS}“‘«‹]{{0,20}}+(?:{_APART}|(?!{_APART}))(?:\[\d{{1,3}}\]){{0,5}}\s++"
 _CJK_STOPS = "。！？｡"
 _CJK_CLOSERS = "」』”’）】〕〗\"'"
-_TITLE = 30  # characters of a Chinese title before and behind a mark in it, at most
 _NEVER_BEFORE = ",;:)&/%=+<>|"  # no sentence begins with one of these
 
 # A stop, up to 20 more stops and closing marks (`?!`, `..."`, `.)`), white space, and then nothing
@@ -37,9 +36,7 @@ _MIXED = re.compile(
     rf"(?:\[\d{{1,3}}\]){{0,5}}\s*+"
 )
 _HAS_CJK = re.compile("[。！？｡\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_CJK_LETTER = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff“「『（《【]")
 _CJK_STOP = re.compile(f"[{_CJK_STOPS}]")
-_LONG_STOP = re.compile(r"[!?]{1,20}|…{2,20}|\.{6,20}")
 
 # After a closing quote the sentence goes on when somebody says it.
 _SAYS = (
@@ -121,15 +118,10 @@ def split_sentences(text: str) -> list[str]:
     """The sentences of any text in order, without white space at their ends, none empty. A line
     break always ends one. Joined without white space they are the text without white space."""
     sentences: list[str] = []
-    for line in text.split("\n"):
-        line = line.strip()
-        if not line:
-            continue
-        if line.isascii():
-            _split_latin(line, sentences)
-        elif _HAS_CJK.search(line):
+    for line in map(str.strip, text.split("\n")):
+        if not line.isascii() and _HAS_CJK.search(line):
             _split_mixed(line, sentences)
-        else:
+        elif line:
             _split_latin(line, sentences)
     return sentences
 
@@ -173,19 +165,10 @@ def _split_mixed(line: str, sentences: list[str]) -> None:
         tail = marks.rstrip()
         following = line[after]
         if _CJK_STOP.search(tail):
-            ends = not _in_title(line, begin, stop, after) and _ends_cjk(
-                line, tail, after, following
-            )
-        elif len(tail) < len(marks):
+            ends = _ends_cjk(line, tail, after, following)
+        else:  # of other scripts, where a space has to follow
             goes_on = following in _NEVER_BEFORE or (following.islower() and not lowercase)
-            ends = not goes_on and _ends(line, begin, stop, after)
-        else:  # "你好!他说": no space, so only where the script needs none
-            ends = bool(
-                _LONG_STOP.fullmatch(tail)
-                and _CJK_LETTER.match(following)
-                and stop > begin
-                and _CJK_LETTER.match(line[stop - 1])
-            )
+            ends = len(tail) < len(marks) and not goes_on and _ends(line, begin, stop, after)
         if ends:
             sentences.append(line[begin:after].rstrip())
             begin = after
@@ -202,14 +185,6 @@ def _ends_cjk(line: str, tail: str, after: int, following: str) -> bool:
             return False  # （真的！） stands inside its sentence
         return not _REPORTED_CJK.match(line, after)
     return True
-
-
-def _in_title(line: str, begin: int, stop: int, after: int) -> bool:
-    """Whether ！ or ？ at `stop` stands within the marks of a title:《再见！朋友！》."""
-    opened = line.rfind("《", max(begin, stop - _TITLE), stop)
-    if line[stop] not in "！？" or opened < 0 or line.find("》", opened, stop) >= 0:
-        return False
-    return line.find("》", after, after + _TITLE) >= 0
 
 
 def _ends(line: str, begin: int, stop: int, after: int) -> bool:
