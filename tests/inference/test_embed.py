@@ -20,10 +20,10 @@ from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import choice as backend_choice
 from bertwright.inference.backends.int8 import Int8Product, Watched, has_int8
-from bertwright.inference.backends.packed import PackedBert, Product, has_bfloat16
+from bertwright.inference.backends.packed import PackedBert, Product
 from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
-from bertwright.nn.products import rows_for
+from bertwright.nn.products import has_bfloat16, rows_for
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9

@@ -28,6 +28,11 @@ def has_onednn() -> bool:
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
+def has_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 as oneDNN does (AVX-512, or AVX-NE-CONVERT)."""
+    return not has_onednn() or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 def rows_for(rows: int, large: int = LARGE) -> int:
     """How many rows to multiply in place of so many, as oneDNN makes and keeps kernels for each
     number (of BERT 2 MB): an eighth more at most, of `large` products a sixteenth."""
@@ -63,13 +68,17 @@ class Linear(nn.Linear):
 
 def lay_out(module: nn.Module, *weights: Tensor) -> None:
     """Lay out the weights of all linear layers of a module, and other `[V, H]` that `product` is
-    given, for inference on a CPU: once more their memory. Elsewhere nothing is done."""
-    linear = [part for part in module.modules() if type(part) in (nn.Linear, Linear)]
+    given, for inference on a CPU: once more their memory. Elsewhere, and where oneDNN does not
+    multiply them, nothing is done."""
+    every = [part for part in module.modules() if isinstance(part, nn.Linear)]
+    linear = [part for part in every if type(part) in (nn.Linear, Linear)]  # no class of its own
     for part in linear:
         part.__class__ = Linear
+    multiplied = {torch.float32} | ({torch.bfloat16} if has_bfloat16() else set())
     for weight in (*(part.weight for part in linear), *weights):
         kept = getattr(weight, "laid_out", None)
-        if not (kept and kept.is_of(weight)) and weight.device.type == "cpu" and has_onednn():
+        on_cpu = weight.device.type == "cpu" and has_onednn() and weight.dtype in multiplied
+        if on_cpu and not (kept and kept.is_of(weight)):
             weight.laid_out = LaidOut(weight)  # type: ignore[attr-defined]
 
 

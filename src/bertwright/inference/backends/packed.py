@@ -75,11 +75,6 @@ def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
     return forward
 
 
-def has_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 as oneDNN does (AVX-512, or AVX-NE-CONVERT)."""
-    return not has_onednn() or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
 class Product(nn.Module):
     """`x W^T + b`, and what follows it in one go."""
 
