@@ -25,6 +25,7 @@ import re
 import statistics
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -252,19 +253,21 @@ def equal(args: argparse.Namespace) -> dict[str, Any]:
 
 def swaps(args: argparse.Namespace) -> dict[str, Any]:
     """Hot swaps under load."""
-    with tempfile.NamedTemporaryFile("w") as keys:
-        keys.write("key\n")
-        keys.flush()
-        with Server(args, "--admin-keys", keys.name) as server:
-            return run(_swap_under_load(server.url, args))
+    with tempfile.TemporaryDirectory() as folder:
+        folders = [Path(args.other or args.model).resolve(), Path(args.model).resolve()]
+        link = Path(folder) / "model"
+        link.symlink_to(folders[1])
+        with Server(argparse.Namespace(**{**vars(args), "model": link})) as server:
+            return run(_swap_under_load(server, link, folders, args.swaps))
 
 
-async def _swap_under_load(url: str, args: argparse.Namespace) -> dict[str, Any]:
+async def _swap_under_load(
+    server: Server, link: Path, folders: list[Path], count: int
+) -> dict[str, Any]:
     statuses: dict[int, int] = {}
     weights: dict[str, list[float]] = {}
     worst, done, swapped = 0.0, False, 0
-    folders = [args.other or args.model, args.model]
-    async with Pool(url) as pool:
+    async with Pool(server.url) as pool:
         request = pool.make("/embed", {"input": "a short text"})
 
         async def caller() -> None:
@@ -279,9 +282,11 @@ async def _swap_under_load(url: str, args: argparse.Namespace) -> dict[str, Any]
                     worst = max(worst, float(difference))
 
         tasks = [asyncio.create_task(caller()) for _ in range(8)]
-        for number in range(args.swaps):
-            body = {"model": "m", "folder": folders[number % 2]}
-            swapped += (await pool.send(pool.make("/admin/swap", body, "key"))).status_code == 200
+        for number in range(count):
+            new = link.with_name("new")
+            new.symlink_to(folders[number % 2])
+            new.replace(link)
+            swapped += await asyncio.to_thread(server.swap)
         done = True
         await asyncio.gather(*tasks)
     return {

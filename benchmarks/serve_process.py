@@ -58,6 +58,17 @@ class Server:
         if self.process.poll() is not None:
             raise SystemExit(self._log().decode())
 
+    def swap(self) -> bool:
+        """Have it load its model again, and wait; gives whether it could."""
+        assert self.process is not None
+        words = b'"event":"model swapped"', b'"event":"not swapped"'
+        before = [self._log().count(word) for word in words]
+        self.process.send_signal(signal.SIGHUP)
+        while (now := [self._log().count(word) for word in words]) == before:
+            self._check()
+            time.sleep(0.01)
+        return now[0] > before[0]
+
     def memory(self) -> dict[str, float]:
         """Resident MB and open descriptors."""
         if self.process is None:

@@ -104,6 +104,11 @@ def until_ready(client: Any) -> None:
     raise AssertionError("the server did not become ready")
 
 
+def swap(client: Any) -> None:
+    """Load the models again, as SIGHUP does."""
+    client.portal.call(client.app.service.swap)
+
+
 @pytest.fixture(scope="session")
 def client(full: Path, bare: Path, gpt: Path, mt: Path) -> Iterator[TestClient]:
     """A server of all models."""

@@ -20,6 +20,7 @@ from bertwright.serve.app import make_app
 from bertwright.serve.auth import ApiKeys
 from bertwright.serve.engine import Engine
 from bertwright.serve.service import Service
+from tests.serve.conftest import swap
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/v1/models", "/", "/docs"])
@@ -107,41 +108,37 @@ def test_keys_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_swap_that_fails_is_no_failure(
-    served: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: Callable[..., TestClient],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    (tmp_path / "keys").write_text("boss")
-    client = served(admin_keys=str(tmp_path / "keys"))
-
-    def swap(folder: str) -> tuple[int, str]:
-        body = {"model": "full", "folder": folder}
-        reply = client.post("/admin/swap", json=body, headers={"Authorization": "Bearer boss"})
-        return reply.status_code, reply.json()["error"]["message"]
-
-    assert swap("a" * 5000) == (409, "full: the old model stays: File name too long")
+    client = served()
 
     async def loaded(self: Service, name: str, folder: str) -> Engine:
-        raise RuntimeError("secret")
+        raise OSError("no room")
 
     monkeypatch.setattr(Service, "_loaded", loaded)
-    assert swap("x") == (409, "full: the old model stays: RuntimeError")
+    swap(client)
+    (logged,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    facts = {"model": "full", "error": "the old model stays: OSError('no room')"}
+    assert (logged.message, vars(logged)["facts"]) == ("not swapped", facts)
     assert client.post("/embed", json={"input": "a"}).status_code == 200
 
 
 @pytest.mark.skipif(
     sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc"
 )
-def test_a_swap_gives_memory_back(served: Callable[..., TestClient], tmp_path: Path) -> None:
+def test_a_swap_gives_memory_back(served: Callable[..., TestClient]) -> None:
     def resident() -> int:
         found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
         assert found
         return int(found[1]) // 1024
 
-    (tmp_path / "keys").write_text("boss")
-    client = served(admin_keys=str(tmp_path / "keys"))
+    client = served()
     arrays = [np.ones(8000) for _ in range(4000)]  # 244 MiB, each too small for pages of its own
     last = arrays.pop()  # what is freed before it is not the end of the heap
     arrays.clear()
     before = resident()
-    reply = client.post("/admin/swap", json={}, headers={"Authorization": "Bearer boss"})
-    assert (reply.status_code, last.sum()) == (200, 8000)
+    swap(client)
+    assert last.sum() == 8000
     assert resident() < before - 150

@@ -148,7 +148,6 @@ def test_unknown_model_route_and_method(client: TestClient) -> None:
     assert error["code"] == "task_not_found"
     check_no(client.get("/zebra"), 404)
     check_no(client.get("/embed"), 405)
-    check_no(client.post("/admin/swap", json={}), 404, 405)
 
 
 def test_openai_has_its_own_envelope(client: TestClient) -> None:

@@ -20,13 +20,12 @@ from fastapi.testclient import TestClient
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.backends.int8 import has_int8
-from bertwright.inference.backends.packed import has_bfloat16
 from bertwright.inference.model import load
+from bertwright.nn.products import has_bfloat16
 from bertwright.serve import engine as engine_file
 from bertwright.serve import service as service_file
 from bertwright.serve.app import make_app
 from bertwright.serve.engine import Engine, load_engine
-from bertwright.serve.errors import HttpError
 from bertwright.serve.service import Service
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -102,7 +101,8 @@ def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
 
         callers = [asyncio.create_task(caller()) for _ in range(4)]
         for n in range(6):
-            await service.swap("m", str((bare, full)[n % 2]))
+            service.folders["m"] = str((bare, full)[n % 2])
+            await service.swap()
             await asyncio.sleep(0.02)
         done = True
         await asyncio.gather(*callers)
@@ -116,43 +116,24 @@ def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
     assert seen == set(vectors)
 
 
-def test_swap_by_route(served: Callable[..., TestClient], tmp_path: Path, bare: Path) -> None:
-    (tmp_path / "keys").write_text("boss\n")
-    client = served(admin_keys=str(tmp_path / "keys"))
-    assert client.post("/admin/swap", json={}).status_code == 401
-    header = {"Authorization": "Bearer boss"}
-    before = client.post("/embed", json={"input": "a"}).json()["sha256"]
-    body = {"model": "full", "folder": str(bare)}
-    reply = client.post("/admin/swap", json=body, headers=header)
-    after = client.post("/embed", json={"input": "a"}).json()["sha256"]
-    assert reply.json() == {"swapped": [{"model": "full", "sha256": after}]}
-    assert after != before
-    body = {"model": "full", "folder": str(tmp_path / "nothing")}
-    reply = client.post("/admin/swap", json=body, headers=header)
-    assert reply.status_code == 409
-    assert "the old model stays" in reply.text
-    assert client.post("/embed", json={"input": "a"}).json()["sha256"] == after
-    for body in ({"folder": "x"}, {"model": "other"}, {"model": 1}):
-        assert client.post("/admin/swap", json=body, headers=header).status_code in (400, 404)
-
-
-def test_one_that_cannot_be_loaded_keeps_no_other(full: Path, bare: Path, tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text("boss")
-    header = {"Authorization": "Bearer boss"}
-
+def test_one_that_cannot_be_loaded_keeps_no_other(
+    full: Path, bare: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test(client: httpx.AsyncClient, service: Service) -> None:
         service.folders["a"], before = "nothing-here", dict(service.engines)
-        reply = await client.post("/admin/swap", json={}, headers=header)
-        assert reply.status_code == 409
-        told = reply.json()["error"]["message"]
-        assert told.startswith("swapped: b; a: the old model stays: no folder nothing-here")
+        await service.swap()
+        (logged,) = [each for each in caplog.records if each.levelname == "ERROR"]
+        facts = vars(logged)["facts"]
+        assert facts["model"] == "a"
+        assert facts["error"].startswith("the old model stays: DataError('no folder nothing-here")
         assert [service.engines[name] is before[name] for name in ("a", "b")] == [True, False]
 
-    models, keys = (f"a={full}", f"b={bare}"), str(tmp_path / "keys")
-    with_server(test, *models, admin_keys=keys)
+    with_server(test, f"a={full}", f"b={bare}")
 
 
-def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_that_hangs_keeps_no_other(
+    full: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     gate, real = threading.Event(), service_file.load_engine
 
     def hang(*given: Any) -> Engine:
@@ -163,8 +144,8 @@ def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.Monkey
         before, service.config = service.engines["m"], replace(service.config, load_timeout=0.05)
         monkeypatch.setattr(service_file, "load_engine", hang)
         for _ in range(2):
-            with pytest.raises(HttpError, match=r"old model stays: .* took more than"):
-                await service.swap("m")
+            await service.swap()
+            assert "took more than" in str(vars(caplog.records[-1])["facts"])
         assert service.is_busy
         assert (await client.post("/embed", json={"input": "a"})).status_code == 200
         gate.set()
@@ -172,7 +153,8 @@ def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.Monkey
             await asyncio.sleep(0.01)
         assert service.engines["m"] is before
         service.config = replace(service.config, load_timeout=60.0)
-        assert await service.swap("m") == [service.engines["m"]]
+        await service.swap()
+        assert service.engines["m"] is not before
 
     with_server(test, f"m={full}")
 

@@ -70,8 +70,6 @@ class ServeConfig:
     process ends with code 1."""
     api_keys: str | None = None
     """File of keys, one per line; requests then need one as `Authorization: Bearer KEY`."""
-    admin_keys: str | None = None
-    """File of keys for POST /admin/swap; unset: the route does not exist."""
     log_requests: bool = True
     """Log a line per request; never its texts."""
 

@@ -16,12 +16,11 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.serve.errors import HttpError
 from bertwright.serve.middleware import Middleware
 from bertwright.serve.requests import dump
 from bertwright.serve.routes import generation, heads, openai, vectors
-from bertwright.serve.routes.router import ERRORS, JsonRoute
-from bertwright.serve.schemas import SwapRequest
+from bertwright.serve.routes.router import JsonRoute
 from bertwright.serve.service import Service
 from bertwright.version import __version__
 
@@ -58,28 +57,12 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
     app.router.route_class = JsonRoute
     models = [route for router in ROUTERS for route in router.routes]
     app.router.routes += models
-    if served.admin_keys is not None:
-        _add_swap(app, served)
     _add_health(app, served)
     _add_get(app, "/", _page, "The page for trying things out.", shown=False)
     app.mount("/playground", StaticFiles(directory=PLAYGROUND))
     _add_get(app, "/docs", _docs(app), "This list.", shown=False)
     direct = {route.path: route.app for route in models if isinstance(route, JsonRoute)}
     return Middleware(app.router, served, direct)
-
-
-def _add_swap(app: FastAPI, service: Service) -> None:
-    async def swap(request: Request, body: SwapRequest) -> Response:
-        if body.folder is not None and body.model is None:
-            raise invalid_request("folder needs the name of a model")
-        service.check_loaded()
-        engines = await service.swap(body.model, body.folder)
-        models = [{"model": engine.name, "sha256": engine.sha256} for engine in engines]
-        return _json({"swapped": models})
-
-    app.add_api_route(
-        "/admin/swap", swap, methods=["POST"], summary="Load a model again.", responses=ERRORS
-    )
 
 
 def _add_get(app: FastAPI, path: str, handler: Handler, text: str, shown: bool = True) -> None:

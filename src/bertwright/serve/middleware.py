@@ -22,7 +22,7 @@ from bertwright.serve.service import Service
 Headers = list[tuple[bytes, bytes]]
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
 """What needs no key."""
-NAMED = OPEN | {"/v1/models", "/admin/swap"}
+NAMED = OPEN | {"/v1/models"}
 """Paths that have metrics of their own, beside those of models."""
 UNROUTED = {
     404: ("not_found", "no such route; /docs lists them"),
@@ -127,13 +127,12 @@ class Middleware:
 
     def _refusal(self, path: str, headers: Headers, counted: bool) -> HttpError | None:
         service = self.service
-        admin = path.startswith("/admin/")
-        keys = service.admin_keys if admin else service.keys
+        keys = service.keys
         if keys is not None and path not in OPEN and not path.startswith("/playground/"):
             given = [value for name, value in headers if name == b"authorization"]
             if len(given) != 1 or not keys.allow(given[0]):
                 return HttpError(401, "unauthorized", "a key is needed: Authorization: Bearer KEY")
-        if counted and not admin:
+        if counted:
             if service.failing:
                 return unavailable("the server is failing", "failing")
             if self.is_full:

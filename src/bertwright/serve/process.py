@@ -27,7 +27,6 @@ from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
 from bertwright.serve.connection import bounded
 from bertwright.serve.engine import refuse_no_model
-from bertwright.serve.errors import HttpError
 from bertwright.serve.service import Service
 
 SWITCH_SECONDS = 0.001
@@ -155,8 +154,7 @@ class Server(uvicorn.Server):
             log.error("the old keys stay", extra={"facts": {"error": str(error)}})
         while not self.service.engines:  # the models of the start are still being loaded
             await asyncio.sleep(0.1)
-        with contextlib.suppress(HttpError):  # which is logged
-            await self.service.swap(None)
+        await self.service.swap()
 
     def _log_started_message(self, listeners: Any) -> None:
         addresses = [_address(*each.getsockname()[:2]) for each in listeners]

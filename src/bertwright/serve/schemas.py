@@ -395,13 +395,6 @@ class CompletionsRequest(ContinueRequest, OpenAIRequest):
     )
 
 
-class SwapRequest(Schema):
-    """Of /admin/swap."""
-
-    model: Name | None = Field(None, description="Name of the model; unset: all.")
-    folder: Text | None = Field(None, description="Folder to load from; unset: the model's own.")
-
-
 def read_body(schema: type[B], body: bytes) -> B:
     """A request's body.
 

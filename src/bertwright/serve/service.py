@@ -73,7 +73,6 @@ class Service:
         self.engines: dict[str, Engine] = {}
         self.metrics = Metrics()
         self.keys: ApiKeys | None = None
-        self.admin_keys: ApiKeys | None = None
         self.read_keys()
         self.active = 0
         """Requests that have no whole reply yet."""
@@ -111,13 +110,13 @@ class Service:
         return bool(self.engines) and working and not (self.draining or self.failing)
 
     def read_keys(self) -> None:
-        """Read the files of keys, or read them again.
+        """Read the file of keys, or read it again.
 
         Raises:
-            ConfigError: one cannot be read; the keys stay as they were.
+            ConfigError: it cannot be read; the keys stay as they were.
         """
-        files = self.config.api_keys, self.config.admin_keys
-        self.keys, self.admin_keys = [None if file is None else ApiKeys(file) for file in files]
+        if self.config.api_keys is not None:
+            self.keys = ApiKeys(self.config.api_keys)
 
     async def start(self) -> None:
         """Begin; models load while /livez replies already."""
@@ -230,39 +229,22 @@ class Service:
         log.error("failing")
         self.on_end()
 
-    async def swap(self, name: str | None, folder: str | None = None) -> list[Engine]:
-        """Load models again and replace the old ones, which serve until then.
-
-        Requests that an old one has are still computed by it. One that cannot be loaded keeps no
-        other from being replaced.
-
-        Raises:
-            HttpError: no such model; or some cannot be loaded, and their old ones stay.
-        """
+    async def swap(self) -> None:
+        """Load all models again from their folders and replace the old ones, which serve until
+        then, and compute the requests that they have. Where one cannot be loaded the old one stays,
+        as the log says, and the others are replaced."""
         async with self._swapping:
-            if name is not None and name not in self.folders:
-                raise HttpError(404, "model_not_found", "no such model")
-            names = [name] if name is not None else list(self.folders)
-            made, failed = [], []
-            for each in names:
-                source = folder or self.folders[each]
+            for name, folder in self.folders.items():
                 try:
-                    engine = await self._loaded(each, source)
+                    self.engines[name] = await self._loaded(name, folder)
                 except Exception as error:
-                    why = why_not_loaded(error)
-                    log.error("not swapped", extra={"facts": {"model": each, "error": why}})
-                    failed.append(f"{each}: the old model stays: {why}")
-                    continue
-                self.engines[each], self.folders[each] = engine, source
-                self.metrics.swaps.inc()
-                _log_model("model swapped", engine)
-                made.append(engine)
+                    facts = {"model": name, "error": f"the old model stays: {error!r}"}
+                    log.error("not swapped", extra={"facts": facts})
+                else:
+                    self.metrics.swaps.inc()
+                    _log_model("model swapped", self.engines[name])
             freeze_loaded()
             await asyncio.to_thread(return_memory)
-            if failed:
-                done = [f"swapped: {', '.join(engine.name for engine in made)}"] if made else []
-                raise HttpError(409, "not_swapped", "; ".join([*done, *failed]))
-            return made
 
     def check_loaded(self) -> None:
         """Raise `HttpError` while the first models are being loaded."""
@@ -409,14 +391,6 @@ def one_batch(engine: Engine, tokens: int) -> QueuedItem:
     output = Vectors(engine, replace(engine.default, prompt=""))
     item = RequestItem(output, windows, None, [0] * len(windows))
     return QueuedItem(engine, item, item.tokens)
-
-
-def why_not_loaded(error: Exception) -> str:
-    """The message of our own errors and the system's; of others the type."""
-    if isinstance(error, BertwrightError):
-        return str(error)
-    reason = error.strerror if isinstance(error, OSError) else None
-    return reason or type(error).__name__
 
 
 def freeze_loaded() -> None:

@@ -14,9 +14,9 @@ from fastapi.testclient import TestClient
 
 from bertwright.atomic import write_manifest
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
-from bertwright.inference.backends.packed import has_bfloat16
+from bertwright.nn.products import has_bfloat16
 from bertwright.serve.engine import examples_of
-from tests.serve.conftest import TASKS
+from tests.serve.conftest import TASKS, swap
 from tests.serve.test_bad_input import check_no
 from tests.small_bert import VOCABULARY
 
@@ -75,8 +75,7 @@ def test_a_damaged_checkpoint_that_was_skipped_is_listed_and_logged(
     for name in ("step-1", "step-2"):
         shutil.copytree(bare, steps / name)
         write_manifest(steps / name)
-    (tmp_path / "keys").write_text("boss")
-    client = served(model=(f"m={tmp_path / 'run'}",), admin_keys=str(tmp_path / "keys"))
+    client = served(model=(f"m={tmp_path / 'run'}",))
 
     def listed() -> tuple[str, list[str]]:
         found = client.get("/v1/models/m").json()
@@ -87,8 +86,7 @@ def test_a_damaged_checkpoint_that_was_skipped_is_listed_and_logged(
         weights.write(b"x")
     for _ in range(2):  # a warning of Python's would come once
         caplog.clear()
-        header = {"Authorization": "Bearer boss"}
-        assert client.post("/admin/swap", json={}, headers=header).status_code == 200
+        swap(client)
         assert listed() == ("step-1", ["step-2"])
         (logged,) = [each for each in caplog.records if each.levelname == "WARNING"]
         facts = vars(logged)["facts"]
