@@ -82,22 +82,6 @@ def test_samples_are_those_of_their_seed(client: TestClient, model: Model) -> No
     assert len(set(free)) > 1
 
 
-def test_the_best_of_the_beams_are_the_librarys(client: TestClient, model: Model) -> None:
-    options = {"max_new_tokens": 8, "beam": 4, "num": 2, "length_penalty": 0.5, "stop": ["q"]}
-    known = model.generate(PROMPTS, **options)
-    found = generate(client, input=PROMPTS, **options)["results"]
-    for texts, expected in zip(found, known, strict=True):
-        for text, each in zip(texts, expected, strict=True):
-            score = pytest.approx(each.score, abs=1e-4)
-            own = {"text": each.text, "tokens": len(each.ids), "reason": each.reason}
-            assert text == {**own, "score": score}
-    *events, _ = streamed(client, "/generate", input=PROMPTS, **options)
-    shown = {(event["prompt"], event["number"]): event["text"] for event in events}
-    assert shown == {
-        (p, n): each["text"] for p, texts in enumerate(found) for n, each in enumerate(texts)
-    }
-
-
 SENTENCES = ["a b c", "the d. e f g h i j k", "z", "a b c", "x y the the z"]
 
 
@@ -151,7 +135,7 @@ def test_a_stream_is_the_whole_in_parts(client: TestClient, path: str, stop: lis
         body |= {"input": PROMPTS, "sample": True, "num": 2, "max_new_tokens": 30}
         more, index, end = {}, ("prompt", "number"), "reason"
     else:
-        body |= {"prompt": PROMPTS, "n": 2, "max_tokens": 30, "echo": True}
+        body |= {"prompt": PROMPTS, "n": 2, "max_tokens": 30}
         more, index, end = {"stream_options": {"include_usage": True}}, ("index",), "finish_reason"
     *events, last = streamed(client, path, **body, **more)
     whole = ask(client, path, model="gpt", **body)
@@ -170,7 +154,6 @@ def test_a_stream_is_the_whole_in_parts(client: TestClient, path: str, stop: lis
         assert any("q" in text for text in texts.values()) == (not stop)
     else:
         known = {(each["index"],): each for each in whole["choices"]}
-        assert all(text.startswith(PROMPTS[n // 2]) for (n,), text in texts.items())
         assert (last["choices"], last["usage"]) == ([], whole["usage"])
         assert len({event["id"] for event in [*events, last]}) == 1
     assert texts == {key: each["text"] for key, each in known.items()}
@@ -198,27 +181,6 @@ def test_openais_reply_to_the_letter(client: TestClient, model: Model) -> None:
     for prompt in (ids, ids[1:], [ids, ids[1:]]):
         for each in complete(client, prompt=prompt, max_tokens=5, temperature=0)["choices"]:
             assert each["text"] == known[0].text
-
-
-def test_logprobs(client: TestClient, model: Model) -> None:
-    body = {"prompt": ["a b", "c"], "max_tokens": 6, "temperature": 0, "logprobs": 3}
-    whole = complete(client, **body)["choices"]
-    for prompt, choice in zip(body["prompt"], whole, strict=True):
-        found = choice["logprobs"]
-        (known,) = model.generate(prompt, max_new_tokens=6)
-        assert found["tokens"] == model.tokenizer.tokens_of(known[0].ids)
-        for token, own, top in zip(
-            found["tokens"], found["token_logprobs"], found["top_logprobs"], strict=True
-        ):
-            assert len(top) == 3
-            assert top[token] == own == max(top.values()) < 0
-        assert found["text_offset"][0] == 0
-        assert found["text_offset"] == sorted(found["text_offset"])
-    parts: dict[int, list[float]] = {0: [], 1: []}
-    for event in streamed(client, "/v1/completions", **body):
-        (choice,) = event["choices"]
-        parts[choice["index"]] += choice["logprobs"]["token_logprobs"]
-    assert list(parts.values()) == [each["logprobs"]["token_logprobs"] for each in whole]
 
 
 def test_what_is_too_long_or_cannot_be(client: TestClient, served: Callable[..., Any]) -> None:
@@ -259,8 +221,8 @@ def test_what_is_too_long_or_cannot_be(client: TestClient, served: Callable[...,
         {"frequency_penalty": 1},
         {"presence_penalty": 0.5},
         {"logit_bias": {"5": 1}},
-        {"echo": True, "logprobs": 1},
-        {"logprobs": 21},
+        {"echo": True},
+        {"logprobs": 1},
         {"prompt": []},
         {"prompt": [41]},
         {"prompt": ["a", 1]},
@@ -282,8 +244,7 @@ def test_completions_that_are_refused(client: TestClient, more: dict[str, Any]) 
         {"sample": True, "temperature": 0},
         {"num": 0},
         {"num": 2},
-        {"num": 3, "beam": 2},
-        {"beam": 2, "sample": True},
+        {"beam": 2},
     ],
 )
 def test_generations_that_are_refused(client: TestClient, more: dict[str, Any]) -> None:

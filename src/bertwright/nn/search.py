@@ -47,14 +47,6 @@ class Generates(Protocol):
         """A token of each row `[R]` -> logits of the next `[R, V]`, and the state."""
 
 
-class TokenLogprobs(NamedTuple):
-    """What the model gave a token, whatever the settings of sampling."""
-
-    logprob: float
-    top: list[tuple[int, float]]
-    """The most probable ids and their log-probabilities, best first."""
-
-
 @dataclass(eq=False)
 class Row:
     """One text that is being generated."""
@@ -70,10 +62,6 @@ class Row:
     """Its tokens so far, without that which ended it."""
     reason: Literal["stop", "length"] | None = None
     """Why it ended; set it to end a row."""
-    alternatives: int | None = None
-    """Most probable tokens to record at each of its tokens; None: record nothing."""
-    logprobs: list[TokenLogprobs] = field(default_factory=list)
-    """Of each of its tokens, where they are recorded."""
 
     def __post_init__(self) -> None:
         self.random = Random(f"{self.config.seed} {self.number}")
@@ -132,15 +120,11 @@ class RowsInFlight:
             self._device = x.device
             if self.never:
                 x[:, self.never] = -torch.inf
-            for number, (row, token) in enumerate(
-                zip(self.rows, choose(x, self.rows), strict=True)
-            ):
+            for row, token in zip(self.rows, choose(x, self.rows), strict=True):
                 if token in self.ends:
                     row.reason = "stop"
                     continue
                 row.ids.append(token)
-                if row.alternatives is not None:
-                    row.logprobs.append(_logprobs(x[number], token, row.alternatives))
                 if len(row.ids) >= row.limit:
                     row.reason = "length"
         return self.rows
@@ -155,14 +139,6 @@ def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
             x = penalize(logits[number], [*row.prompt, *row.ids], config.repetition_penalty)
             best[number] = draw(x, config, row.random) if config.sample else int(x.argmax())
     return best
-
-
-def _logprobs(x: Tensor, token: int, count: int) -> TokenLogprobs:
-    """Of a token and of the `count` most probable ones, by logits `[V]`."""
-    p = x.float().log_softmax(0)
-    best = p.topk(min(count, len(p)))
-    top = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-    return TokenLogprobs(float(p[token]), top)
 
 
 def penalize(x: Tensor, seen: Sequence[int], penalty: float) -> Tensor:

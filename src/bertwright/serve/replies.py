@@ -219,21 +219,12 @@ class GenerateEvent(BaseModel):
     score: float | None = None
 
 
-class Logprobs(BaseModel):
-    """OpenAI's: of each token of a text."""
-
-    tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
-    text_offset: list[int]
-
-
 class Completion(BaseModel):
     """OpenAI's: a text."""
 
     text: str
     index: int
-    logprobs: Logprobs | None
+    logprobs: None
     finish_reason: Literal["stop", "length"] | None
 
 

@@ -64,11 +64,7 @@ Start = Annotated[str, AfterValidator(_check_prompt)]
 """What a text goes on from: also nothing."""
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
 TopP = Annotated[float, Field(gt=0, le=1)]
-NoPenalty = Annotated[
-    float,
-    Field(ge=0, le=0, description="Not supported: only 0; there is repetition_penalty."),
-]
-LengthPenalty = Annotated[float, Field(ge=-100, le=100)]
+NoPenalty = Annotated[float, Field(ge=0, le=0)]
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
 Num = Annotated[int, Field(ge=1, le=MAX_NUM)]
 PoolingName = Annotated[
@@ -339,11 +335,7 @@ class GenerateRequest(ModelRequest, ContinueRequest):
     temperature: Annotated[float, Field(gt=0, le=100)] = Field(
         1.0, description="Of sampling: logits are divided by it."
     )
-    beam: Num = Field(1, description="Beams of beam search; 1: none.")
-    length_penalty: LengthPenalty = Field(
-        1.0, description="Of beam search: log-probabilities are divided by length to this power."
-    )
-    num: Num = Field(1, description="Texts of each prompt: samples, or the best of the beams.")
+    num: Num = Field(1, description="Samples of each prompt.")
 
 
 class TranslateRequest(ModelRequest):
@@ -352,7 +344,7 @@ class TranslateRequest(ModelRequest):
     model_config = _example(input="a text")
     input: Texts = Field(description="A sentence, or sentences; also as `inputs`.")
     beam: Num = Field(4, description="Beams of beam search; 1: greedy.")
-    length_penalty: LengthPenalty = Field(
+    length_penalty: Annotated[float, Field(ge=-100, le=100)] = Field(
         0.6, description="Log-probabilities are divided by ((5 + length) / 6) to this power."
     )
     max_length: Count | None = Field(
@@ -379,20 +371,16 @@ class CompletionsRequest(ContinueRequest, OpenAIRequest):
         1.0, description="0: take the most probable token."
     )
     n: Num = Field(1, description="Texts of each prompt.")
-    best_of: Num | None = Field(None, description="The same number as n, or unset.")
-    echo: bool = Field(False, description="Put the prompt before each text.")
-    logprobs: Annotated[int, Field(ge=0, le=20)] | None = Field(
-        None, description="Log-probabilities of so many tokens, and of the one taken."
-    )
     stream_options: StreamOptions = Field(
         StreamOptions(), description="include_usage: tokens that were used, as the last event."
     )
-    suffix: Literal[""] | None = Field(None, description="Not supported: only empty.")
+    suffix: Literal[""] = Field("", description="Not supported, as all keys below.")
     frequency_penalty: NoPenalty = 0.0
     presence_penalty: NoPenalty = 0.0
-    logit_bias: Annotated[dict[str, float], Field(max_length=0)] = Field(
-        {}, description="Not supported: only empty."
-    )
+    logit_bias: Annotated[dict[str, float], Field(max_length=0)] = {}
+    best_of: Literal[1] = 1
+    echo: Literal[False] = False
+    logprobs: None = None
 
 
 def read_body(schema: type[B], body: bytes) -> B:

@@ -21,9 +21,9 @@ class Searches:
 
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
-        self._going: list[tuple[list[Sequence[Text]], BeamSteps]] = []
+        self._going: list[tuple[list[Text], BeamSteps]] = []
         self.rows: list[Row] = []
-        """Texts that are searched for; several of a prompt are its best."""
+        """Texts that are searched for, one of each prompt."""
 
     def __len__(self) -> int:
         return sum(row.reason is None for row in self.rows)
@@ -33,17 +33,15 @@ class Searches:
         prompts: dict[GenerationConfig, list[int]] = {}
         for number in sorted(range(len(source)), key=lambda number: -len(source[number])):
             prompts.setdefault(rows[number][0].config, []).append(number)
-        begun: list[tuple[list[Sequence[Text]], BeamSteps]] = []
+        begun: list[tuple[list[Text], BeamSteps]] = []
         for config, numbers in prompts.items():
-            texts: list[Sequence[Text]] = [
-                [row for row in rows[n] if isinstance(row, Text)] for n in numbers
-            ]
-            limits = [of_prompt[0].limit for of_prompt in texts]
+            texts = [row for n in numbers for row in rows[n] if isinstance(row, Text)]
+            limits = [text.limit for text in texts]
             steps = self._begin([source[n] for n in numbers], limits, config)
             next(steps)  # reads the prompts
             begun.append((texts, steps))
         self._going += begun
-        self.rows += [row for of_prompt in rows for row in of_prompt]
+        self.rows += [text for texts, _ in begun for text in texts]
 
     def step(self) -> list[Row]:
         """A step of each search; gives the texts that had not ended before it."""
@@ -51,12 +49,10 @@ class Searches:
         for search in list(self._going):
             texts, steps = search
             done = next(steps, None)
-            for number, best in done or ():
-                for text, found in zip(texts[number], best, strict=False):
-                    if text.reason is None:  # else its client has left
-                        text.ids, text.score, text.reason = found.ids, found.score, found.reason
-                for text in texts[number][len(best) :]:
-                    text.reason = "length"  # there are no more
-            if all(text.reason for of_prompt in texts for text in of_prompt):
+            for number, (best, *_) in done or ():
+                text = texts[number]
+                if text.reason is None:  # else its client has left
+                    text.ids, text.score, text.reason = best.ids, best.score, best.reason
+            if all(text.reason for text in texts):
                 self._going.remove(search)
         return self.rows

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bertwright.nn.search import Row, TokenLogprobs
+from bertwright.nn.search import Row
 from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
 from bertwright.tasks.generation import Writer
@@ -87,7 +87,6 @@ class Piece:
     """Of the text, among those of its prompt."""
     text: str
     ids: list[int]
-    logprobs: list[TokenLogprobs]
     reason: Literal["stop", "length"] | None
     score: float | None = None
 
@@ -139,7 +138,7 @@ class Generation:
                     continue
                 since, text.delivered = text.delivered, len(text.ids)
                 count += text.delivered - since
-                made = text.new, text.ids[since:], text.logprobs[since:], text.reason, text.score
+                made = text.new, text.ids[since:], text.reason, text.score
                 self._made.append(Piece(prompt.number, number, *made))
                 self._news.set()
                 text.new, text.ended = "", text.reason is not None

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.inference.generate import decoder_of, rows_in_flight
+from bertwright.inference.generate import rows_in_flight
 from bertwright.inference.translation.translate import begin_targets
 from bertwright.nn.search import BeamSteps
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
@@ -26,20 +26,6 @@ from bertwright.serve.generation.beams import Searches
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Steps
 from bertwright.serve.requests import Json, Prepare, PreparedRequest, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
-from bertwright.tasks.generation import Prompt, begin_beams
-
-BEAMS = "beams"
-"""Generation by beam search."""
-
-
-def _beams(engine: Engine) -> Steps:
-    decoder = decoder_of(engine.runner)
-
-    def begin(ids: list[list[int]], limits: list[int], config: GenerationConfig) -> BeamSteps:
-        prompts = [Prompt(own, limit, own) for own, limit in zip(ids, limits, strict=True)]
-        return begin_beams(decoder, engine.tokenizer, prompts, config)
-
-    return Searches(begin)
 
 
 def _translations(engine: Engine) -> Steps:
@@ -51,7 +37,6 @@ def _translations(engine: Engine) -> Steps:
 
 WAYS: dict[str, Callable[[Engine], Steps]] = {
     GENERATION: lambda engine: rows_in_flight(engine.runner),
-    BEAMS: _beams,
     TRANSLATION: _translations,
 }
 """What steps, of each way in which a model generates."""

@@ -20,7 +20,7 @@ from bertwright.inference.translation.translate import target_limit
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Text
-from bertwright.serve.generation.stream import BEAMS, PreparedGeneration, respond
+from bertwright.serve.generation.stream import PreparedGeneration, respond
 from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateEvent, GenerateReply
 from bertwright.serve.requests import Json, Truncation, inside, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
@@ -45,11 +45,8 @@ def prepare_generate(
     if given and not body.sample:
         reason = 'temperature, top_k and top_p are of sampling: request "sample": true'
         raise invalid_request(reason)
-    if body.sample and body.beam > 1:
-        raise invalid_request("beam search or sampling, not both: leave out beam or sample")
-    if not body.sample and body.num > body.beam:
-        reason = f'beam is {body.beam}, which has no more texts: request "sample": true, or beams'
-        raise invalid_request(f"num is {body.num}, but {reason}")
+    if body.num > 1 and not body.sample:
+        raise invalid_request('all texts would be the same: request "sample": true, or num 1')
     settings = _settings(body, body.max_new_tokens, body.sample)
     rows = _tokenized(engine, listed(body.input))
     truncated = _truncate(engine, rows, body.max_new_tokens) if body.truncate else []
@@ -61,8 +58,7 @@ def prepare_generate(
             results[piece.prompt][piece.number] = _shown(piece)
         return {"results": results, **_generated(pieces)}
 
-    way = BEAMS if body.beam > 1 else GENERATION
-    prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts, way=way)
+    prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts)
     _stream(prepared, body.stream)
     return prepared
 
@@ -142,23 +138,13 @@ def prepare_completions(
     engine: Engine, body: CompletionsRequest, config: ServeConfig
 ) -> PreparedGeneration:
     """Text that continues prompts, as OpenAI's clients request it."""
-    if body.best_of not in (None, body.n):
-        raise invalid_request("best_of other than n is not supported: leave it out")
-    if body.echo and body.logprobs is not None:
-        raise invalid_request("echo with logprobs is not supported: there are none of the prompt")
     settings = _settings(body, body.max_tokens, body.temperature > 0)
     given: list[Any] = listed(body.prompt)
     if isinstance(given[0], int):
         given = [given]
     rows = _tokenized(engine, given) if isinstance(given[0], str) else _checked(engine, given)
     prompts = make_prompts(engine, rows, settings, body.n, config, body.seed, body.stream)
-    for prompt in prompts:
-        for text in prompt.texts:
-            text.alternatives = body.logprobs
-    decode, count = engine.tokenizer.decode, body.n
-    before = [""] * len(given)
-    if body.echo:
-        before = [each if isinstance(each, str) else decode(each) for each in given]
+    count = body.n
     common = {
         "id": f"cmpl-{secrets.token_hex(12)}",
         "object": "text_completion",
@@ -166,18 +152,11 @@ def prepare_completions(
         "model": engine.name,
     }
     read = sum(len(prompt.ids) for prompt in prompts)
-    offsets: dict[int, list[int]] = {}
-    """Of each text the tokens that were sent."""
 
     def choice(piece: Piece) -> Json:
         index = piece.prompt * count + piece.number
-        text, logprobs = piece.text, None
-        if index not in offsets:
-            text, offsets[index] = before[piece.prompt] + text, []
-        if body.logprobs is not None:
-            logprobs = _logprobs(engine, offsets[index], piece)
-        offsets[index] += piece.ids
-        return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": piece.reason}
+        own = {"text": piece.text, "index": index}
+        return {**own, "logprobs": None, "finish_reason": piece.reason}
 
     def usage(generated: int) -> Json:
         own = {"prompt_tokens": read, "completion_tokens": generated}
@@ -258,8 +237,6 @@ def _settings(
     if sample:
         sampling = {"temperature": float(body.temperature), "top_p": float(body.top_p)}
         settings |= {**sampling, "top_k": body.top_k}
-    if isinstance(body, GenerateRequest):
-        settings |= {"beam": body.beam, "length_penalty": float(body.length_penalty)}
     return settings
 
 
@@ -297,19 +274,3 @@ def _truncate(engine: Engine, rows: list[list[int]], new: int) -> list[Truncatio
             rows[number] = row[excess:]
             truncated.append({"input": number, "tokens_cut": excess})
     return truncated
-
-
-def _logprobs(engine: Engine, before: list[int], piece: Piece) -> Json:
-    """OpenAI's: of each token of a piece, by those that were sent before."""
-    names, decode = engine.tokenizer.tokens_of, engine.tokenizer.decode
-    ids = [*before, *piece.ids]
-    ends = range(len(before), len(ids))
-    return {
-        "tokens": names(piece.ids),
-        "token_logprobs": [each.logprob for each in piece.logprobs],
-        "top_logprobs": [
-            dict(zip(names(i for i, _ in each.top), (p for _, p in each.top), strict=True))
-            for each in piece.logprobs
-        ],
-        "text_offset": [len(decode(ids[:end])) for end in ends],
-    }
