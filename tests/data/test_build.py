@@ -17,7 +17,6 @@ import pytest
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data import build as build_file
-from bertwright.data import shards as shards_file
 from bertwright.data.build import build_shards
 from bertwright.data.encode import Encoder
 from bertwright.data.shards import ShardWriter, open_shards
@@ -152,7 +151,6 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
     [
         ({"corpus": CorpusConfig(min_characters=1)}, r"differs in corpus\.min_characters"),
         ({"shard_tokens": 1600}, "differs in shard_tokens"),
-        ({"resume": False}, "is left aside"),
         ("damage", "shard-00000 of the unfinished build is damaged"),
         ("journal", "journal of the unfinished build is damaged"),
         ("corpus", "differs in inputs"),
@@ -191,7 +189,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, build: Build) -> None:
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(shards_file._OpenShard, "_write"), (build_file, "write_shards_manifest")],
+    [(ShardWriter, "append"), (build_file, "write_shards_manifest")],
     ids=["before the first shard", "when all is written"],
 )
 def test_a_full_disk_leaves_nothing_that_cannot_go_on(

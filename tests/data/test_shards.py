@@ -148,16 +148,6 @@ def test_bounds_that_contradict_the_tokens_or_do_not_rise(
     raises(IntegrityError, "contradict each other", open_shards, folder, verify=False)
 
 
-def test_special_tokens_of_a_manifest_of_before(make_shards: MakeShards) -> None:
-    folder = make_shards([[4]]).folder
-    manifest = json.loads((folder / "MANIFEST.json").read_text())
-    special = manifest["tokenizer"].pop("special")
-    manifest["tokenizer"] |= {f"{role}_id": number for role, number in special.items()}
-    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
-    assert open_shards(folder).special == special
-    assert special.keys() == {"pad", "unk", "cls", "sep", "mask"}
-
-
 def test_other_folders_are_refused(make_shards: MakeShards, tmp_path: Path) -> None:
     raises(DataError, r"no built corpus.*bertwright data build", open_shards, tmp_path)
     manifest = tmp_path / "MANIFEST.json"

@@ -32,12 +32,13 @@ def build(
     cluster: str | None = None,
     segmented: bool = False,
     parallel: Flag = False,
-    resume: bool = True,
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> None:
     """Turn a corpus into shards for training.
+
+    The same command continues a build that was interrupted.
 
     Args:
         inputs: Files, folders, globs, - for standard input, hf:NAME.
@@ -47,7 +48,6 @@ def build(
         segmented: Words are separated by spaces (Chinese, for whole-word masking).
         parallel: The inputs are two files, SOURCE TARGET: line i of one translates that of the
             other. Nothing is cleaned or left out.
-        resume: Continue an earlier build that was interrupted.
     """
     from bertwright.data.build import build_shards
     from bertwright.text.corpus.report import CorpusReport
@@ -66,7 +66,6 @@ def build(
             cluster=cluster,
             segmented=segmented,
             overwrite=overwrite,
-            resume=resume,
             on_progress=on_progress,
             on_note=say,
         )

@@ -62,7 +62,6 @@ def build_shards(
     cluster: str | None = None,
     segmented: bool = False,
     overwrite: bool = False,
-    resume: bool = True,
     shard_tokens: int = SHARD_TOKENS,
     block_characters: int = BLOCK_CHARACTERS,
     on_progress: OnProgress = silent,
@@ -106,7 +105,7 @@ def build_shards(
     with disk_errors(out):
         building.mkdir(parents=True, exist_ok=True)
         with held(building, "building in"):
-            journal = find_journal(building, key, resume, on_note)
+            journal = find_journal(building, key, on_note)
             blocks = read_blocks(inputs, corpus, report, block_characters)
             try:
                 _encode_all(
@@ -210,27 +209,22 @@ class Journal:
         (self.folder / JOURNAL).unlink(missing_ok=True)
 
 
-def find_journal(folder: Path, key: dict[str, Any], resume: bool, on_note: OnNote) -> Journal:
+def find_journal(folder: Path, key: dict[str, Any], on_note: OnNote) -> Journal:
     """The journal in `folder` if the build can go on there; else an empty folder and journal.
 
     `on_note` gets a line that says which, and why.
     """
-    path = folder / JOURNAL
-    if not path.is_file():
-        reason = ""
-    elif not resume:
-        reason = "an earlier, unfinished build is left aside (--no-resume)"
-    else:
+    journal = Journal(folder, key)
+    if (folder / JOURNAL).is_file():
         found, reason = _read_journal(folder, key)
-        if found is not None:
-            _remove_others(folder, found)
+        if found is None:
+            on_note(f"starting from scratch: {reason}")
+        else:
             tokens = sum(int(shard["tokens"]) for shard in found.shards)
             on_note(f"continuing after {len(found.shards)} finished shards ({tokens:,} tokens)")
-            return found
-    if reason:
-        on_note(f"starting from scratch: {reason}")
-    _remove_others(folder, None)
-    return Journal(folder, key)
+            journal = found
+    _remove_others(folder, journal)
+    return journal
 
 
 def _read_journal(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, str]:
@@ -260,11 +254,9 @@ def _read_journal(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, st
     return journal, ""
 
 
-def _remove_others(folder: Path, journal: Journal | None) -> None:
+def _remove_others(folder: Path, journal: Journal) -> None:
     """Remove what belongs to no finished shard."""
-    kept = {JOURNAL}
-    for shard in journal.shards if journal else []:
-        kept.update(shard["files"])
+    kept = {name for shard in journal.shards for name in (JOURNAL, *shard["files"])}
     for path in folder.iterdir():
-        if journal is None or path.name not in kept:
+        if path.name not in kept:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

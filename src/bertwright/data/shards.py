@@ -17,11 +17,10 @@ are held in memory. Letters: D documents, S sentences, N tokens.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from bertwright.arrays import Bools, Int64s
 from bertwright.atomic import (
     MANIFEST,
     read_manifest,
+    sha256_file,
     sync_file,
     verify_files,
     verify_once,
@@ -97,10 +97,7 @@ class Shards:
     @property
     def special(self) -> dict[str, int]:
         """The id of each role that a special token of it has; see `Tokenizer.special`."""
-        known = self.manifest["tokenizer"]
-        if "special" not in known:  # shards of before: pad_id, unk_id, ...
-            return {name[:-3]: number for name, number in known.items() if name.endswith("_id")}
-        return dict(known["special"])
+        return dict(self.manifest["tokenizer"]["special"])
 
     @property
     def special_ids(self) -> frozenset[int]:
@@ -259,7 +256,10 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
             f"{path} says format {manifest.get('format')!r}; expected {FORMAT!r}, a folder "
             "written by: bertwright data build"
         )
-    if not {"tokenizer", "shards", "counts"} <= manifest.keys():
+    if (
+        not {"tokenizer", "shards", "counts"} <= manifest.keys()
+        or "special" not in manifest["tokenizer"]
+    ):
         raise IntegrityError(f"{path} lacks entries; build the data again")
     names = [entry.get("name") for entry in manifest["shards"]]
     if (
@@ -346,82 +346,58 @@ class ShardWriter:
         self.folder = folder
         self.shard_tokens = shard_tokens
         self.finished = [] if finished is None else finished
-        self._open: _OpenShard | None = None
+        self._waiting: Bools = np.zeros(0, np.bool_)
+        self._files: dict[str, BinaryIO] = {}
+        """Those of the open shard."""
 
     def append(self, block: EncodedBlock) -> bool:
         """Write a block; True if that ended a shard. Raises OSError as files do."""
-        if len(block.tokens):
-            if self._open is None:
-                self._open = _OpenShard(self.folder, f"shard-{len(self.finished):05d}")
-            self._open.append(block)
-            if self._open.tokens >= self.shard_tokens:
-                self.end_shard()
-                return True
-        return False
-
-    def end_shard(self) -> None:
-        """Put what was appended on the disk as a finished shard."""
-        if self._open is not None:
-            self.finished.append(self._open.close())
-            self._open = None
-
-    def abandon(self) -> None:
-        """Close and remove the shard that is not finished."""
-        if self._open is not None:
-            self._open.remove()
-            self._open = None
-
-
-class _OpenShard:
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
-        self.tokens = self.sentences = self.documents = 0
-        self._files = {suffix: (folder / f"{name}.{suffix}").open("wb") for suffix in SUFFIXES}
-        self._hashes = {suffix: hashlib.sha256() for suffix in SUFFIXES}
-        self._waiting = np.zeros(0, np.bool_)
-
-    def append(self, block: EncodedBlock) -> None:
-        if self.tokens + len(block.tokens) >= 1 << 32:
-            raise DataError(
-                "a document of over 4 billion tokens; is the blank line between documents missing? "
-                "Try --documents line|file"
-            )
-        sentence_ends = self.tokens + np.cumsum(block.sentence_lengths)
-        document_ends = self.sentences + np.cumsum(block.document_lengths)
+        if not len(block.tokens):
+            return False
+        if not self._files:
+            self._begin()
+        sentence_ends = self._counts["tokens"] + np.cumsum(block.sentence_lengths)
+        document_ends = self._counts["sentences"] + np.cumsum(block.document_lengths)
         bits = np.concatenate([self._waiting, block.word_starts])
         whole = len(bits) // 8 * 8
         self._waiting = bits[whole:]
-        self._write("tokens", block.tokens.tobytes())
-        self._write("words", np.packbits(bits[:whole], bitorder="little").tobytes())
-        self._write("sentences", sentence_ends.astype("<u4").tobytes())
-        self._write("documents", document_ends.astype("<u4").tobytes())
-        self.tokens += len(block.tokens)
-        self.sentences += len(block.sentence_lengths)
-        self.documents += len(block.document_lengths)
+        self._files["tokens"].write(block.tokens.tobytes())
+        self._files["words"].write(np.packbits(bits[:whole], bitorder="little").tobytes())
+        self._files["sentences"].write(sentence_ends.astype("<u4").tobytes())
+        self._files["documents"].write(document_ends.astype("<u4").tobytes())
+        self._counts["documents"] += len(block.document_lengths)
+        self._counts["sentences"] += len(block.sentence_lengths)
+        self._counts["tokens"] += len(block.tokens)
+        if self._counts["tokens"] < self.shard_tokens:
+            return False
+        self.end_shard()
+        return True
 
-    def close(self) -> dict[str, Any]:
-        self._write("words", np.packbits(self._waiting, bitorder="little").tobytes())
+    def _begin(self) -> None:
+        self._name = f"shard-{len(self.finished):05d}"
+        self._counts = {"documents": 0, "sentences": 0, "tokens": 0}
+        self._waiting = np.zeros(0, np.bool_)
+        for suffix in SUFFIXES:
+            self._files[suffix] = (self.folder / f"{self._name}.{suffix}").open("wb")
+
+    def end_shard(self) -> None:
+        """Put what was appended on the disk as a finished shard."""
+        if not self._files:
+            return
+        self._files["words"].write(np.packbits(self._waiting, bitorder="little").tobytes())
         files = {}
         for suffix, file in self._files.items():
             file.close()
-            path = self.folder / f"{self.name}.{suffix}"
+            path = self.folder / f"{self._name}.{suffix}"
             sync_file(path)
-            digest = self._hashes[suffix].hexdigest()
-            files[path.name] = {"bytes": path.stat().st_size, "sha256": digest}
-        return {
-            "name": self.name,
-            "documents": self.documents,
-            "sentences": self.sentences,
-            "tokens": self.tokens,
-            "files": files,
-        }
+            files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        self.finished.append({"name": self._name, **self._counts, "files": files})
+        self._files = {}
 
-    def remove(self) -> None:
+    def abandon(self) -> None:
+        """Close and remove the shard that is not finished."""
         for suffix, file in self._files.items():
             with contextlib.suppress(OSError):  # what a full disk did not take goes away anyway
                 file.close()
-            (self.folder / f"{self.name}.{suffix}").unlink(missing_ok=True)
-
-    def _write(self, suffix: str, data: bytes) -> None:
-        self._files[suffix].write(data)
-        self._hashes[suffix].update(data)
+            (self.folder / f"{self._name}.{suffix}").unlink(missing_ok=True)
+        self._files = {}
