@@ -122,5 +122,5 @@ def test_what_was_cut_is_said(corpus: Path, build: Ran, monkeypatch: pytest.Monk
     said = build(corpus).out
     assert "tokens from 0.1 kB in" in said
     assert "splits of sentences too long to be any" in said
-    assert "3 malformed byte sequences replaced" in said
+    assert "3 malformed characters replaced" in said
     assert f"malformed: {corpus / 'corpus.txt'}, byte" in said

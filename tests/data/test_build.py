@@ -231,7 +231,6 @@ def test_lost_documents_and_unknown_words_are_counted(tmp_path: Path, build: Bui
     assert counts["documents"] == 2
     assert counts["documents_lost"] == 1
     assert counts["unknown_tokens"] == 2
-    assert counts["one_sentence_documents"] == 1
 
 
 def word_lengths(folder: Path) -> list[int]:

@@ -34,12 +34,11 @@ _READING = {
     "documents_cut": ("splits of documents too large to hold", _SEPARATE, 0.0),
     "sentences_cut": ("splits of sentences too long to be any", "is this natural text?", 0.0),
     "invalid_utf8": (
-        "malformed byte sequences replaced",
+        "malformed characters replaced",
         "convert the files to UTF-8, of Windows-1252 with iconv -f WINDOWS-1252 -t UTF-8 FILE > "
         "NEW; the report in MANIFEST.json names the first positions",
         0.0,
     ),
-    "lone_surrogates": ("lone surrogates replaced", "repair the JSON that holds them", 0.0),
     "tags": ("tags of HTML or XML in the text", _CLEAN, 0.001),
     "urls": ("web addresses in the text", _CLEAN, 0.01),
     "templates": ("marks of wiki templates and links, or HTML entities", _CLEAN, 0.001),
@@ -105,12 +104,9 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
 def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     counts = shards.manifest["counts"]
     report = shards.manifest.get("report", {})
-    read, lost = int(counts.get("documents_read", 0)), int(counts.get("documents_lost", 0))
-    # The reader found some empty before they came to be read: rows without text.
-    unread = int(report.get("empty_documents", 0)) - int(
-        counts.get("documents_without_sentences", 0)
-    )
-    read, lost = read + unread, lost + unread
+    rows = int(report.get("empty_documents", 0))  # which were no documents yet
+    read = int(counts.get("documents_read", 0)) + rows
+    lost = int(counts.get("documents_lost", 0)) + rows
     share = lost / read if read else 0.0
     checkup.note(
         grade(share, 0.01, 0.5),

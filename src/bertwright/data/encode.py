@@ -46,10 +46,7 @@ class Encoder:
             "documents_read": len(documents),
             "documents": len(document_lengths),
             "documents_lost": len(documents) - len(document_lengths),
-            "documents_without_sentences": split.count([]),
-            "one_sentence_documents": int((document_lengths == 1).sum()),
             "sentences": int(kept.sum()),
-            "sentences_lost": len(sentences) - int(kept.sum()),
             "tokens": len(ids),
             "unknown_tokens": int((ids == self.tokenizer.unk_id).sum()),
         }

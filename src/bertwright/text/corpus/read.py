@@ -113,8 +113,6 @@ def split_document(
     if report is not None:
         report.sentences += len(sentences)
         _count_markup(text, sentences, report)
-        if not sentences:
-            report.empty_documents += 1
     return sentences
 
 
@@ -175,11 +173,8 @@ class _Filter:
         kept = [document for document in map(str.strip, documents) if document]
         if self._config.min_characters or self._config.deduplicate:
             kept = list(filter(self._stays, kept))
-        if kept:
-            sizes = list(map(len, kept))
-            self._report.documents += len(kept)
-            self._report.characters += sum(sizes)
-            self._report.longest_document = max(self._report.longest_document, *sizes)
+        self._report.documents += len(kept)
+        self._report.characters += sum(map(len, kept))
         return kept
 
     def _stays(self, text: str) -> bool:

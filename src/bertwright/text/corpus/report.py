@@ -20,18 +20,17 @@ class CorpusReport:
     position: int = 0
     documents: int = 0  # documents handed on
     characters: int = 0  # characters of these documents, before sentence splitting
-    longest_document: int = 0  # characters of the longest of them
     sentences: int = 0  # sentences, counted by `split_document` where it was given this report
-    empty_documents: int = 0  # rows without text, and documents of which cleaning left nothing
+    empty_documents: int = 0  # rows without text
     short_documents: int = 0  # documents left out by `min_characters`
     # splits of documents over the size limit (no blank lines in a huge file, one huge line)
     documents_cut: int = 0
     sentences_cut: int = 0  # splits made of sentences over the size limit
     # text files of over 1,000 lines in which no blank line separates documents
     files_of_one_document: int = 0
-    invalid_utf8: int = 0  # malformed byte sequences, each replaced by U+FFFD
-    # surrogates without a partner (in JSON escapes), each replaced by U+FFFD
-    lone_surrogates: int = 0
+    # malformed byte sequences, and surrogates without a partner (in JSON escapes), each replaced by
+    # U+FFFD
+    invalid_utf8: int = 0
     # tags of HTML or XML in the text, counted by `split_document` as the next three are
     tags: int = 0
     urls: int = 0  # web addresses
@@ -50,8 +49,7 @@ class CorpusReport:
             "split{s} of documents too large to hold": self.documents_cut,
             "split{s} of sentences too long to be any": self.sentences_cut,
             "tag{s} of HTML or XML (removed by --strip-markup)": self.tags,
-            "malformed byte sequence{s} replaced": self.invalid_utf8,
-            "lone surrogate{s} replaced": self.lone_surrogates,
+            "malformed character{s} replaced": self.invalid_utf8,
         }
         lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
         return lines + [f"malformed: {where}" for where in self.invalid_places]
@@ -62,8 +60,6 @@ class CorpusReport:
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if isinstance(mine, list):
                 setattr(self, each.name, (mine + theirs)[:EXAMPLES])
-            elif each.name == "longest_document":
-                setattr(self, each.name, max(mine, theirs))
             else:
                 setattr(self, each.name, mine + theirs)
 

@@ -121,7 +121,7 @@ def _texts(
         if not text.isascii():
             mended = replace_surrogates(text)
             if mended is not text:
-                report.lone_surrogates += mended.count("\ufffd") - text.count("\ufffd")
+                report.invalid_utf8 += mended.count("\ufffd") - text.count("\ufffd")
                 text = mended
         if count_bytes:
             report.bytes += len(text) if text.isascii() else len(text.encode())
