@@ -186,8 +186,9 @@ def _tag(asked: dict[str, Any]) -> Any:
 
 
 def _answer(asked: dict[str, Any]) -> Any:
-    start = max(0, asked["context"].find("1836"))
-    best = {"answer": asked["context"][start : start + 4], "start": start, "end": start + 4}
+    context = asked["input"]["context"]
+    start = max(0, context.find("1836"))
+    best = {"answer": context[start : start + 4], "start": start, "end": start + 4}
     answers = [{**best, "score": 0.91}, {"answer": "", "start": 0, "end": 0, "score": 0.04}]
     return {"task": "squad", "results": [{**answers[0], "answers": answers}]}
 

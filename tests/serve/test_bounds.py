@@ -60,7 +60,10 @@ def test_texts_that_are_read_often_count_as_often(
     assert refused(small, "/rerank", query=word, documents=["b"] * 5) == "too_many_characters"
     for path in ("/tag", "/tokenize"):
         assert refused(small, path, input="a " * 101) == "too_many_tokens"
-    assert refused(small, "/answer", question="a", context="a " * 101) == "too_many_tokens"
+    assert (
+        refused(small, "/answer", input={"question": "a", "context": "a " * 101})
+        == "too_many_tokens"
+    )
     assert len(made) <= 3  # of /rerank's documents, those within the bound
 
 
@@ -72,7 +75,7 @@ NUMBERS: list[tuple[str, Any, int]] = [
     ("/tokens", {"input": ["a b", "c"], "layers": [1, 2]}, 7 * 2 * 24),
     ("/tokens", {"input": "a " * 40, "windows": True}, 42 * 24),
     ("/similarity", {"input": ["a"] * 30}, 30 * 30),
-    ("/similarity", {"source_sentence": "a", "sentences": ["b"] * 30}, 31 * 24),
+    ("/similarity", {"input": {"source_sentence": "a", "sentences": ["b"] * 30}}, 31 * 24),
     ("/rerank", {"query": "a", "documents": ["b"] * 4, "model": "bare"}, 5 * 24),
     ("/attention", {"input": "a b c", "layers": [1, 3]}, 2 * 4 * 5 * 5),
 ]
@@ -80,7 +83,7 @@ CHARACTERS: list[tuple[str, Any, int]] = [
     ("/fill-mask", {"input": ["[MASK] a [MASK]", "[MASK]"], "top_k": 7}, 7 * (2 * 79 + 70)),
     ("/fill-mask", {"input": "[MASK]", "top_k": 100}, 37 * 70),
     ("/classify", {"input": ["a"] * 5, "task": "mixed"}, 5 * 3 * 65),
-    ("/answer", {"question": "a", "context": "b c", "top_k": 4}, 5 * 3),
+    ("/answer", {"input": {"question": "a", "context": "b c"}, "top_k": 4}, 5 * 3),
 ]
 
 

@@ -68,7 +68,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "next_sentence": (["a", "b"], {"input": ["a", "b"]}),
     "classify": (["a"], {"input": "a"}),
     "tag": (["a"], {"input": "a"}),
-    "answer": (["a", "b"], {"question": "a", "context": "b"}),
+    "answer": (["a", "b"], {"input": {"question": "a", "context": "b"}}),
     "rerank": (["a", ["b"]], {"query": "a", "documents": ["b"]}),
     "generate": (["a"], {"input": "a"}),
     "translate": (["a"], {"input": "a"}),

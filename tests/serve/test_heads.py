@@ -44,7 +44,7 @@ def test_entities(client: TestClient, model: Model) -> None:
 
 def test_answers(client: TestClient, model: Model) -> None:
     question = {"question": "a ?", "context": CONTEXT}
-    (found,) = ask(client, "/answer", **question, top_k=3)["results"]
+    (found,) = ask(client, "/answer", input=question, top_k=3)["results"]
     known = model.predict([question], "answer")[0].as_dict()
     best = [
         {
@@ -62,7 +62,7 @@ def test_answers(client: TestClient, model: Model) -> None:
     assert own["answer"] == known["answer"]
     null = known["null_score"]
     assert found["null_score"] == (pytest.approx(null, abs=1e-4) if np.isfinite(null) else None)
-    assert len(ask(client, "/answer", **question)["results"][0]["answers"]) == 1
+    assert len(ask(client, "/answer", input=question)["results"][0]["answers"]) == 1
 
 
 def test_choices(client: TestClient, model: Model) -> None:

@@ -15,13 +15,12 @@ SENTENCES = {"source_sentence": "a", "sentences": ["b", "c d"]}
 BLANK, TWO = "[MASK]", {"top_k": 2}
 MIXED = {"task": "mixed", **TWO}
 SAME: list[tuple[str, Any, Any]] = [
-    ("/answer", QUESTION, {"inputs": QUESTION}),
+    ("/answer", {"input": QUESTION}, {"inputs": QUESTION}),
     ("/answer", {"input": [QUESTION] * 2}, {"inputs": [QUESTION] * 2}),
-    ("/answer", {**QUESTION, "top_k": 3}, {"inputs": QUESTION, "parameters": {"top_k": 3}}),
-    ("/choose", {"input": CHOICE}, CHOICE),
+    ("/answer", {"input": QUESTION, **TWO}, {"inputs": QUESTION, "parameters": TWO}),
     ("/choose", {"input": CHOICE}, {"inputs": CHOICE}),
     ("/choose", {"input": [CHOICE, CHOICE]}, {"inputs": [CHOICE, CHOICE]}),
-    ("/similarity", SENTENCES, {"inputs": SENTENCES}),
+    ("/similarity", {"input": SENTENCES}, {"inputs": SENTENCES}),
     ("/similarity", {"input": ["a", "b"]}, {"inputs": ["a", "b"]}),
     ("/fill-mask", {"input": BLANK, **TWO}, {"inputs": BLANK, "parameters": TWO}),
     ("/classify", {"input": "a", **MIXED}, {"inputs": "a", "parameters": MIXED}),

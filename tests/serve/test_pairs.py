@@ -137,7 +137,7 @@ def test_what_is_too_long_is_called_what_it_is(client: TestClient) -> None:
         [{"input": "document 1", "tokens_cut": 6}],
     )
     for one, more, name in ((long, ["a"], "source sentence"), ("a", ["b", long], "sentence 1")):
-        assert said("/similarity", source_sentence=one, sentences=more) == (
+        assert said("/similarity", input={"source_sentence": one, "sentences": more}) == (
             name,
             [{"input": name, "tokens_cut": 6}],
         )

@@ -223,7 +223,7 @@ def test_similarity(client: TestClient, model: Model) -> None:
     vectors = model.embed(TEXTS, normalize=True)
     found = ask(client, "/similarity", input=TEXTS)["similarities"]
     np.testing.assert_allclose(found, vectors @ vectors.T, atol=1e-5)
-    found = ask(client, "/similarity", source_sentence=TEXTS[0], sentences=TEXTS[1:])
+    found = ask(client, "/similarity", input={"source_sentence": TEXTS[0], "sentences": TEXTS[1:]})
     np.testing.assert_allclose(found["similarities"], vectors[1:] @ vectors[0], atol=1e-5)
 
 

@@ -84,7 +84,7 @@ def test_vectors_are_the_folders_own(mine: Served) -> None:
     ids = [[VOCABULARY.index(word) for word in text.split()] for text in TEXTS]
     found = mine.ask("/v1/embeddings", input=ids)
     np.testing.assert_allclose([x["embedding"] for x in found["data"]], expected, atol=1e-5)
-    found = mine.ask("/similarity", source_sentence=TEXTS[0], sentences=TEXTS[2:])
+    found = mine.ask("/similarity", input={"source_sentence": TEXTS[0], "sentences": TEXTS[2:]})
     np.testing.assert_allclose(found["similarities"], [expected[0] @ expected[2]], atol=1e-5)
     default = mine.client.get("/v1/models/mine").json()["default"]
     assert (default["prompt"], default["width"]) == (PROMPT, 6)

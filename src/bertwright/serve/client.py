@@ -151,7 +151,7 @@ class _BaseClient(ABC, Generic[One, Many]):
 
     def answer(self, question: str, context: str, **more: Any) -> One:
         """The answer to a question in a passage."""
-        return self.ask("/answer", question=question, context=context, **more)
+        return self.ask("/answer", input={"question": question, "context": context}, **more)
 
     def generate(self, input: Any, **more: Any) -> One:
         """Texts that continue prompts; without `stream`."""

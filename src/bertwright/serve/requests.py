@@ -113,10 +113,7 @@ def prepare(
         known = ", ".join(engines)
         raise HttpError(404, "model_not_found", f"no such model; there are: {known}")
     engine = next(iter(engines.values())) if body.model is None else engines[body.model]
-    for key, given in vars(body).items():
-        if key in LISTS and isinstance(given, list) and len(given) > config.max_items:
-            reason = f"{key} has {len(given)} items; at most {config.max_items} are allowed"
-            raise HttpError(413, "too_many_items", reason)
+    _check_items(body, config)
     check_characters(sum(map(len, texts_in(body))), config)
     try:
         prepared = route(engine, body, config)
@@ -133,6 +130,16 @@ def prepare(
     check_tokens(prepared.tokens, config)
     check_reply(prepared.numbers, prepared.characters)
     return prepared
+
+
+def _check_items(body: BaseModel, config: ServeConfig) -> None:
+    """Raise `HttpError` if a list has too many."""
+    for key, given in vars(body).items():
+        if isinstance(given, BaseModel):
+            _check_items(given, config)
+        if key in LISTS and isinstance(given, list) and len(given) > config.max_items:
+            reason = f"{key} has {len(given)} items; at most {config.max_items} are allowed"
+            raise HttpError(413, "too_many_items", reason)
 
 
 def check_characters(count: int, config: ServeConfig) -> None:

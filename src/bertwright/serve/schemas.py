@@ -6,7 +6,6 @@ a message that names the key and what was expected, never what came: no error re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import orjson
@@ -83,50 +82,34 @@ def listed(value: object) -> list[Any]:
 
 
 class Schema(BaseModel):
-    """A JSON object; a key that is null is one that is not given."""
+    """A JSON object; a key that is null is one that is not given. Hugging Face's clients say
+    `inputs` for `input`, and put other keys into `parameters`."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _without_null(cls, given: Any) -> Any:
+    def _flat(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        found: dict[str, Any] = {}
-        for name, value in cls._keys(given):
-            if name == "inputs" and "input" in cls.model_fields:
-                name = "input"
-            if value is None:
-                continue
-            if name in found and name in cls.model_fields:
-                raise PydanticCustomError("twice", f"{name} is given twice")
-            found[name] = value
+        found = {name: value for name, value in given.items() if value is not None}
+        if isinstance(found.get("parameters"), dict):
+            more = found.pop("parameters")
+            if found.keys() & more.keys():
+                raise PydanticCustomError("twice", "a key is given twice")
+            found |= more
+        if "inputs" in found and "input" not in found:
+            found["input"] = found.pop("inputs")
         return found
-
-    @classmethod
-    def _keys(cls, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        yield from given.items()
 
 
 class ModelRequest(Schema):
-    """What every route of a model takes. Keys in `parameters`, or in an object `inputs`, where
-    Hugging Face's clients put them, count as if they stood beside these."""
+    """What every route of a model takes."""
 
     model: Name | None = Field(None, description="Name of the model; unset: the first.")
     truncate: bool = Field(
         False, description="Truncate what is too long and say so; else it is an error."
     )
-
-    @classmethod
-    def _keys(cls, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        for name, value in given.items():
-            if name != "parameters" and not (name == "inputs" and isinstance(value, dict)):
-                yield name, value
-            elif isinstance(value, dict):
-                yield from value.items()
-            elif value is not None:
-                expected = "parameters must be an object with keys of this route"
-                raise PydanticCustomError("parameters", expected)
 
 
 class TaskRequest(ModelRequest):
@@ -193,13 +176,20 @@ class TokenizeRequest(ModelRequest):
     input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
 
 
+class Sentences(Schema):
+    """A text, and those to compare with it."""
+
+    source_sentence: Text
+    sentences: Texts
+
+
 class SimilarityRequest(PoolingRequest, PromptRequest):
     """Of /similarity."""
 
-    model_config = _example(source_sentence="a text", sentences=["another", "one more"])
-    input: Texts | None = Field(None, description="Texts to compare each with each.")
-    source_sentence: Text | None = Field(None, description="One text, to compare with `sentences`.")
-    sentences: Texts | None = Field(None, description="Texts to compare with it.")
+    model_config = _example(input=["a text", "another"])
+    input: Texts | Sentences = Field(
+        description="Texts to compare each with each, or an object: one with `sentences`."
+    )
 
 
 class AttentionRequest(ModelRequest):
@@ -264,15 +254,13 @@ class Question(Schema):
 class AnswerRequest(TaskRequest):
     """Of /answer."""
 
-    model_config = _example(question="what ?", context="a text")
-    question: Text | None = Field(None, description="A question.")
-    context: Text | None = Field(None, description="The passage with the answer.")
-    input: Question | Items[Question] | None = Field(None, description="Several.")
+    model_config = _example(input={"question": "what ?", "context": "a text"})
+    input: Question | Items[Question] = Field(description="`question` and `context`, or several.")
     top_k: Annotated[int, Field(ge=1, le=20)] = Field(1, description="Runners-up.")
 
 
 class Choices(Schema):
-    """A text and ways to go on."""
+    """A text and ways to go on; `text2` begins every one."""
 
     text: Text
     choices: Texts
@@ -282,11 +270,8 @@ class Choices(Schema):
 class ChooseRequest(TaskRequest):
     """Of /choose."""
 
-    model_config = _example(text="a text", choices=["b", "c"])
-    text: Text | None = Field(None, description="A text.")
-    choices: Texts | None = Field(None, description="Ways to go on.")
-    text2: Text | None = Field(None, description="What begins every choice.")
-    input: Choices | Items[Choices] | None = Field(None, description="Several.")
+    model_config = _example(input={"text": "a text", "choices": ["b", "c"]})
+    input: Choices | Items[Choices] = Field(description="`text` and `choices`, or several.")
 
 
 class OpenAIRequest(Schema, extra="ignore"):

@@ -62,7 +62,7 @@ const passage = {
     { name: "top", label: "Answers", kind: "count", value: 3, least: 1, most: 20 },
   ],
   async run({ question, context, top, ...rest }) {
-    const { answer, receipt } = await post("answer", { ...rest, question, context, top_k: top });
+    const { answer, receipt } = await post("answer", { ...rest, input: { question, context }, top_k: top });
     const [best] = answer.results;
     const none = best.answer === "";
     const spans = none ? [] : [best];

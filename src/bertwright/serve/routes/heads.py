@@ -204,7 +204,7 @@ def _tags(answer: TaggingPrediction) -> Json:
 @model_route(router, "/answer", TaskResults[Answered])
 def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> PreparedRequest:
     """An answer as a slice of a passage."""
-    inputs = _inputs(body, ("question", "context"))
+    inputs = [each.model_dump() for each in listed(body.input)]
 
     def show(answer: SpanPrediction) -> Json:
         best = [
@@ -234,22 +234,10 @@ def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> 
         return {"choice": answer.choice, "scores": answer.scores}
 
     inputs = [
-        {**each, "choices": listed(each["choices"])}
-        for each in _inputs(body, ("text", "choices"), ("text2",))
+        {**each.model_dump(exclude_none=True), "choices": listed(each.choices)}
+        for each in listed(body.input)
     ]
     return _prepare_task(engine, body, ("multiple-choice",), inputs, show, config)
-
-
-def _inputs(
-    body: AnswerRequest | ChooseRequest, needed: tuple[str, str], more: tuple[str, ...] = ()
-) -> list[Json]:
-    """The objects of `input`, or the one whose keys stand beside it."""
-    one = body.model_dump(include={*needed, *more}, exclude_none=True)
-    if (body.input is None) == (not one) or (one and not {*needed} <= {*one}):
-        names = " and ".join(needed)
-        raise invalid_request(f"give {names}, or input: a list of objects that have both")
-    given: list[Any] = [] if body.input is None else listed(body.input)
-    return [one] if one else [each.model_dump(exclude_none=True) for each in given]
 
 
 @model_route(router, "/rerank", RerankReply)

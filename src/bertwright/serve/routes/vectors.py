@@ -47,6 +47,7 @@ from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import (
     AttentionRequest,
     EmbedRequest,
+    Sentences,
     SimilarityRequest,
     TokenizeRequest,
     TokensRequest,
@@ -162,10 +163,10 @@ def prepare_similarity(
     engine: Engine, body: SimilarityRequest, config: ServeConfig
 ) -> PreparedRequest:
     """Cosines between texts."""
-    source, sentences = body.source_sentence, body.sentences
-    if (source is None) == (body.input is None) or (source is None) != (sentences is None):
-        raise invalid_request("give input, a list of texts; or source_sentence and sentences")
-    texts = listed(body.input or "") if source is None else [source, *listed(sentences or "")]
+    given, of_one = body.input, isinstance(body.input, Sentences)
+    texts = listed(given)
+    if isinstance(given, Sentences):
+        texts = [given.source_sentence, *listed(given.sentences)]
     vectors, count = vector_config(engine, body), len(texts)
     _check_prompt(vectors, texts, config)
 
@@ -174,13 +175,12 @@ def prepare_similarity(
 
     def finish(results: list[Any]) -> Json:
         made = np.stack(results)
-        if source is None:
-            return {"similarities": cosines(made, made)}
-        return {"similarities": cosines(made[:1], made[1:])[0]}
+        found = cosines(made[:1], made[1:])[0] if of_one else cosines(made, made)
+        return {"similarities": found}
 
-    naming = None if source is None else name
+    naming = name if of_one else None
     prepared = prepare_vectors(engine, texts, vectors, finish, body.truncate, naming=naming)
-    prepared.numbers = max(prepared.numbers, count**2 if source is None else count)
+    prepared.numbers = max(prepared.numbers, count if of_one else count**2)
     return prepared
 
 
