@@ -40,7 +40,7 @@ BAD: list[tuple[str, Any]] = [
     ("/embed", {"input": "a", "normalize": 1}),
     ("/embed", {"input": "a", "truncate": "zebra"}),
     ("/embed", {"input": "a", "layers": [1.0]}),
-    ("/embed", {"input": "a", "dtype": "float64"}),
+    ("/embed", {"input": "a", "encoding": "float64"}),
     ("/embed", {"input": LONG}),
     ("/embed", []),
     ("/embed", "a"),

@@ -122,7 +122,7 @@ class _BaseClient(ABC, Generic[One, Many]):
         return self._run(self._disconnect())
 
     def embed(self, input: Any, **more: Any) -> One:
-        """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`, `dtype`."""
+        """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`."""
         return self.ask("/embed", input=input, **more)
 
     def tokens(self, input: Any, **more: Any) -> One:

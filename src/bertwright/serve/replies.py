@@ -44,12 +44,10 @@ class TaskResults(Results[T], Generic[T]):
 
 
 class EmbedReply(Reply):
-    """Vectors, as base64 where that was requested; of int8 `stored * scales[i]`."""
+    """Vectors, as base64 of float32 where that was requested."""
 
     vectors: list[list[float]] | list[str]
     width: int
-    dtype: str
-    scales: list[float] | None = None
 
 
 class TokenVectors(BaseModel):

@@ -155,10 +155,7 @@ class EmbedRequest(PoolingRequest, PromptRequest):
     model_config = _example(input=["a text", "another"], layers=[-2], pooling="mean")
     input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
     windows: bool = Field(False, description="Read long texts in windows.")
-    dtype: Literal["float32", "float16", "int8", "binary"] = Field(
-        "float32", description="Of the numbers."
-    )
-    encoding: Literal["float", "base64"] = Field("float", description="Of the reply.")
+    encoding: Literal["float", "base64"] = Field("float", description="Of the vectors.")
 
 
 class TokensRequest(LayersRequest, PromptRequest):

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from fastapi import APIRouter
 
-from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embed import with_prompt
@@ -91,26 +89,13 @@ def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> Pr
     """One vector a text, of any layers and pooling."""
     vectors, texts = vector_config(engine, body), listed(body.input)
     _check_prompt(vectors, texts, config)
+    encoded = body.encoding == "base64"
 
     def finish(results: list[Any]) -> Json:
-        stored, more = store(np.stack(results), body.dtype)
-        shown: Any = stored
-        if body.encoding == "base64":
-            shown = [base64.b64encode(row.tobytes()).decode() for row in stored]
-        return {"vectors": shown, "width": len(results[0]), "dtype": body.dtype, **more}
+        shown = [base64.b64encode(x).decode() for x in results] if encoded else np.stack(results)
+        return {"vectors": shown, "width": len(results[0])}
 
     return prepare_vectors(engine, texts, vectors, finish, body.truncate, body.windows)
-
-
-def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
-    """Vectors as they are sent; of int8 their scales: number = stored * scale."""
-    if dtype == "int8":
-        largest = np.abs(vectors).max(1, keepdims=True)
-        scales = np.where(largest > 0, largest, 1) / 127
-        return np.rint(vectors / scales).astype(np.int8), {"scales": scales[:, 0].tolist()}
-    if dtype == "binary":
-        return np.packbits(vectors > 0, axis=1), {}
-    return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
 
 
 @model_route(router, "/tokens", Results[TokenVectors])
