@@ -38,7 +38,7 @@ def test_train_then_inspect(corpus: str, tmp_path: Path, ran: Ran, json_of: Json
     found = json_of("tokenizer", "inspect", "The W\u00efnter \u2603", "--tokenizer", out)
     shown = found["texts"][0]
     assert shown["normalized"] == "the winter \u2603"
-    assert shown["words"][2]["unknown"] == "not in the alphabet: \u2603 (U+2603)"
+    assert shown["words"][2]["why"] == "not in the alphabet: \u2603 (U+2603)"
     assert "special token" in ran("tokenizer", "inspect", "The [MASK]", "--tokenizer", out).out
 
 

@@ -170,7 +170,7 @@ def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None
     loaded = load_tokenizer(find_tokenizer(tokenizer))
     inspections = [inspect_text(loaded, text) for text in texts]
     if json:
-        print_json({"texts": [{**asdict(each), "ids": each.ids} for each in inspections]})
+        print_json({"texts": [asdict(each) for each in inspections]})
         return
     for inspection in inspections:
         rows = [
@@ -180,7 +180,7 @@ def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None
                 " ".join(word.pieces),
                 " ".join(map(str, word.ids)),
                 " ".join(f"{start}-{stop}" for start, stop in word.offsets),
-                "special token" if word.special else word.unknown or "",
+                word.why,
             )
             for word in inspection.words
         ]

@@ -360,12 +360,11 @@ def test_inspection_gives_reasons() -> None:
     words = inspect_text(tokenizer, text).words
     assert [word.text for word in words][:5] == ["H\u00e9", "\u2603", "!", "unwanted", "[MASK]"]
     assert (words[0].normalized, words[0].pieces) == ("he", ["h", "##e"])
-    assert words[1].unknown == "not in the alphabet: \u2603 (U+2603)"
-    assert (words[3].pieces[0], words[3].unknown) == ("un", None)
-    assert words[4].special
-    assert words[5].unknown is not None
-    assert "not in the alphabet: ##\u0438" in words[5].unknown
-    assert words[6].unknown == "13 characters; a word has at most 12"
+    assert words[1].why == "not in the alphabet: \u2603 (U+2603)"
+    assert (words[3].pieces[0], words[3].why) == ("un", "")
+    assert words[4].why == "special token"
+    assert "not in the alphabet: ##\u0438" in words[5].why
+    assert words[6].why == "13 characters; a word has at most 12"
     json.dumps(asdict(inspect_text(tokenizer, text)))
     assert inspect_text(tokenizer, "").words == []
 

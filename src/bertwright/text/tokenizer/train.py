@@ -103,7 +103,7 @@ def train_on_counts(
     begin = time.monotonic()
     special = ["[UNK]"] if config.special_tokens == "unknown" else list(SPECIAL_TOKENS.values())
     size = config.vocab_size - len(special)
-    counts, rounds, tokens_per_word = counted.counts, 0, 1.0
+    counts, tokens_per_word = counted.counts, 1.0
     if config.algorithm == "word":
         entries = most_frequent(counts, size, config.min_frequency)
         alphabet = choose_alphabet(dict.fromkeys(entries, 1), 1.0)
@@ -111,10 +111,16 @@ def train_on_counts(
     else:
         alphabet = choose_alphabet(counts, config.character_coverage)
         if len(alphabet.entries) > size:
-            raise ConfigError(_too_small(alphabet, config, len(special)))
+            needed = len(special) + len(alphabet.entries)
+            raise ConfigError(
+                f"vocab_size is {config.vocab_size}, but the alphabet alone needs {needed} "
+                f"entries: {len(special)} special tokens and {len(alphabet.characters)} "
+                f'characters, those inside words twice ("x" and "##x"); pass --vocab-size {needed} '
+                "or more, or keep fewer characters with --character-coverage"
+            )
         covered = {word: count for word, count in counts.items() if alphabet.covers(word)}
         known = sum(covered.values())
-        entries, rounds, tokens_per_word = _wordpieces(covered, alphabet, size, config, on_progress)
+        entries, tokens_per_word = _wordpieces(covered, alphabet, size, config, on_progress)
     return (
         make_tokenizer([*special, *entries], rules_of(config)),
         {
@@ -128,13 +134,9 @@ def train_on_counts(
             "words_pruned": counted.pruned_words,  # distinct words dropped to bound the memory
             "alphabet": len(alphabet.characters),
             "characters_dropped": len(alphabet.dropped),  # distinct ones, left out of the alphabet
-            "characters_dropped_share": alphabet.dropped_occurrences / max(alphabet.occurrences, 1),
-            "characters_dropped_examples": "".join(alphabet.dropped[:20]),
             "words_too_long": counted.too_long,
             "unknown_share": 1 - known / counted.words if counted.words else 0.0,  # of all words
-            "rounds": rounds,
             "pieces_per_word": round(tokens_per_word, 4),  # of the known words
-            "seconds_counting": counted.seconds,
             "seconds_learning": round(time.monotonic() - begin, 2),
         },
     )
@@ -215,32 +217,21 @@ def _wordpieces(
     size: int,
     config: TokenizerConfig,
     on_progress: OnProgress,
-) -> tuple[list[str], int, float]:
-    """Alphabet and wordpieces, the rounds of merging, and tokens per word."""
+) -> tuple[list[str], float]:
+    """Alphabet and wordpieces, and tokens per word."""
     # A fixed order, so that neither hashing nor the order of reading can be seen in the result.
     often = [item for item in sorted(covered.items()) if item[1] >= config.min_frequency]
     words, times = [word for word, _ in often], [count for _, count in often]
     if not often or config.algorithm == "character":
         characters = sum(len(word) * count for word, count in often)
-        return alphabet.entries, 0, characters / max(sum(times), 1)
+        return alphabet.entries, characters / max(sum(times), 1)
     criterion, overshoot = _CRITERIA[config.algorithm]
     if config.overshoot is not None:
         overshoot = config.overshoot
     merger = Merger(words, times)
     first = len(merger.pieces)
     room = size - len(alphabet.entries)
-    rounds = merger.train(first + round(room * overshoot), criterion, on_progress=on_progress)
+    merger.train(first + round(room * overshoot), criterion, on_progress=on_progress)
     pruner = Pruner(alphabet.entries, merger.pieces[first:], words, times)
     entries = [*alphabet.entries, *pruner.shrink(room)]
-    return entries, rounds, sum(pruner.uses.values()) / sum(times)
-
-
-def _too_small(alphabet: Alphabet, config: TokenizerConfig, special: int) -> str:
-    """Why the vocabulary has no room, and the two ways out."""
-    needed = special + len(alphabet.entries)
-    return (
-        f"vocab_size is {config.vocab_size}, but the alphabet alone needs {needed} entries: "
-        f"{special} special tokens and {len(alphabet.characters)} characters, those "
-        'inside words twice ("x" and "##x"); pass --vocab-size '
-        f"{needed} or more, or keep fewer characters with --character-coverage"
-    )
+    return entries, sum(pruner.uses.values()) / sum(times)

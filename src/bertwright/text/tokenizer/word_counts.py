@@ -11,7 +11,6 @@ A word is what the tokenizer sees at run time: the parts of
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -40,8 +39,6 @@ class WordCounts:
     """Occurrences of words above `max_word_characters`, which are `[UNK]` at run time."""
     pruned_words: int = 0
     """Distinct words dropped to bound the table; one may have come back and been dropped again."""
-    seconds: float = 0.0
-    """Wall-clock time of `count_words`."""
 
     def add(self, other: WordCounts) -> None:
         """Add the counts of a block."""
@@ -86,7 +83,6 @@ def count_words(
     Raises:
         BertwrightError: a worker died.
     """
-    begin = time.monotonic()
     total = WordCounts()
     make_work = partial(partial, count_block, rules=rules)
     processes = workers or usable_cores()
@@ -95,7 +91,6 @@ def count_words(
             total.add(counted)
             total.prune(limit)
             on_progress(total.characters, None)
-    total.seconds = round(time.monotonic() - begin, 2)
     return total
 
 

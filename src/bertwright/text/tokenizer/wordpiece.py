@@ -72,8 +72,6 @@ class Alphabet:
     characters: frozenset[str]
     dropped: list[str]
     """Characters left out, the most frequent first."""
-    dropped_occurrences: int
-    occurrences: int
 
     def covers(self, word: str) -> bool:
         """Whether every character of `word` is known."""
@@ -103,8 +101,6 @@ def choose_alphabet(counts: Mapping[str, int], coverage: float) -> Alphabet:
         entries=bare + marked,
         characters=frozenset(bare),
         dropped=[chr(code) for code in distinct[dropped].tolist()],
-        dropped_occurrences=int(uses[dropped].sum()),
-        occurrences=total,
     )
 
 
