@@ -113,13 +113,3 @@ def test_ordinary_use_is_within_the_bounds(client: TestClient) -> None:
     texts = ["a b c d e f g h"] * 2048
     assert client.post("/fill-mask", json={"input": ["[MASK] a"] * 500}).status_code == 200
     assert client.post("/embed", json={"input": texts}).status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/embed", "/tokens", "/similarity"])
-@pytest.mark.parametrize("layers", [[1] * 64, [3, -1], [0, 2, -4]])
-def test_a_layer_is_named_once(client: TestClient, path: str, layers: list[int]) -> None:
-    assert refused(client, path, input=["a"], layers=layers) == "same_layer"
-
-
-def test_a_layer_of_attention_is_named_once(client: TestClient) -> None:
-    assert refused(client, "/attention", input="a", layers=[1, 1]) == "same_layer"

@@ -9,9 +9,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
-    gc_collector,
     generate_latest,
-    platform_collector,
     process_collector,
 )
 
@@ -27,8 +25,6 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         process_collector.ProcessCollector(registry=self.registry)
-        platform_collector.PlatformCollector(registry=self.registry)
-        gc_collector.GCCollector(registry=self.registry)
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)

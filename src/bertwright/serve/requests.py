@@ -250,12 +250,11 @@ def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
 
     Raises:
         ConfigError: a layer that the model has not, or it has no vectors.
-        HttpError: a layer is named twice, or there is no such prompt.
+        HttpError: there is no such prompt.
     """
     engine.spec.require_vectors()
     given = vars(body)  # not all schemas have all keys; pydantic's `getattr` takes 4 µs for no
     layers = as_layers(given.get("layers"))
-    check_twice(engine, layers or ())
     chosen: Json = {name: given.get(name) for name in ("combine", "pooling", "normalize")}
     prompt, name = given.get("prompt"), given.get("prompt_name")
     if name is not None and (prompt is not None or name not in engine.prompts):
@@ -300,14 +299,6 @@ def request_vectors(
         numbers=count * vectors.width(engine.spec.widths),
         prompt=prompt,
     )
-
-
-def check_twice(engine: Engine, layers: Sequence[int]) -> None:
-    """Raise `HttpError` if a layer is named twice: its numbers would be sent twice."""
-    if len({layer % (engine.top + 1) for layer in layers}) < len(layers):
-        raise invalid_request(
-            "layers names one twice (negative numbers count from the top)", "same_layer"
-        )
 
 
 def items_of(output: Output, texts: Tokenized) -> list[RequestItem]:

@@ -65,25 +65,18 @@ def prepare_embeddings(
 
     truncated = truncations(tokenized)
     prepared = request_vectors(engine, vectors, items, finish, truncated, len(items))
-    prepared.normalized |= dimensions is not None
     prepared.headers = headers
     return prepared
 
 
 def headers(prepared: PreparedRequest) -> dict[str, str]:
-    """What a reply says of how it was made."""
-    truncated = prepared.truncated
-    names = [str(each["input"]) for each in truncated[:MAX_LISTED]]
-    names += ["..."] * (len(truncated) > MAX_LISTED)
+    """What a reply says of how it was made; layers and pooling are the default of /v1/models."""
+    names = [str(each["input"]) for each in prepared.truncated]
+    shown = [*names[:MAX_LISTED], *(["..."] if len(names) > MAX_LISTED else [])]
     return {
         "x-bertwright-sha256": prepared.engine.sha256,
-        "x-bertwright-layers": ", ".join(map(str, prepared.layers)),
-        "x-bertwright-pooling": prepared.pooling or "none",
-        "x-bertwright-normalized": str(prepared.normalized).lower(),
         "x-bertwright-prompt": prepared.prompt or "none",
-        "x-bertwright-tokens": str(prepared.tokens),
-        "x-bertwright-truncated": ", ".join(names) or "none",
-        "x-bertwright-tokens-cut": str(sum(int(each["tokens_cut"]) for each in truncated)),
+        "x-bertwright-truncated": ", ".join(shown) or "none",
     }
 
 

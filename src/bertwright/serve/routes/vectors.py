@@ -33,7 +33,6 @@ from bertwright.serve.requests import (
     check_characters,
     check_texts,
     check_tokens,
-    check_twice,
     cosines,
     items_of,
     request_vectors,
@@ -181,7 +180,6 @@ def prepare_attention(
     layers = as_layers(body.layers) or tuple(range(1, engine.top + 1))
     if not all(1 <= layer <= engine.top for layer in layers):
         raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
-    check_twice(engine, layers)
     (ids,), segments = tokenized.ids, tokenized.segments
     type_ids = [0] * len(ids) if segments is None else segments[0]
     encoding = engine.tokenizer.encode(*_parts(body.input))
