@@ -95,7 +95,6 @@ DISEASES: list[tuple[list[list[str]], dict[str, Any], dict[str, tuple[str, str]]
         {},
         {
             "next_sentence_ratio": ("error", "--instances.objectives mlm"),
-            "mean_length": ("warning", "--instances.sequence-length"),
         },
     ),
     (without("w1"), {}, {"unknown_tokens": ("error", "tokenizer train")}),

@@ -10,10 +10,11 @@ import pytest
 
 from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs, held_out_pairs
+from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
 from bertwright.data.shards import Shards
 from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError
+from bertwright.recipes.bert import held_out
 
 MakeShards = Callable[..., Shards]
 CONFIG = InstanceConfig(sequence_length=40)
@@ -113,8 +114,8 @@ def test_every_run_is_judged_on_the_same_masks(shards: Shards) -> None:
     found = []
     for seed, share in ((1, 0.15), (2, 0.4)):
         run = BertRun("data", "run", steps=1, seed=seed, masking=MaskingConfig(share))
-        held_out = held_out_pairs(shards, run.instances, run.masking, 0.01, "dev")
-        found.append(by_position(EpochLoader(held_out).step(0, 0, 9999, 9999)))
+        instances = held_out(run, shards, "dev", 0)
+        found.append(by_position(EpochLoader(instances).step(0, 0, 9999, 9999)))
     assert found[0] == found[1]
 
 

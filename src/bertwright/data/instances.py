@@ -107,25 +107,14 @@ def grade(value: float, warning: float, error: float) -> Level:
     return "error" if value > error else "warning" if value > warning else "ok"
 
 
-def note_lengths(
-    checkup: Checkup, lengths: Int64s, longest: int, option: str | None = None
-) -> None:
-    """The number of instances and their mean length. `option` of `pretrain` sets the length of the
-    longest that there can be, where instances are made to be as long."""
+def note_lengths(checkup: Checkup, lengths: Int64s, longest: int) -> None:
+    """The number of instances, and how long they are."""
+    mean = lengths.mean() if len(lengths) else 0
     checkup.note(
         "ok" if len(lengths) else "error",
         "instances",
         len(lengths),
-        f"{len(lengths):,} training instances in an epoch",
+        f"{len(lengths):,} training instances in an epoch, of {mean:.1f} tokens on average and "
+        f"{longest} at most",
         "there is nothing to train on: add text",
-    )
-    if not len(lengths):
-        return
-    mean = float(lengths.mean())
-    checkup.note(
-        "warning" if option and mean < longest / 2 else "ok",
-        "mean_length",
-        round(mean, 1),
-        f"sequences are {mean:.1f} tokens long on average, {mean / longest:.0%} of the most",
-        f"documents are short: a lower {option} loses nothing; should they be longer?",
     )

@@ -108,7 +108,7 @@ class MaskedPairs:
         every = 1 + self.shards.num_tokens // CHECKED_TOKENS
         documents = self._documents[::every]
         plan = plan_epoch(self.shards, documents, self.config, self.seed, 0)
-        note_lengths(checkup, plan.lengths, self.longest, "--instances.sequence-length")
+        note_lengths(checkup, plan.lengths, self.longest)
         if len(plan):
             _check_pairs(checkup, plan, self.config)
 
@@ -120,21 +120,6 @@ class MaskedPairs:
                 "run: bertwright data check"
             )
         return plan
-
-
-def held_out_pairs(
-    shards: Shards,
-    config: InstanceConfig,
-    masking: MaskingConfig,
-    validation_share: float,
-    split: Split,
-    seed: int = 0,
-) -> MaskedPairs:
-    """What a run is evaluated on: masked at the paper's rate."""
-    masking = replace(masking, probability=MaskingConfig.probability)
-    return MaskedPairs(
-        shards, config, masking, validation_share=validation_share, split=split, seed=seed
-    )
 
 
 def masker_of(shards: Shards, config: MaskingConfig, sequence_length: int) -> Masker:

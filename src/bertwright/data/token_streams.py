@@ -98,7 +98,7 @@ class TokenStreams(Shuffled):
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`."""
-        note_lengths(checkup, self.unordered, self.longest, "--sequence-length")
+        note_lengths(checkup, self.unordered, self.longest)
         predicted = self.predictions / int(self.unordered.sum())
         checkup.note(
             "warning" if predicted < 0.5 else "ok",

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from bertwright.config.bert import SIZES, BertConfig
-from bertwright.config.runs.bert import BertRun
-from bertwright.data.masked_pairs import MaskedPairs, held_out_pairs
+from bertwright.config.runs.bert import BertRun, MaskingConfig
+from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.data.token_vectors import make_token_vectors, sample_tokens
@@ -66,9 +66,15 @@ def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
 
 
 def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> MaskedPairs:
-    """What a run is evaluated on."""
-    share = config.validation.share
-    return held_out_pairs(shards, config.instances, config.masking, share, split, seed)
+    """What a run is evaluated on: masked at the paper's rate."""
+    return MaskedPairs(
+        shards,
+        config.instances,
+        replace(config.masking, probability=MaskingConfig.probability),
+        validation_share=config.validation.share,
+        seed=seed,
+        split=split,
+    )
 
 
 def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:

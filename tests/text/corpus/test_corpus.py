@@ -388,6 +388,17 @@ def test_the_output_of_wikiextractor_is_read_as_it_is(tmp_path: Path) -> None:
     assert len(read(tmp_path / "wiki.txt")[0]) == 2
 
 
+def test_a_document_of_wikiextractor_that_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_CHARACTERS", 100)
+    lines = [f"Line {number} is here." for number in range(20)]
+    (tmp_path / "wiki_00").write_text("\n".join(['<doc id="1">', *lines]), encoding="utf-8")
+    found, _ = read(tmp_path)
+    assert len(found) > 3
+    assert [sentence for document in found for sentence in document] == lines
+
+
 def test_a_separator_between_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wiki_00").write_text(WIKI, encoding="utf-8")
     for size in range(7, 40):

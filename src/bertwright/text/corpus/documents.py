@@ -10,7 +10,8 @@ from __future__ import annotations
 import codecs
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import BinaryIO
 
 from bertwright.errors import DataError
@@ -23,10 +24,9 @@ LINES_WITHOUT_DOCUMENT = 1000
 """A file of one document with more lines than this is counted as one without separators."""
 
 _WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
-_SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None, "wikiextractor": "</doc>"}
+_SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None}
 WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
 """How a file of WikiExtractor begins."""
-_WIKI_HEAD = re.compile(r'\s*<doc [^\n]*?(?:title="([^\n]*)")?[^\n"]*>\n?')
 
 
 def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
@@ -64,29 +64,20 @@ def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str
             return
 
 
-def wiki_document(text: str) -> str:
-    """The text of a document of WikiExtractor; empty where it is a title alone, as redirects are.
-
-    The line `<doc id="..." url="..." title="...">` goes, and HTML entities become characters.
-    """
-    head = _WIKI_HEAD.match(text)
-    body = html.unescape(text[head.end() :] if head else text).strip()
-    return "" if head and body == html.unescape(head[1] or "") else body
-
-
-def _whole_lines(blocks: Iterator[str]) -> Iterator[str]:
-    """The same text in blocks that end with a line, unless a line is too long to hold."""
-    rest = ""
-    for text in blocks:
-        rest += text
-        end = rest.rfind("\n") + 1
-        if not end and len(rest) > MAX_DOCUMENT_CHARACTERS:
-            end = len(rest)
-        if end:
-            yield rest[:end]
-            rest = rest[end:]
-    if rest:
-        yield rest
+def wiki_documents(lines: Iterable[str], report: CorpusReport) -> Iterator[list[str]]:
+    """The documents of a file of WikiExtractor, each in parts if it is large; those of one line, a
+    title as that of a redirect, are left out. HTML entities become characters."""
+    body: list[str] = []
+    size, begun = 0, False
+    for line in chain(lines, ["</doc>"]):
+        if not line.startswith(("<doc id=", "</doc>")):
+            body.append(html.unescape(line))
+            size += len(line)
+        ends = line.startswith("</doc>")
+        if ends or size > MAX_DOCUMENT_CHARACTERS:
+            text = "\n".join(body).strip()
+            yield split_long_document(text, report) if begun or "\n" in text else []
+            body, size, begun = [], 0, not ends
 
 
 def normalize_lines(text: str) -> str:
@@ -131,14 +122,12 @@ def split_documents(
     blocks: Iterator[str], documents: str, report: CorpusReport
 ) -> Iterator[list[str]]:
     """Raw documents of one text file, split anywhere into `blocks`, in groups; those of white
-    space alone are still among them. `documents` says what separates, as in `CorpusConfig`, or
-    `wikiextractor`; `documents_cut` and `files_of_one_document` are counted."""
+    space alone are still among them. `documents` says what separates, as in `CorpusConfig`;
+    `documents_cut` and `files_of_one_document` are counted."""
     separator = _SEPARATOR[documents]
     parts: list[str] = []  # of the document that is still open
     size = lines = groups = 0
     held = ""
-    if documents == "wikiextractor":  # a separator in a block is whole
-        blocks = _whole_lines(blocks)
     for text in blocks:
         text = held + text
         # White space at the end is held back, shortened, so that a separator is never split in two.

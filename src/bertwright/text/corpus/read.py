@@ -25,12 +25,13 @@ from bertwright.text.corpus.documents import (
     WIKI_DOCUMENT,
     read_text,
     split_documents,
-    wiki_document,
+    wiki_documents,
 )
 from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.sentences import split_sentences
+from bertwright.text.tables import split_lines
 
 LONGEST_TITLE = 100
 ENDS = ".!?:;。！？…\"'”’)"
@@ -150,12 +151,10 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
             kind = ".jsonl"
         if kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
+        elif config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
+            groups = wiki_documents(split_lines(read_text(stream, name, report), name), report)
         else:
-            is_wiki = config.documents == "blank-line" and WIKI_DOCUMENT.match(head)
-            separated = "wikiextractor" if is_wiki else config.documents
-            groups = split_documents(read_text(stream, name, report), separated, report)
-            if is_wiki:
-                groups = ([wiki_document(each) for each in group] for group in groups)
+            groups = split_documents(read_text(stream, name, report), config.documents, report)
         for group in groups:
             report.position = before + position()
             yield group
