@@ -435,6 +435,9 @@ def test_windows_1252_is_named(tmp_path: Path) -> None:
     text = "Ein größeres Gefäß für Öl – und „Käse“. " * 20
     (tmp_path / "a.txt").write_bytes(text.encode("cp1252"))
     raises(DataError, "iconv -f WINDOWS-1252 -t UTF-8", read, tmp_path)
+    quoted = "He said “Yes” and went on, in plain English words, to the end of a long line. " * 20
+    (tmp_path / "a.txt").write_bytes(quoted.encode("cp1252"))
+    raises(DataError, "iconv -f WINDOWS-1252 -t UTF-8", read, tmp_path)
     mixed = (text * 9).encode() + b"caf\xe9 " * 40  # UTF-8 with malformed words
     (tmp_path / "a.txt").write_bytes(mixed)
     assert read(tmp_path)[1].invalid_utf8 == 40

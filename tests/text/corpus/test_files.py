@@ -74,7 +74,7 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
     for name, message in (
         ("corpsu.txt", r"no such file or folder: .*did you mean .*corpus\.txt\?"),
         ("corpus.docx", r"unknown extension; known are \.txt .*\.zst"),
-        ("corpus.json", r"unknown extension.*of JSON an object a line"),
+        ("corpus.json", r"unknown extension.*write JSON an object a line, as \.jsonl"),
         ("empty", r"no file with a known extension .* it is empty"),
         ("pdfs", r"no file with a known extension .* it has \.pdf"),
         ("*.docx", r"no file with a known extension matches .*\(1 matches"),

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import BinaryIO
 
 from bertwright.errors import DataError
-from bertwright.text.corpus.files import BLOCK_BYTES
+from bertwright.text.corpus.files import BLOCK_BYTES, EXTRACT
 from bertwright.text.corpus.report import CorpusReport
 
 MAX_DOCUMENT_CHARACTERS = 1 << 23
@@ -91,11 +91,11 @@ def _refuse_binary(block: bytes, name: str) -> None:
             f"{name} is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
         )
     zero = block[:8192].find(b"\0")
-    if zero >= 0:
+    if zero >= 0 or block.startswith((b"%PDF-", b"PK\x03\x04")):
+        what = f"a zero byte at {zero:,}" if zero >= 0 else "a PDF, or packed"
         raise DataError(
-            f"{name} is a binary file (a zero byte at {zero:,}); expected UTF-8 text. "
-            "Extract its text first, name a compressed file by its compression (.gz, .xz, .bz2, "
-            ".zst), or leave it out"
+            f"{name} is a binary file ({what}); expected UTF-8 text: {EXTRACT}; name a compressed "
+            "file by its compression (.gz, .xz, .bz2, .zst), or leave it out"
         )
 
 
@@ -107,9 +107,10 @@ def _replace(
     # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting
     # its bytes is exact.
     invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
-    if first and invalid > 32 and invalid > 0.01 * len(text):
+    whole = len(text) - len(text.encode("ascii", "ignore")) - invalid  # characters above ASCII
+    if first and invalid > max(32, whole):
         raise DataError(
-            f"{where}: {invalid / len(text):.0%} of the first characters are malformed, so this is "
+            f"{where}: {invalid / len(text):.1%} of the first characters are malformed, so this is "
             "no UTF-8. Convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (of another encoding "
             "than that of western Windows, name it), or leave it out if it is binary"
         )

@@ -26,6 +26,11 @@ TEXT_SUFFIXES = (".txt", ".text")
 ROW_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 20
+EXTRACT = (
+    "extract the text of a PDF (pdftotext FILE.pdf FILE.txt), save a sheet as CSV, a document as "
+    "plain text"
+)
+"""What to do with files of other programs."""
 
 _WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
 """The files of WikiExtractor have no extension."""
@@ -78,7 +83,7 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         if not format_of(path):
             raise DataError(
                 f"{given} has an unknown extension; known are {_known()}. Rename it if it is text; "
-                "of a document extract the text, of a sheet write CSV, of JSON an object a line"
+                f"{EXTRACT}; write JSON an object a line, as .jsonl"
             )
         return [path]
     if glob.has_magic(given):
