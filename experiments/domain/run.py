@@ -221,15 +221,10 @@ def main() -> None:
         print(json.dumps({"row": row, **figures}), flush=True)
 
     judge("before", arguments.model, time.monotonic())
-    extended: Path | None = None
-    for start in ("mean-norm", "mean"):
-        extended = out / f"extended-{start}"
-        extend(
-            arguments.model, [str(train)], extended, add=arguments.add, start=start, workers=1,
-            overwrite=True,
-        )  # fmt: skip
-        judge(f"extended ({start}), not trained", extended, time.monotonic())
-    assert extended is not None
+    extended = out / "extended"
+    begin = time.monotonic()
+    extend(arguments.model, [str(train)], extended, add=arguments.add, workers=1, overwrite=True)
+    judge("extended, not trained", extended, begin)
     for row, model in (("old vocabulary", arguments.model), ("extended vocabulary", extended)):
         begin = time.monotonic()
         folder = go_on(model, train, out / f"run-{row.split()[0]}", arguments)

@@ -33,15 +33,6 @@ def test_rows_and_biases_are_means() -> None:
     torch.testing.assert_close(logits[:, :35], learner.objectives["masked_lm"].logits(x)[:, :35])
 
 
-def test_a_row_as_long_as_its_pieces() -> None:
-    learner = new_learner()
-    larger, _ = extend_learner(learner, CONFIG, {}, 37, [(5, 9)], "mean-norm")
-    table = larger.state_dict()["encoder.embeddings.token.weight"]
-    mean = (table[5] + table[9]) / 2
-    torch.testing.assert_close(table[37].norm(), (table[5].norm() + table[9].norm()) / 2)
-    torch.testing.assert_close(torch.cosine_similarity(table[37], mean, dim=0), torch.tensor(1.0))
-
-
 def test_task_heads_stay() -> None:
     learner, name, task = learner_of("mix-max")
     assert name is not None

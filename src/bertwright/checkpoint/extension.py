@@ -7,9 +7,6 @@ replaces nothing, a new character, begins as the mean of all rows (Hewitt 2021, 
 Word Embeddings for Pretrained Language Models*), which bounds what it takes from the others. The
 output is tied, so the same row scores the word; its bias starts from the mean of the same biases.
 
-A mean of k rows that point elsewhere is shorter than they are. `mean-norm` scales it to the mean
-length of its pieces; `experiments/domain` measures the two.
-
 Letters: V vocabulary, H hidden.
 """
 
@@ -17,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,8 +23,6 @@ from bertwright.checkpoint.formats import only_bert
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.objectives.objective import Learner
-
-Start = Literal["mean", "mean-norm"]
 
 _TOKENS = "encoder.embeddings.token.weight"
 _BIAS = "objectives.masked_lm.bias"
@@ -40,7 +34,6 @@ def extend_learner(
     tasks: Mapping[str, TaskConfig],
     first: int,
     pieces: Sequence[Sequence[int]],
-    start: Start = "mean",
 ) -> tuple[Learner, BertConfig]:
     """A learner with more entries.
 
@@ -51,7 +44,6 @@ def extend_learner(
         first: id of the first new entry: the tokenizer's size. Rows of the model from there on
             belong to no token and are overwritten.
         pieces: of each new entry, the old ids it replaces; none: it begins as the mean of all.
-        start: how long a new row is.
 
     Returns:
         The learner, and its configuration.
@@ -64,7 +56,7 @@ def extend_learner(
     size = max(config.vocab_size, first + len(pieces))
     for name in (_TOKENS, _BIAS):
         if name in state:
-            state[name] = _grown(state[name], first, size, pieces, start)
+            state[name] = _grown(state[name], first, size, pieces)
     grown = replace(config, vocab_size=size)
     pretrained = [name for name in learner.objectives if name not in tasks]
     with torch.device("meta"):
@@ -73,20 +65,11 @@ def extend_learner(
     return larger, grown
 
 
-def _grown(
-    old: Tensor, first: int, size: int, pieces: Sequence[Sequence[int]], start: Start
-) -> Tensor:
+def _grown(old: Tensor, first: int, size: int, pieces: Sequence[Sequence[int]]) -> Tensor:
     """`[V]` or `[V, H]` -> the same with the new entries from `first` on."""
     new = old.new_zeros(size, *old.shape[1:])
     new[: len(old)] = old
     whole = old[:first].mean(0)
     for position, ids in enumerate(pieces, first):
-        if not ids:
-            new[position] = whole
-            continue
-        rows = old[list(ids)]
-        mean = rows.mean(0)
-        if start == "mean-norm" and old.dim() == 2:
-            mean = mean * (rows.norm(dim=1).mean() / mean.norm().clamp_min(1e-12))
-        new[position] = mean
+        new[position] = old[list(ids)].mean(0) if ids else whole
     return new

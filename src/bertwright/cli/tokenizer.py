@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
 from bertwright.cli.bars import bar
@@ -93,7 +93,6 @@ def extend(
     out: Path,
     add: int = 2000,
     min_count: int = 5,
-    start: Literal["mean", "mean-norm"] = "mean",
     workers: int = 0,
     reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     overwrite: Overwrite = False,
@@ -112,7 +111,6 @@ def extend(
         out: Folder to write the model with its tokenizer to.
         add: Maximum number of new entries.
         min_count: Minimum occurrences of a word to be added.
-        start: New vector: the mean of its wordpieces' vectors, or that scaled to their norm.
         workers: Processes that count; 0: one per core.
     """
     from bertwright.recipes.extend import extend as extend_model
@@ -124,7 +122,6 @@ def extend(
             out,
             add=add,
             min_count=min_count,
-            start=start,
             reading=reading,
             workers=workers,
             overwrite=overwrite,

@@ -15,7 +15,7 @@ from typing import Any
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.extension import Start, extend_learner
+from bertwright.checkpoint.extension import extend_learner
 from bertwright.checkpoint.sentence_transformers.folder import read_defaults, write_defaults
 from bertwright.checkpoint.sources import read_length, read_tokenizer
 from bertwright.config.corpus import CorpusConfig
@@ -70,7 +70,6 @@ def extend(
     *,
     add: int = 2000,
     min_count: int = 5,
-    start: Start = "mean",
     reading: CorpusConfig | None = None,
     workers: int = 0,
     overwrite: bool = False,
@@ -84,7 +83,6 @@ def extend(
         model: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
         add: new entries, at most.
         min_count: rarer words are not added.
-        start: how long a new row is (see `checkpoint/extension.py`).
         reading: how documents are read.
         workers: processes that count; 0: one a processor. The result does not depend on it.
 
@@ -123,12 +121,11 @@ def extend(
     pieces = [each.replaces for each in additions]
     length = read_length(loaded.folder, loaded.learner.encoder.spec.max_length)
     learner, _ = extend_learner(
-        loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces, start
+        loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces
     )
     record = {
         **found.as_dict(),
         "model": str(model),
-        "start": start,
         "min_count": min_count,
         "corpus": to_dict(reading),
         "added": [[each.token, each.count, len(each.replaces)] for each in additions],
