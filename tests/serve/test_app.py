@@ -40,7 +40,7 @@ def test_requests_keep_the_name_that_a_proxy_gave(client: TestClient) -> None:
 def test_what_is_no_way_to_ask(client: TestClient) -> None:
     reply = client.post("/embed/", json={"input": "a"}, follow_redirects=False)
     assert reply.status_code == 404
-    for path, allowed in (("/livez", "GET, HEAD"), ("/embed", "POST")):
+    for path, allowed in (("/livez", "GET"), ("/embed", "POST")):
         reply = client.delete(path)
         assert (reply.status_code, reply.headers["allow"]) == (405, allowed)
     packed = gzip.compress(b'{"input": "a"}')

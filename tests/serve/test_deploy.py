@@ -54,7 +54,7 @@ def test_variables_are_settings() -> None:
 
 def test_the_end_comes_after_the_time_to_drain() -> None:
     drain = ServeConfig().drain_seconds
-    delay = found(r'DRAIN_DELAY, value: "(\d+)"', MANIFEST)
+    delay = found(r'preStop: .*sleep, "(\d+)"', MANIFEST)
     assert found(r"TimeoutStopSec=(\d+)", UNIT) > drain
     assert found(r"--stop-timeout (\d+)", IMAGE) > drain
     assert found(r"terminationGracePeriodSeconds: (\d+)", MANIFEST) > drain + delay

@@ -195,7 +195,7 @@ def test_hangup_loads_models_anew(server: Process) -> None:
 
 
 def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
-    made = Process(tmp_path / "log", "--model", f"m={full}", "--drain-delay", "0.3")
+    made = Process(tmp_path / "log", "--model", f"m={full}")
     made.wait_for("ready")
     url, results, stop = made.url, [], threading.Event()
 

@@ -38,11 +38,11 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "serve": {
         "Common options": "model host port device precision api-keys config",
-        "Models and keys": "load-timeout admin-keys",
+        "Models and keys": "load-timeout",
         "Batches and the queue": "batch-tokens queue-tokens queue-requests deadline",
         "Limits of a request": "max-body-bytes max-characters max-items max-tokens",
         "Slow clients": "header-seconds body-seconds reply-seconds keep-alive",
-        "Shutdown, failures, log": "drain-seconds drain-delay failures batch-timeout log-requests",
+        "Shutdown, failures, log": "drain-seconds failures batch-timeout log-requests",
     },
 }
 """Verb -> the title of each section and its options; `--help` shows the first. Options that stand

@@ -58,9 +58,6 @@ class ServeConfig:
     """Seconds within which a client must read some more of its reply."""
     drain_seconds: float = 30.0
     """Seconds that running requests have to finish after SIGTERM."""
-    drain_delay: float = 0.0
-    """Seconds after SIGTERM in which new requests are still accepted while /readyz already fails,
-    so that a load balancer stops sending them first."""
     failures: int = 5
     """Failed batches in a row after which the process ends with code 1."""
     batch_timeout: float = 120.0
@@ -79,7 +76,7 @@ class ServeConfig:
         at_least(self, 1, "failures", "keep_alive")
         at_least(self, 0.01, "header_seconds", "body_seconds", "reply_seconds")
         at_least(self, 0.01, "deadline", "generation_seconds", "batch_timeout", "load_timeout")
-        at_least(self, 0, "drain_seconds", "drain_delay")
+        at_least(self, 0, "drain_seconds")
         if not 0 <= self.port < 65536:
             raise OutOfRange(self, "port", "0 to 65535")
         if not self.host.strip():  # the system takes it for all addresses

@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -310,21 +311,17 @@ def examples_of(folder: Path) -> list[str]:
             head = file.read(MAX_CARD)
     except OSError:
         return []
-    if not head.startswith("---\n"):
-        return []
-    listed = head[4:].partition("\n---")[0].partition("widget:\n")[2].splitlines()
-    inside = takewhile(lambda line: line.startswith((" ", "-")), listed)
-    texts = [line.lstrip(" -") for line in inside if line.lstrip(" -").startswith("text:")]
-    found = [text.removeprefix("text:").strip() for text in texts[:8]]
-    return [(json.loads(x) if is_quoted(x) else x.strip("'"))[:MAX_EXAMPLE] for x in found]
+    front = re.match(r"---\n(.*?)\n---", head, re.DOTALL)
+    widget = re.search(r"^widget:\n((?:[- ].*\n?)*)", front[1] if front else "", re.MULTILINE)
+    found = re.findall(r"^[- ]+text: (.+)", widget[1] if widget else "", re.MULTILINE)
+    return [_unquoted(text)[:MAX_EXAMPLE] for text in found[:8]]
 
 
-def is_quoted(text: str) -> bool:
-    """Whether YAML's double quotes hold what JSON's may."""
-    try:
-        return isinstance(json.loads(text), str)
-    except ValueError:
-        return False
+def _unquoted(text: str) -> str:
+    """What YAML's quotes hold; double ones as JSON's."""
+    with suppress(ValueError):
+        return str(json.loads(text)) if text.startswith('"') else text.strip("'")
+    return text
 
 
 def refuse_no_model(folder: str) -> None:

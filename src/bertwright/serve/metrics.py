@@ -53,18 +53,12 @@ class Metrics:
         self.queued = gauge("bertwright_queue_texts", "Texts that wait")
         self.queued_tokens = gauge("bertwright_queue_tokens", "Tokens waiting")
         self.ready = gauge("bertwright_ready", "Whether /readyz says yes")
-        self._ended: dict[tuple[str, int], tuple[Counter, Histogram | None]] = {}
-        """Looking figures up by their labels costs more than counting."""
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """A request that ended."""
-        known = self._ended.get((route, status))
-        if known is None:
-            waited = self.seconds.labels(route) if status < 400 else None
-            known = self._ended[route, status] = self.requests.labels(route, str(status)), waited
-        known[0].inc()
-        if known[1] is not None:
-            known[1].observe(seconds)
+        self.requests.labels(route, str(status)).inc()
+        if status < 400:
+            self.seconds.labels(route).observe(seconds)
 
     def read(self, model: str, tokens: int, truncated: int) -> None:
         """What a model read for a request."""

@@ -159,10 +159,7 @@ class Middleware:
 def _unrouted(error: HTTPException) -> HttpError:
     """In our words what no route takes."""
     code, message = UNROUTED.get(error.status_code, ("error", "this cannot be served"))
-    headers = dict(error.headers or {})
-    if headers.get("Allow") == "GET":
-        headers["Allow"] = "GET, HEAD"
-    return HttpError(error.status_code, code, message, headers=headers)
+    return HttpError(error.status_code, code, message, headers=error.headers)
 
 
 async def send_error(error: HttpError, path: str, send: Send) -> None:

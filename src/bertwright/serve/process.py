@@ -90,7 +90,6 @@ class Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self.service, self.announce = service, announce
-        self._drains: asyncio.Task[None] | None = None
         service.on_end = self._end
 
     def _end(self) -> None:
@@ -138,10 +137,6 @@ class Server(uvicorn.Server):
             return
         self.service.draining = True
         log.info("draining", extra={"facts": {"active": self.service.active}})
-        self._drains = asyncio.get_running_loop().create_task(self._go_down())
-
-    async def _go_down(self) -> None:
-        await asyncio.sleep(self.service.config.drain_delay)
         self.should_exit = True
 
     def _swap(self) -> None:
