@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 import os
-import pickle
 import socket
 import subprocess
 import sys
@@ -14,8 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
-from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -62,10 +59,7 @@ def ask(kind: type, url: str, size: int = 1, **settings: Any) -> Any:
 both = pytest.mark.parametrize("kind", [Client, AsyncClient])
 CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "embed": (["a"], {"input": "a"}),
-    "tokens": (["a"], {"input": "a"}),
-    "tokenize": (["a"], {"input": "a"}),
     "fill_mask": (["a"], {"input": "a"}),
-    "next_sentence": (["a", "b"], {"input": ["a", "b"]}),
     "classify": (["a"], {"input": "a"}),
     "tag": (["a"], {"input": "a"}),
     "answer": (["a", "b"], {"input": {"question": "a", "context": "b"}}),
@@ -73,7 +67,6 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "generate": (["a"], {"input": "a"}),
     "translate": (["a"], {"input": "a"}),
     "similarity": ([["a", "b"]], {"input": ["a", "b"]}),
-    "attention": (["a"], {"input": "a"}),
 }
 
 
@@ -173,7 +166,7 @@ def test_many_at_once_end_in_time(
         (says(HTML, 200, "Content-Type: text/html"), 200, "type text/html"),
         (says(b"[1]"), 200, "unknown"),
         (says(b"\xff{}"), 200, "unknown"),
-        (says(HTML, 301, "Location: http://there/"), 301, "redirects to http://there/"),
+        (says(HTML, 301, "Location: http://there/"), 301, "leads to http://there/"),
         (says(b"", 204), 204, "unknown"),
         (says(HTML, 502), 502, "unknown"),
         (says(b'{"error": "no"}', 404), 404, "unknown"),
@@ -201,12 +194,12 @@ def test_models_without_a_list(serving: Callable[..., Server]) -> None:
 
 @both
 def test_tries_again_when_told(serving: Callable[..., Server], kind: type) -> None:
-    date = "Retry-After: " + formatdate(time.time() + 1.5, usegmt=True)  # in whole seconds
+    date = "Retry-After: Wed, 21 Oct 2065 07:28:00 GMT"  # of no matter
     scripts = [says(BUSY, 503, date), says(BUSY, 429, "Retry-After: 0.6"), says(BUSY, 503)]
     server = serving(*scripts, says())
     assert ask(kind, server.url) == {"is": "right"}
     waits = [b.time - a.time for a, b in zip(server.seen, server.seen[1:], strict=False)]
-    for wait, least in zip(waits, (0.3, 0.6, 0.2), strict=True):
+    for wait, least in zip(waits, (0.05, 0.6, 0.2), strict=True):
         assert wait >= least
 
 
@@ -301,28 +294,6 @@ def test_a_forked_process_has_connections_of_its_own(serving: Callable[..., Serv
         os.waitpid(child, 0)
         client.embed("a")
     assert [seen.connection for seen in server.seen] == [1, 1, 2, 1]
-
-
-@both
-def test_a_copy_has_the_settings_and_connections_of_its_own(
-    serving: Callable[..., Server], kind: type
-) -> None:
-    server = serving(says())
-
-    async def asked() -> None:
-        client = kind(server.url + "/below", key="secret", timeout=9, retries=1)
-        client.model = "m"
-        for each in (client, pickle.loads(pickle.dumps(client)), copy(client)):
-            for _ in range(2):
-                found = each.embed("a")
-                assert (await found if kind is AsyncClient else found) == {"is": "right"}
-            assert (each.timeout, each.retries) == (9, 1)
-        pickle.dumps(client)
-
-    asyncio.run(asked())
-    assert [seen.connection for seen in server.seen] == [1, 1, 2, 2, 3, 3]
-    assert len({(seen.line, seen.headers["authorization"], seen.body) for seen in server.seen}) == 1
-    pickle.dumps(kind("https://x"))
 
 
 def test_a_call_that_was_given_up_leaves_nothing(serving: Callable[..., Server]) -> None:

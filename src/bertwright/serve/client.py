@@ -15,13 +15,12 @@ import asyncio
 import json
 import os
 import random
-import ssl
+import re
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
 try:
@@ -89,15 +88,9 @@ class _BaseClient(ABC, Generic[One, Many]):
         if key is not None and not (isinstance(key, str) and key.isprintable()):
             raise ConfigError("key has characters that no header can carry; expected one line")
         self._url, self._key = url.rstrip("/"), key
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else False
         self.model, self.timeout, self.retries = model, timeout, retries
         self._loop: asyncio.AbstractEventLoop | None = None
         self._http: httpx.AsyncClient | None = None
-
-    def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """A copy, in another process too, has the settings, and connections of its own."""
-        settings: dict[str, Any] = {"timeout": self.timeout, "retries": self.retries}
-        return partial(type(self), self._url, key=self._key, model=self.model, **settings), ()
 
     @abstractmethod
     def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
@@ -125,21 +118,9 @@ class _BaseClient(ABC, Generic[One, Many]):
         """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`."""
         return self.ask("/embed", input=input, **more)
 
-    def tokens(self, input: Any, **more: Any) -> One:
-        """A vector a token."""
-        return self.ask("/tokens", input=input, **more)
-
-    def tokenize(self, input: Any, **more: Any) -> One:
-        """Tokens, ids and offsets."""
-        return self.ask("/tokenize", input=input, **more)
-
     def fill_mask(self, input: Any, **more: Any) -> One:
         """The likeliest tokens of each [MASK]."""
         return self.ask("/fill-mask", input=input, **more)
-
-    def next_sentence(self, first: str, second: str, **more: Any) -> One:
-        """Whether one text follows another."""
-        return self.ask("/next-sentence", input=[first, second], **more)
 
     def classify(self, input: Any, **more: Any) -> One:
         """Classes of texts and pairs."""
@@ -169,10 +150,6 @@ class _BaseClient(ABC, Generic[One, Many]):
         """Cosines of all pairs of texts."""
         return self.ask("/similarity", input=input, **more)
 
-    def attention(self, input: Any, **more: Any) -> One:
-        """Attention maps."""
-        return self.ask("/attention", input=input, **more)
-
     async def _post(self, path: str, body: dict[str, Any]) -> Reply:
         if self.model is not None:
             body = {"model": self.model, **body}
@@ -201,10 +178,11 @@ class _BaseClient(ABC, Generic[One, Many]):
             except httpx.HTTPError as error:
                 last = ServerError(0, "unreachable", f"{type(error).__name__}: {error}")
             else:
-                if reply.is_success:
+                try:
                     return _content(reply)
-                last = _error(reply)
-                if reply.status_code not in RETRIED:
+                except ServerError as error:
+                    last = error
+                if last.status not in RETRIED:
                     raise last
                 wait = max(wait, _seconds(reply.headers.get("retry-after", "")))
             if attempt == self.retries or time.monotonic() + wait >= end:
@@ -213,7 +191,7 @@ class _BaseClient(ABC, Generic[One, Many]):
             attempt += 1
 
     def _connected(self) -> httpx.AsyncClient:
-        """The connections of the running event loop: those of another loop cannot be used."""
+        """The connections of the running event loop: those of another cannot be used."""
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
             headers = {b"Accept-Encoding": b"identity", b"Content-Type": b"application/json"}
@@ -222,9 +200,10 @@ class _BaseClient(ABC, Generic[One, Many]):
             limits = httpx.Limits(
                 max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS
             )
+            is_tls = self._url.startswith("https")  # else no certificates have to be read
             self._loop = loop
             self._http = httpx.AsyncClient(
-                headers=headers, limits=limits, timeout=None, verify=self._tls, trust_env=False
+                headers=headers, limits=limits, timeout=None, verify=is_tls, trust_env=False
             )
         return self._http
 
@@ -238,7 +217,11 @@ class Client(_BaseClient[Reply, list[Reply]]):
     """Requests to one server; may be shared by threads."""
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
-        return _wait(call)
+        future = asyncio.run_coroutine_threadsafe(call, _background())
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # where an interrupt came before the result
 
     def __enter__(self) -> Self:
         return self
@@ -260,71 +243,38 @@ class AsyncClient(_BaseClient[Coroutine[Any, Any, Reply], Coroutine[Any, Any, li
         await self.close()
 
 
-class _Background:
+@lru_cache(maxsize=1)
+def _background() -> asyncio.AbstractEventLoop:
     """The event loop of all `Client`s of a process, in a daemon thread of its own."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Start again: of a forked process, which has no such thread."""
-        self.lock = threading.Lock()
-        self.loop: asyncio.AbstractEventLoop | None = None
-
-    def start(self) -> asyncio.AbstractEventLoop:
-        """The loop, started once."""
-        with self.lock:
-            if self.loop is None:
-                self.loop = asyncio.new_event_loop()
-                threading.Thread(target=self.loop.run_forever, daemon=True).start()
-            return self.loop
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
 
 
-_background = _Background()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_background.forget)
-
-
-def _wait(call: Coroutine[Any, Any, T]) -> T:
-    """The result of a call that runs in the background."""
-    future = asyncio.run_coroutine_threadsafe(call, _background.start())
-    try:
-        return future.result()
-    finally:
-        future.cancel()  # where an interrupt came before the result
+if hasattr(os, "register_at_fork"):  # a forked process has no such thread
+    os.register_at_fork(after_in_child=_background.cache_clear)
 
 
 def _content(reply: httpx.Response) -> Reply:
-    try:
-        content = reply.json()
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise _unknown(reply)
-    return content
+    """What a reply holds.
 
-
-def _error(reply: httpx.Response) -> ServerError:
+    Raises:
+        ServerError: an error, or nothing that a server of ours replies.
+    """
     try:
-        error = reply.json()["error"]
-        return ServerError(reply.status_code, str(error["code"]), str(error["message"]))
+        content: Reply = reply.json()
+        if reply.is_success and isinstance(content, dict):
+            return content
+        error = content["error"]
+        found = ServerError(reply.status_code, str(error["code"]), str(error["message"]))
     except (ValueError, KeyError, TypeError):
-        return _unknown(reply)
-
-
-def _unknown(reply: httpx.Response) -> ServerError:
-    kind, location = (reply.headers.get(name) for name in ("content-type", "location"))
-    message = f"a reply of type {kind}; expected the JSON of a bertwright server"
-    if location is not None:
-        message += f"; it redirects to {location}: give the url of the server itself"
-    return ServerError(reply.status_code, "unknown", message)
+        kind, location = (reply.headers.get(name) for name in ("content-type", "location"))
+        where = f", which leads to {location}" if location else ""
+        expected = f"a reply of type {kind}{where}; expected the JSON of a bertwright server"
+        found = ServerError(reply.status_code, "unknown", expected)
+    raise found
 
 
 def _seconds(text: str) -> float:
-    """Of Retry-After: a number of seconds, or a date; 0 where it is neither."""
-    try:
-        if text[-1:].isdigit():
-            return float(text)
-        return parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return 0.0
+    """Of Retry-After; 0 where it is no number, as a date."""
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 0.0
