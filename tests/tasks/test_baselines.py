@@ -39,10 +39,9 @@ def reviews(size: int, seed: int) -> list[Example]:
     return made
 
 
-@pytest.mark.parametrize("size", [60, 300])
-def test_classes(size: int) -> None:
+def test_classes() -> None:
     task = TaskConfig(kind="classification", labels=("bad", "good", "never seen"))
-    train, dev = reviews(size, 1), reviews(50, 2)
+    train, dev = reviews(60, 1), reviews(50, 2)
     found = judged(task, train, dev)
     assert set(found) == {"majority", "tfidf"}
     assert found["majority"].degenerate
@@ -216,12 +215,9 @@ def test_overlap_of_a_pair() -> None:
     scaled, again = overlaps(train, train)
     assert (scaled == again).all()
     assert scaled.mean(0) == pytest.approx(0, abs=1e-9)
-    words, runs, here, there, ratio, difference, numbers = scaled.T
-    assert words.argmax() == runs.argmax() == there.argmax() == 0  # the same text twice
-    assert words.argmin() == runs.argmin() == here.argmin() == 2  # nothing in common
-    assert here[3] == here.max() > there[3] < there.max()  # all of the first is in the second
-    assert ratio.argmin() == difference.argmax() == 3
-    assert numbers.argmin() == 1
+    for cosine in scaled.T:  # of words, and of three characters
+        assert cosine.argmax() == 0  # the same text twice
+        assert cosine.argmin() == 2  # nothing in common
 
 
 def test_nothing_to_learn_from() -> None:
