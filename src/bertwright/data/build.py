@@ -171,7 +171,7 @@ def _finish(
         "report": {**to_dict(report), "position": 0},
     }
     tokenizer.save(journal.folder / "tokenizer")
-    journal.remove()
+    (journal.folder / JOURNAL).unlink(missing_ok=True)
     return write_shards_manifest(journal.folder, tokenizer, counts, journal.shards, facts)
 
 
@@ -204,10 +204,6 @@ class Journal:
         with atomic_file(self.folder / JOURNAL, overwrite=True) as file:
             file.write(json.dumps(state))
 
-    def remove(self) -> None:
-        """The build is whole and needs no journal."""
-        (self.folder / JOURNAL).unlink(missing_ok=True)
-
 
 def find_journal(folder: Path, key: dict[str, Any], on_note: OnNote) -> Journal:
     """The journal in `folder` if the build can go on there; else an empty folder and journal.
@@ -239,18 +235,14 @@ def _read_journal(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, st
             CorpusReport(**state["report"]),
             list(state["shards"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
-        return None, f"the journal of the unfinished build is damaged ({error})"
-    differing = differing_keys(journal.key, key)
-    if differing:
-        return None, f"the unfinished build differs in {', '.join(differing)}"
-    if key["inputs"] is None:
-        return None, "standard input and hf: cannot be read again from the beginning"
-    for shard in journal.shards:
-        try:
+        if differing := differing_keys(journal.key, key):
+            return None, f"the unfinished build differs in {', '.join(differing)}"
+        if key["inputs"] is None:
+            return None, "standard input and hf: cannot be read again from the beginning"
+        for shard in journal.shards:
             verify_files(folder, shard["files"])
-        except (IntegrityError, DataError):
-            return None, f"{shard['name']} of the unfinished build is damaged"
+    except (ValueError, KeyError, TypeError, IntegrityError, DataError) as error:
+        return None, f"the unfinished build is damaged ({error})"
     return journal, ""
 
 

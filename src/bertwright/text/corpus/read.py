@@ -13,6 +13,7 @@ Memory does not grow with the corpus: a block, a document of at most
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
@@ -74,12 +75,14 @@ def read_blocks(
     passed_over: list[Path] = []
     paths = find_files(inputs, passed_over)
     report.files_passed_over += len(passed_over)
-    keep = _Filter(config, report)
+    stays = partial(_stays, config=config, report=report, seen=set())
     block: list[str] = []
     size = 0
     for path in paths:
         for group in _read(path, config, report):
-            for document in keep(group):
+            for document in filter(stays, map(str.strip, group)):
+                report.documents += 1
+                report.characters += len(document)
                 block.append(document)
                 size += len(document)
                 if size >= block_characters:
@@ -161,32 +164,18 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
         report.position = before + position()
 
 
-class _Filter:
-    """Groups of raw documents to those that stay, counted."""
-
-    def __init__(self, config: CorpusConfig, report: CorpusReport) -> None:
-        self._config, self._report = config, report
-        self._seen: set[bytes] = set()
-
-    def __call__(self, documents: list[str]) -> list[str]:
-        kept = [document for document in map(str.strip, documents) if document]
-        if self._config.min_characters or self._config.deduplicate:
-            kept = list(filter(self._stays, kept))
-        self._report.documents += len(kept)
-        self._report.characters += sum(map(len, kept))
-        return kept
-
-    def _stays(self, text: str) -> bool:
-        if len(text) < self._config.min_characters:
-            self._report.short_documents += 1
+def _stays(text: str, config: CorpusConfig, report: CorpusReport, seen: set[bytes]) -> bool:
+    """Whether a raw document is read; what is left out is counted."""
+    if len(text) < config.min_characters:
+        report.short_documents += bool(text)
+        return False
+    if config.deduplicate and text:
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        if digest in seen:
+            report.duplicates += 1
             return False
-        if self._config.deduplicate:
-            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            if digest in self._seen:
-                self._report.duplicates += 1
-                return False
-            self._seen.add(digest)
-        return True
+        seen.add(digest)
+    return bool(text)
 
 
 def _nothing(report: CorpusReport, inputs: int) -> str:
