@@ -107,7 +107,8 @@ class Tokenizer:
         check_rules(self._description)
         if (added_tokens := backend.num_special_tokens_to_add(False)) > MAX_ADDED:
             raise DataError(f"the tokenizer adds {added_tokens:,} special tokens to each text")
-        self._memo = _Memo(self) if self._is_bert() else None
+        self._rules = self._find_rules()
+        self._memo = _Memo(self) if self._rules is not None else None
         self._corpus_backend: tokenizers.Tokenizer | None = None
 
     def special_id(self, role: str) -> int:
@@ -139,20 +140,12 @@ class Tokenizer:
     @property
     def rules(self) -> BertRules:
         """How words are made and split. Raises DataError for a tokenizer that is not BERT's."""
-        if self._memo is None:
-            plain = [t["content"] for t in self._description["added_tokens"] if not t["special"]]
-            what = f"has added words, as {plain[0]!r}" if plain else "is not a BERT WordPiece"
-            raise DataError(f"this tokenizer {what}: BERT's rules alone do not say how it splits")
-        return self._bert_rules()
-
-    def _bert_rules(self) -> BertRules:
-        normalizer = self._description["normalizer"]
-        return BertRules(
-            lowercase=normalizer["lowercase"],
-            strip_accents=normalizer["strip_accents"],
-            chinese_characters=normalizer["handle_chinese_chars"],
-            max_word_characters=self._description["model"]["max_input_chars_per_word"],
-        )
+        if self._rules is None:
+            raise DataError(
+                "this tokenizer is not a BERT WordPiece, or has added words: BERT's rules alone do "
+                "not say how it splits"
+            )
+        return self._rules
 
     @cached_property
     def ids_without_token(self) -> list[int]:
@@ -334,17 +327,23 @@ class Tokenizer:
             if token in self.vocab:
                 yield role, self.vocab[token]
 
-    def _is_bert(self) -> bool:
-        """Whether every rule is BERT's own, so that parts of a text may be tokenized alone."""
-        description = self._description
-        normalizer = description["normalizer"] or {}
-        return (
-            normalizer.get("type") == "BertNormalizer"
-            and normalizer["clean_text"]
-            and (description["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
-            and description["model"]["type"] == "WordPiece"
-            and description["model"]["continuing_subword_prefix"] == "##"
-            and all(token["special"] for token in description["added_tokens"])
+    def _find_rules(self) -> BertRules | None:
+        """None unless every rule is BERT's own, so that parts of a text may be tokenized alone."""
+        normalizer, model = self._description["normalizer"] or {}, self._description["model"]
+        if (
+            normalizer.get("type") != "BertNormalizer"
+            or not normalizer["clean_text"]
+            or (self._description["pre_tokenizer"] or {}).get("type") != "BertPreTokenizer"
+            or model["type"] != "WordPiece"
+            or model["continuing_subword_prefix"] != "##"
+            or not all(token["special"] for token in self._description["added_tokens"])
+        ):
+            return None
+        return BertRules(
+            lowercase=normalizer["lowercase"],
+            strip_accents=normalizer["strip_accents"],
+            chinese_characters=normalizer["handle_chinese_chars"],
+            max_word_characters=model["max_input_chars_per_word"],
         )
 
     def _raw(self) -> tokenizers.Tokenizer:
@@ -363,7 +362,7 @@ class _Memo(dict[str, bytes]):
         self._raw = tokenizer._raw
         self._vocab = tokenizer.vocab
         self._unknown = [tokenizer.vocab[tokenizer._description["model"]["unk_token"]]]
-        self._rules = tokenizer._bert_rules()
+        self._rules = tokenizer.rules
 
     def __missing__(self, chunk: str) -> bytes:
         parts = split_parts(chunk, self._rules.chinese_characters)
