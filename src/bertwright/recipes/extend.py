@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.extension import extend_learner
@@ -40,13 +42,9 @@ class Extension:
     """Tokens of the tokenizer."""
     vocab_after: int
     additions: list[Addition]
-    words: int
-    """Of the corpus."""
-
-    @property
-    def tokens_saved(self) -> int:
-        """Tokens by which the corpus is shorter."""
-        return sum(each.gain for each in self.additions)
+    tokens_before: int
+    """Of the corpus, with the old vocabulary."""
+    tokens_after: int
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json` and `extension.json`."""
@@ -57,8 +55,8 @@ class Extension:
             "vocab_after": self.vocab_after,
             "words_added": len(self.additions) - characters,
             "characters_added": characters,
-            "words_of_the_corpus": self.words,
-            "tokens_saved": self.tokens_saved,
+            "tokens_before": self.tokens_before,
+            "tokens_after": self.tokens_after,
             "first": [each.token for each in self.additions if each.replaces][:20],
         }
 
@@ -117,7 +115,12 @@ def extend(
             "--min-count"
         )
     larger = tokenizer.extended([each.token for each in additions])
-    found = Extension(out, tokenizer.vocab_size, larger.vocab_size, additions, counted.words)
+    words, times = list(counted.counts), list(counted.counts.values())
+    before, after = (
+        int(np.dot(each.encode_sentence_ids(words)[1], times)) for each in (tokenizer, larger)
+    )
+    sizes = tokenizer.vocab_size, larger.vocab_size
+    found = Extension(out, *sizes, additions, before, after)
     pieces = [each.replaces for each in additions]
     length = read_length(loaded.folder, loaded.learner.encoder.spec.max_length)
     learner, _ = extend_learner(
@@ -156,5 +159,6 @@ def _card(found: Extension) -> str:
         f"{found.vocab_before}, each initialized from the wordpieces it replaces (a character that "
         "was lacking, from all rows). The new rows are untrained yet: continue with "
         "`bertwright data build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
-        f"They save {found.tokens_saved:,} tokens in the {found.words:,} words of the corpus.\n"
+        f"The corpus has {found.tokens_before:,} tokens without them and {found.tokens_after:,} "
+        "with them.\n"
     )

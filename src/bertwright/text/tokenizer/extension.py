@@ -2,13 +2,7 @@
 
 A word that occurs n times and is k tokens costs n (k - 1) tokens more than it would as one
 entry; the words that cost most are added, ties by spelling, as exBERT (Tai et al. 2020) and AVocaDo
-(Hong et al. 2021) add words of a domain by what they save. Old entries keep their ids, so a trained
-model keeps what it knows.
-
-Only whole words are added, as BERT's rules split them. Longest match first then tokenizes longer
-words that begin with one of them otherwise, too; an entry through which a word would become [UNK]
-is left out. Characters that the vocabulary lacks come first, bare and as "##x", as without them a
-word is [UNK].
+(Hong et al. 2021) add words of a domain by what they save. docs/tokenizer.md says what else.
 """
 
 from __future__ import annotations
