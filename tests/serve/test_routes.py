@@ -179,24 +179,20 @@ def test_regression_and_rerank(client: TestClient, model: Model) -> None:
     expected = model.predict([("a", "b")], "score")[0].as_dict()["value"]
     assert found == [{"label": "value", "score": pytest.approx(expected, abs=1e-5)}]
     documents = ["b", "c d", "e f g"]
-    reply = ask(client, "/rerank", query="a", documents=documents, return_documents=True)
-    assert reply["scored_by"] == "score"
+    reply = ask(client, "/rerank", query="a", documents=documents)
+    assert reply["task"] == "score"
     values = [p.as_dict()["value"] for p in model.predict([("a", d) for d in documents], "score")]
     order = sorted(range(3), key=lambda n: -values[n])
     assert [each["index"] for each in reply["results"]] == order
-    assert [each["document"] for each in reply["results"]] == [documents[n] for n in order]
     reply = ask(client, "/rerank", query="a", documents=documents, task="mood", top_k=2)
     found = [p.as_dict()["scores"] for p in model.predict([("a", d) for d in documents], "mood")]
     shares = [each["good"] for each in found]
     order = sorted(range(3), key=lambda n: -shares[n])[:2]
-    assert (reply["scored_by"], reply["label"]) == ("mood", "good")
+    assert (reply["task"], reply["label"]) == ("mood", "good")
     assert [each["index"] for each in reply["results"]] == order
     assert [each["score"] for each in reply["results"]] == pytest.approx(
         [shares[n] for n in order], abs=1e-5
     )
-    reply = ask(client, "/rerank", model="bare", query="a", documents=documents, top_k=2)
-    assert (reply["scored_by"], reply["label"]) == ("cosine", None)
-    assert [set(each) for each in reply["results"]] == [{"index", "score"}] * 2
 
 
 def test_similarity(client: TestClient, model: Model) -> None:
@@ -239,12 +235,8 @@ def test_openai(client: TestClient, model: Model) -> None:
     np.testing.assert_allclose(np.stack(rows), expected, atol=1e-5)
     assert [d["index"] for d in found["data"]] == [0, 1, 2]
     assert reply.headers["x-bertwright-truncated"] == "none"
-    ids = [model.tokenizer.encode(text).ids for text in TEXTS]
-    for given in (ids, [each[1:-1] for each in ids]):
-        found = ask(client, "/v1/embeddings", input=given)["data"]
-        np.testing.assert_allclose([d["embedding"] for d in found], expected, atol=1e-5)
     for count in (5, 24):
-        reply = client.post("/v1/embeddings", json={"input": ids[0], "dimensions": count})
+        reply = client.post("/v1/embeddings", json={"input": TEXTS[0], "dimensions": count})
         short = expected[0][:count] / np.linalg.norm(expected[0][:count])
         np.testing.assert_allclose(reply.json()["data"][0]["embedding"], short, atol=1e-5)
 

@@ -21,7 +21,6 @@ from bertwright.inference.model import load
 from bertwright.serve.app import make_app
 from bertwright.serve.engine import load_engine
 from tests.serve.conftest import until_ready, write_model
-from tests.small_bert import VOCABULARY
 
 TEXTS = ["a b", "c the d e f g h i j k l m n", "z"]
 PROMPT = "q a : "
@@ -81,9 +80,6 @@ def test_vectors_are_the_folders_own(mine: Served) -> None:
     assert [each["input"] for each in found["truncated"]] == [1]
     found = mine.ask("/v1/embeddings", input=TEXTS)
     np.testing.assert_allclose([x["embedding"] for x in found["data"]], expected, atol=1e-5)
-    ids = [[VOCABULARY.index(word) for word in text.split()] for text in TEXTS]
-    found = mine.ask("/v1/embeddings", input=ids)
-    np.testing.assert_allclose([x["embedding"] for x in found["data"]], expected, atol=1e-5)
     found = mine.ask("/similarity", input={"source_sentence": TEXTS[0], "sentences": TEXTS[2:]})
     np.testing.assert_allclose(found["similarities"], [expected[0] @ expected[2]], atol=1e-5)
     default = mine.client.get("/v1/models/mine").json()["default"]
@@ -103,16 +99,6 @@ def test_other_layers_and_poolings_leave_the_dense_layer_out(mine: Served) -> No
     np.testing.assert_allclose(by_number["vectors"], mine.expected(), atol=1e-5)
     reply = mine.client.post("/embed", json={"input": TEXTS, "truncate": True, "layers": [7]})
     assert reply.status_code == 400
-
-
-def test_rerank_puts_a_prompt_of_their_own_before_query_and_documents(mine: Served) -> None:
-    query = mine.expected(prompt=PROMPT)[0]
-    passages = mine.expected(prompt="b ")[1:]
-    found = mine.ask("/rerank", query=TEXTS[0], documents=TEXTS[1:], truncate=True)
-    scores = {each["index"]: each["score"] for each in found["results"]}
-    np.testing.assert_allclose([scores[0], scores[1]], passages @ query, atol=1e-5)
-    assert [each["input"] for each in found["truncated"]] == ["document 0"]
-    assert found["prompt"] == "default"
 
 
 def test_tokens_of_the_prompt_have_no_vector(mine: Served) -> None:

@@ -13,8 +13,8 @@ T = TypeVar("T")
 class Truncated(BaseModel):
     """An input that was truncated."""
 
-    input: int | str
-    """Its number from 0, or its name, as `query` and `document 2`."""
+    input: int
+    """Its number from 0."""
     tokens_cut: int
 
 
@@ -88,14 +88,11 @@ class RankedDocument(BaseModel):
 
     index: int
     score: float
-    document: str | None = None
 
 
-class RerankReply(Results[RankedDocument]):
+class RerankReply(TaskResults[RankedDocument]):
     """Documents, the most relevant first."""
 
-    scored_by: str
-    """A head, or `cosine`."""
     label: str | None
     """The label whose probability the score is."""
 

@@ -27,12 +27,10 @@ MAX_NUMBERS = 1 << 23
 MAX_CHARACTERS = 1 << 24
 """Characters of a reply that holds a text, or labels, many times."""
 Json = dict[str, Any]
-Truncation = dict[str, int | str]
-"""`input`, the number of a text from 0 or its name, and `tokens_cut`."""
+Truncation = dict[str, int]
+"""`input`, the number of a text from 0, and `tokens_cut`."""
 Finish = Callable[[list[Any]], Json]
 """Results of the items, in order -> the body of the reply."""
-Naming = Callable[[int], str] | None
-"""Number of a text -> its name; None: `input 0` and so on."""
 
 
 @dataclass
@@ -200,7 +198,6 @@ def tokenize_texts(
     truncate: bool,
     windows: bool = False,
     longest: int = 0,
-    naming: Naming = None,
 ) -> tuple[Tokenized, list[Truncation]]:
     """Texts and pairs as sequences, and what was truncated.
 
@@ -210,7 +207,6 @@ def tokenize_texts(
         truncate: truncate what is too long, and record it.
         windows: read long texts in windows instead.
         longest: tokens of a sequence; unset: as many as the model reads at once.
-        naming: names of the texts, in errors and in what was truncated.
 
     Raises:
         HttpError: something is too long, or a pair is given to a model of one segment.
@@ -221,22 +217,9 @@ def tokenize_texts(
         raise invalid_request("this model reads no pairs", "no_pairs")
     found = tokenize(engine.tokenizer, texts, longest, True, windows=windows)
     for number, excess in found.left_out.items():
-        name = naming(number) if naming else f"input {number}"
-        reason = f"{name} has {excess + longest} tokens; this model reads {longest} at once"
-        allow_truncation(truncate, reason)
-    return found, truncations(found, naming)
-
-
-def truncations(texts: Tokenized, naming: Naming = None) -> list[Truncation]:
-    """What a reply says of truncated texts."""
-    left_out = texts.left_out.items()
-    return [{"input": naming(n) if naming else n, "tokens_cut": count} for n, count in left_out]
-
-
-def inside(engine: Engine, ids: Sequence[int]) -> Sequence[int]:
-    """A sequence of one text without its special tokens."""
-    framing = engine.tokenizer.framing
-    return ids[framing.inside(len(ids) - framing.special_tokens())[0]]
+        count = f"{excess + longest} tokens; this model reads {longest} at once"
+        allow_truncation(truncate, f"input {number} has {count}")
+    return found, [{"input": n, "tokens_cut": count} for n, count in found.left_out.items()]
 
 
 def allow_truncation(allowed: bool, reason: str) -> None:

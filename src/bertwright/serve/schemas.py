@@ -54,7 +54,6 @@ Items = Annotated[list[T], Field(min_length=1, fail_fast=True)]
 """A list of one or more, given up at the first that is wrong."""
 Texts = Text | Items[Text]
 TextsOrPairs = Text | Items[Text | Pair]
-Ids = Items[Annotated[int, Field(ge=0, le=2**31)]]
 Layer = Annotated[int, Field(ge=-1000, le=1000)]
 Layers = Layer | Annotated[list[Layer], Field(min_length=1, max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -197,14 +196,13 @@ class AttentionRequest(ModelRequest):
     layers: Layers | None = Field(None, description="From 1; unset: all.")
 
 
-class RerankRequest(TaskRequest, PoolingRequest):
+class RerankRequest(TaskRequest):
     """Of /rerank."""
 
     model_config = _example(query="a text", documents=["a", "b"])
     query: Text = Field(description="What is looked for.")
     documents: Texts = Field(description="What is sorted.")
     top_k: Count | None = Field(None, description="How many, at most; unset: all.")
-    return_documents: bool = Field(False, description="Return the texts too.")
 
 
 class FillRequest(ModelRequest):
@@ -281,7 +279,9 @@ class EmbeddingsRequest(OpenAIRequest):
     """Of /v1/embeddings."""
 
     model_config = _example(input=["a text"])
-    input: Texts | Ids | Items[Ids] = Field(description="A text, texts, or token ids.")
+    input: Texts = Field(
+        description="A text, or texts; not token ids, as OpenAI's stand for other words here."
+    )
     encoding_format: Literal["float", "base64"] = Field("float", description="Of the vectors.")
     dimensions: Count | None = Field(
         None, description="Keep so many numbers of a vector, scaled to length 1."
@@ -345,9 +345,7 @@ class CompletionsRequest(ContinueRequest, OpenAIRequest):
     """Of /v1/completions; what would change the text and is not supported is refused."""
 
     model_config = _example(prompt="Once upon", max_tokens=8)
-    prompt: Start | Items[Start] | Ids | Items[Ids] = Field(
-        description="A text, texts, or token ids."
-    )
+    prompt: Start | Items[Start] = Field(description="A text, or texts; not token ids.")
     max_tokens: Count = Field(16, description="Tokens of a text, at most.")
     temperature: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0, description="0: take the most probable token."

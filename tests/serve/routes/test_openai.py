@@ -1,4 +1,4 @@
-"""OpenAI's protocol to the letter: the list of models, headers, and inputs that are ids."""
+"""OpenAI's protocol to the letter: the list of models, and headers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -17,7 +16,6 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.nn.products import has_bfloat16
 from bertwright.serve.engine import examples_of
 from tests.serve.conftest import TASKS, swap
-from tests.serve.test_bad_input import check_no
 from tests.small_bert import VOCABULARY
 
 LONG = " ".join("abcdefghijklmnopqrst")
@@ -146,31 +144,3 @@ def test_many_texts_that_were_cut_are_told_of_in_part(client: TestClient) -> Non
     for count, more in ((50, ""), (51, ", ...")):
         headers = embeddings(client, input=[LONG] * count).headers
         assert headers["x-bertwright-truncated"] == ", ".join(map(str, range(50))) + more
-
-
-def test_ids_are_cut_as_their_text_is(client: TestClient) -> None:
-    ids = [VOCABULARY.index(letter) for letter in LONG.split()]
-    by_text = embeddings(client, input=["a", LONG])
-    by_ids = embeddings(client, input=[[A], ids])
-    for one, other in zip(by_text.json()["data"], by_ids.json()["data"], strict=True):
-        np.testing.assert_allclose(one["embedding"], other["embedding"], atol=1e-6)
-    header = "x-bertwright-truncated"
-    assert by_text.headers[header] == by_ids.headers[header]
-    assert by_text.json()["usage"] == by_ids.json()["usage"]
-
-
-@pytest.mark.parametrize(
-    ("ids", "tokens"),
-    [([CLS, A, SEP], 3), ([CLS, A, B], 5), ([A, B, SEP], 5), ([CLS], 3), ([A] * 14, 16)],
-)
-def test_a_frame_is_there_once(client: TestClient, ids: list[int], tokens: int) -> None:
-    reply = embeddings(client, input=[ids])
-    assert reply.json()["usage"]["prompt_tokens"] == tokens
-    assert reply.headers["x-bertwright-truncated"] == "none"
-
-
-def test_ids_beyond_the_tokenizer_are_refused(client: TestClient) -> None:
-    last = len(VOCABULARY) - 1  # the model has rows for more
-    assert embeddings(client, input=[[A, last]])
-    error = check_no(client.post("/v1/embeddings", json={"input": [[A], [A, last + 1]]}), 400)
-    assert error["message"].startswith(f"input 1 has an id beyond {last}")

@@ -159,7 +159,8 @@ const ranks = {
   name: "rank",
   title: "Rank passages",
   about: "Passages by how well they fit a query, best first.",
-  kinds: null,
+  kinds: ["classification", "regression"],
+  needs: "a head that was taught pairs of texts",
   fields: [
     { name: "query", label: "Query", kind: "line", value: "How do I keep bread fresh?" },
     { name: "texts", label: "Passages, one a line", kind: "lines", rows: 4,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from fastapi import APIRouter
 
@@ -22,7 +21,7 @@ from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Text
 from bertwright.serve.generation.stream import PreparedGeneration, respond
 from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateEvent, GenerateReply
-from bertwright.serve.requests import Json, Truncation, inside, tokenize_texts
+from bertwright.serve.requests import Json, Truncation, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
 from bertwright.tasks.generation import Writer
@@ -80,7 +79,7 @@ def prepare_translate(
     settings = GenerationConfig(beam=body.beam, length_penalty=body.length_penalty)
     prompts = []
     for number, ids in enumerate(tokenized.ids):
-        if not inside(engine, ids):
+        if len(ids) <= engine.tokenizer.framing.special_tokens():
             raise invalid_request(f"input {number} has no tokens: give it text")
         limit = target_limit(engine.runner, len(ids), body.max_length)
         text = Text(settings, limit, writer=Writer(engine.tokenizer, [], ()))
@@ -139,10 +138,7 @@ def prepare_completions(
 ) -> PreparedGeneration:
     """Text that continues prompts, as OpenAI's clients request it."""
     settings = _settings(body, body.max_tokens, body.temperature > 0)
-    given: list[Any] = listed(body.prompt)
-    if isinstance(given[0], int):
-        given = [given]
-    rows = _tokenized(engine, given) if isinstance(given[0], str) else _checked(engine, given)
+    rows = _tokenized(engine, listed(body.prompt))
     prompts = make_prompts(engine, rows, settings, body.n, config, body.seed, body.stream)
     count = body.n
     common = {
@@ -240,29 +236,12 @@ def _settings(
     return settings
 
 
-def _check_generates(engine: Engine) -> None:
-    """Raise `HttpError` if a model continues no prompts."""
+def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
+    """Prompts as bare ids, of a model that continues them."""
     if not engine.generates:
         reason = f"{engine.name} generates no text: it does not predict the next token of a text"
         raise NoHead(reason, (GENERATION,))
-
-
-def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
-    _check_generates(engine)
     return engine.tokenizer.encode_bare_ids(texts)
-
-
-def _checked(engine: Engine, rows: list[list[int]]) -> list[list[int]]:
-    """Ids without what the tokenizer begins a text with, which a client may have put there."""
-    _check_generates(engine)
-    framing, vocab_size = engine.tokenizer.framing, engine.tokenizer.vocab_size
-    begin = framing.one([])[: framing.inside(0)[0].start]
-    for number, row in enumerate(rows):
-        if max(row) >= vocab_size:
-            last = vocab_size - 1
-            reason = f"prompt {number} has an id beyond {last}, the last of this model's tokenizer"
-            raise invalid_request(reason)
-    return [row[len(begin) :] if row[: len(begin)] == list(begin) else row for row in rows]
 
 
 def _truncate(engine: Engine, rows: list[list[int]], new: int) -> list[Truncation]:

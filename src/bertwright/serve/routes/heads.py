@@ -12,7 +12,6 @@ import numpy as np
 from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
-from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import DataError
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
@@ -32,9 +31,7 @@ from bertwright.serve.replies import (
     TaskResults,
 )
 from bertwright.serve.requests import (
-    Finish,
     Json,
-    Naming,
     PreparedRequest,
     Truncation,
     allow_truncation,
@@ -42,12 +39,9 @@ from bertwright.serve.requests import (
     check_reply,
     check_texts,
     check_tokens,
-    cosines,
     texts_in,
-    vector_config,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.routes.vectors import prepare_vectors
 from bertwright.serve.schemas import (
     AnswerRequest,
     ChooseRequest,
@@ -242,49 +236,22 @@ def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> 
 
 @model_route(router, "/rerank", RerankReply)
 def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> PreparedRequest:
-    """Documents by relevance: by a head of pairs, else by cosine."""
-    documents, name = listed(body.documents), _pair_task(engine, body.task)
-    labels = () if name is None else engine.model.tasks[name].labels
+    """Documents by relevance, which a head of pairs judges."""
+    name, top = _pair_task(engine, body.task), body.top_k
+    labels = engine.model.tasks[name].labels
+    pairs = [(body.query, document) for document in listed(body.documents)]
+    items, truncated = task_items(engine, name, pairs, body.truncate, config)
 
     def finish(results: list[Any]) -> Json:
-        if name is None:
-            vectors = np.stack(results)
-            scores = cosines(vectors[:1], vectors[1:])[0].tolist()
-        else:
-            scores = [_relevance(result) for result in results]
-        order = sorted(range(len(documents)), key=lambda n: -scores[n])[: body.top_k]
-        found: list[Json] = [{"index": n, "score": scores[n]} for n in order]
-        if body.return_documents:
-            found = [{**each, "document": documents[each["index"]]} for each in found]
-        label = labels[-1] if labels else None
-        return {"results": found, "scored_by": name or "cosine", "label": label}
+        scores = [_relevance(result) for result in results]
+        order = sorted(range(len(scores)), key=lambda n: -scores[n])[:top]
+        found = [{"index": n, "score": scores[n]} for n in order]
+        return {"task": name, "label": labels[-1] if labels else None, "results": found}
 
-    if name is None:
-        return _prepare_cosines(engine, body, finish)
-    pairs = [(body.query, document) for document in documents]
-    items, truncated = task_items(engine, name, pairs, body.truncate, config)
     return PreparedRequest(engine, items, finish, items[0].output.layers, truncated=truncated)
 
 
-def _prepare_cosines(engine: Engine, body: RerankRequest, finish: Finish) -> PreparedRequest:
-    """Vectors of the query, then of the documents, each with the prompt that the folder has for
-    such texts, else its default."""
-    vectors, prompts = vector_config(engine, body), engine.prompts
-
-    def prepare(texts: list[Any], names: Sequence[str], naming: Naming) -> PreparedRequest:
-        own = vectors.over(prompt=usual_prompt(prompts, names))
-        return prepare_vectors(engine, texts, own, finish, body.truncate, naming=naming)
-
-    first = prepare([body.query], OF_QUERIES, lambda number: "query")
-    rest = prepare(listed(body.documents), OF_DOCUMENTS, lambda number: f"document {number}")
-    first.items += rest.items
-    first.truncated += rest.truncated
-    first.numbers += rest.numbers
-    first.prompt = "none" if {first.prompt, rest.prompt} == {"none"} else "default"
-    return first
-
-
-def _pair_task(engine: Engine, name: str | None) -> str | None:
+def _pair_task(engine: Engine, name: str | None) -> str:
     """The head that reads pairs: the one named, or the only one that was trained on pairs."""
     if name is not None:
         return task_name(engine, name, OF_TEXTS)
@@ -293,7 +260,11 @@ def _pair_task(engine: Engine, name: str | None) -> str | None:
         for each, task in engine.model.tasks.items()
         if engine.reads_pairs(each) and (task.kind == "regression" or len(task.labels) == 2)
     ]
-    return known[0] if len(known) == 1 else None
+    if len(known) != 1:
+        reason = f"{engine.name} has {len(known)} heads that were trained on pairs and judge them"
+        more = "name one as task; vectors are compared by /similarity"
+        raise invalid_request(f"{reason}: {more}", "which_task")
+    return known[0]
 
 
 def _relevance(answer: Any) -> float:

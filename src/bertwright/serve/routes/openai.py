@@ -14,7 +14,6 @@ from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
 from bertwright.inference.embed import normalized, with_prompt
-from bertwright.inference.encode import Tokenized
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.outputs import Vectors
@@ -22,11 +21,9 @@ from bertwright.serve.replies import EmbeddingsReply
 from bertwright.serve.requests import (
     Json,
     PreparedRequest,
-    inside,
     items_of,
     request_vectors,
     tokenize_texts,
-    truncations,
     vector_config,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
@@ -47,13 +44,8 @@ def prepare_embeddings(
     dimensions = body.dimensions
     if dimensions is not None and dimensions > width:
         raise invalid_request(f"dimensions must be from 1 to {width}")
-    given = listed(body.input)
-    if isinstance(given[0], str):
-        texts = with_prompt(vectors.prompt, given)
-        tokenized, _ = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
-    else:
-        rows = [given] if isinstance(given[0], int) else given
-        tokenized = _sequences(engine, vectors.prompt, rows)
+    texts = with_prompt(vectors.prompt, listed(body.input))
+    tokenized, truncated = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
     items = items_of(Vectors(engine, vectors), tokenized)
     tokens = sum(item.tokens for item in items)
 
@@ -63,7 +55,6 @@ def prepare_embeddings(
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
 
-    truncated = truncations(tokenized)
     prepared = request_vectors(engine, vectors, items, finish, truncated, len(items))
     prepared.headers = headers
     return prepared
@@ -78,26 +69,6 @@ def headers(prepared: PreparedRequest) -> dict[str, str]:
         "x-bertwright-prompt": prepared.prompt or "none",
         "x-bertwright-truncated": ", ".join(shown) or "none",
     }
-
-
-def _sequences(engine: Engine, prompt: str, rows: list[list[int]]) -> Tokenized:
-    """Ids as sequences, after those of a prompt; a client may have put special tokens around them
-    already."""
-    framing = engine.tokenizer.framing
-    room = engine.vector_tokens - framing.special_tokens()
-    before = engine.tokenizer.encode_bare_ids([prompt])[0] if prompt else []
-    found = Tokenized(owners=list(range(len(rows))), starts=[0] * len(rows))
-    for number, row in enumerate(rows):
-        if max(row) >= engine.tokenizer.vocab_size:
-            last = engine.tokenizer.vocab_size - 1
-            reason = f"input {number} has an id beyond {last}, the last of this model's tokenizer"
-            raise invalid_request(reason)
-        bare = inside(engine, row) if len(row) >= framing.special_tokens() else row
-        ids = [*before, *(bare if framing.one(bare) == row else row)]
-        if len(ids) > room:
-            found.left_out[number] = len(ids) - room
-        found.ids.append(framing.one(ids[:room]))
-    return found
 
 
 def _shown(vector: Any, dimensions: int | None, encoding: str) -> Any:

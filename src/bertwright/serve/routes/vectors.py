@@ -27,7 +27,6 @@ from bertwright.serve.replies import (
 from bertwright.serve.requests import (
     Finish,
     Json,
-    Naming,
     PreparedRequest,
     as_layers,
     check_characters,
@@ -61,7 +60,6 @@ def prepare_vectors(
     finish: Finish,
     truncate: bool,
     windows: bool = False,
-    naming: Naming = None,
 ) -> PreparedRequest:
     """A vector a text."""
     engine.spec.require_vectors()
@@ -71,7 +69,6 @@ def prepare_vectors(
         truncate,
         windows,
         engine.vector_tokens,
-        naming,
     )
     items = items_of(Vectors(engine, vectors), tokenized)
     return request_vectors(engine, vectors, items, finish, truncated, len(texts))
@@ -154,16 +151,12 @@ def prepare_similarity(
     vectors, count = vector_config(engine, body), len(texts)
     _check_prompt(vectors, texts, config)
 
-    def name(number: int) -> str:
-        return f"sentence {number - 1}" if number else "source sentence"
-
     def finish(results: list[Any]) -> Json:
         made = np.stack(results)
         found = cosines(made[:1], made[1:])[0] if of_one else cosines(made, made)
         return {"similarities": found}
 
-    naming = name if of_one else None
-    prepared = prepare_vectors(engine, texts, vectors, finish, body.truncate, naming=naming)
+    prepared = prepare_vectors(engine, texts, vectors, finish, body.truncate)
     prepared.numbers = max(prepared.numbers, count if of_one else count**2)
     return prepared
 
