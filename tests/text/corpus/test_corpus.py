@@ -234,7 +234,7 @@ def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
 
 def test_everything_left_out_says_why(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TEXT)
-    with pytest.raises(DataError, match=r"left out: 2 too short \(--min-characters\)"):
+    with pytest.raises(DataError, match=r"Left out: 0 without text, 2 too short \(--min-char"):
         read(path, replace(DEFAULT, min_characters=1000))
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from bertwright.errors import DataError
 from bertwright.text.corpus.files import BLOCK_BYTES, EXTRACT
-from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.corpus.report import EXAMPLES, CorpusReport
 
 MAX_DOCUMENT_CHARACTERS = 1 << 23
 """A document over this is split into several."""
@@ -115,7 +115,7 @@ def _replace(
             "than that of western Windows, name it), or leave it out if it is binary"
         )
     report.invalid_utf8 += invalid
-    report.note(report.invalid_places, where)
+    report.invalid_places = [*report.invalid_places, where][:EXAMPLES]
     return text, used
 
 

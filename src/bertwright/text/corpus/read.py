@@ -91,7 +91,12 @@ def read_blocks(
     if block:
         yield block
     if not report.documents:
-        raise DataError(_nothing(report, len(paths)))
+        raise DataError(
+            f"no documents in {len(paths):,} input{'s' if len(paths) != 1 else ''} "
+            f"({report.bytes:,} bytes read); expected text. Left out: {report.empty_documents:,} "
+            f"without text, {report.short_documents:,} too short (--min-characters), "
+            f"{report.duplicates:,} duplicates"
+        )
 
 
 def split_document(
@@ -176,16 +181,3 @@ def _stays(text: str, config: CorpusConfig, report: CorpusReport, seen: set[byte
             return False
         seen.add(digest)
     return bool(text)
-
-
-def _nothing(report: CorpusReport, inputs: int) -> str:
-    left_out = {
-        "without text": report.empty_documents,
-        "too short (--min-characters)": report.short_documents,
-        "duplicates": report.duplicates,
-    }
-    why = ", ".join(f"{count:,} {name}" for name, count in left_out.items() if count)
-    return (
-        f"no documents in {inputs:,} input{'s' if inputs != 1 else ''} ({report.bytes:,} bytes read"
-        f"{'; left out: ' + why if why else ''}); expected text. Check the files and the options"
-    )

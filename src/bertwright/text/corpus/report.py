@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 EXAMPLES = 5
-"""How many positions and lines are kept as examples."""
+"""How many positions are kept as examples."""
 
 
 @dataclass
@@ -62,8 +62,3 @@ class CorpusReport:
                 setattr(self, each.name, (mine + theirs)[:EXAMPLES])
             else:
                 setattr(self, each.name, mine + theirs)
-
-    def note(self, examples: list[str], example: str) -> None:
-        """Keep an example unless there are enough, or it is one already."""
-        if len(examples) < EXAMPLES and example not in examples:
-            examples.append(example)

@@ -51,7 +51,8 @@ def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
         last = word_id
     words = []
     for group in groups:
-        pieces, ids = ([of[index] for index in group] for of in (encoding.tokens, encoding.ids))
+        pieces = [encoding.tokens[index] for index in group]
+        ids = [encoding.ids[index] for index in group]
         offsets = [encoding.offsets[index] for index in group]
         source = text[offsets[0][0] : offsets[-1][1]]
         special = pieces[0] == source and ids[0] in tokenizer.special_ids
