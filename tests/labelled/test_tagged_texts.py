@@ -121,7 +121,7 @@ def test_what_is_refused(write: Write, row: dict[str, Any], message: str) -> Non
 def test_a_label_that_training_had_not_is_refused_or_left_out(write: Write) -> None:
     rows = [{"text": "ab", "label": [[0, 2, label]]} for label in ("LOK", "LOC")]
     known: dict[str, Any] = {"labels": ["O", "B-LOC"], "as_scheme": "iob2"}
-    message = "line 1, word 1: .*unseen in training: 'B-LOK'.*did you mean.*--bad-rows skip"
+    message = "line 1: .*unseen in training: 'B-LOK'.*did you mean.*--bad-rows skip"
     with pytest.raises(DataError, match=message):
         read(write, *rows, **known)
     found = read(write, *rows, **known, bad_rows="skip")
@@ -162,8 +162,3 @@ def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
     assert "an emoji as one" in found.warnings[0]
     with pytest.raises(DataError, match=r"of 15 characters.*an emoji as one"):
         read(write, {"text": text, "label": [[11, 16, "P"]]})
-
-
-def test_tags_that_are_numbers_are_told(write: Write) -> None:
-    found = read(write, {"tokens": ["a", "b"], "ner_tags": [3, 0]})
-    assert "the tags are numbers; if they mark entities" in found.warnings[0]

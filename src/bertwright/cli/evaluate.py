@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
@@ -23,7 +23,6 @@ def evaluate(
     data: str,
     label: str | None = None,
     metric: str | None = None,
-    bad_tags: Literal["mend", "refuse"] = "mend",
     intervals: bool = True,
     out: Path | None = None,
     options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
@@ -42,7 +41,6 @@ def evaluate(
         data: Labelled file, as for finetune, or - for standard input.
         label: Column of the label; unset: that of training, or found by its name.
         metric: Metric to print first; unset: the usual one of the kind of task.
-        bad_tags: Tags that break their scheme: repair and count them, or stop.
         intervals: Compute 95 % intervals, by bootstrap.
         out: JSON file to write all metrics to, and the wrong predictions.
     """
@@ -60,10 +58,7 @@ def evaluate(
         from bertwright.recipes.predictions import evaluate_predictions
 
         reading = ReadOptions(
-            format=options.format,
-            bad_rows=options.bad_rows,
-            bad_tags=bad_tags,
-            wrong_answers="keep",
+            format=options.format, bad_rows=options.bad_rows, keep_wrong_answers=True
         )
         found = evaluate_predictions(
             str(predictions), data, kind, columns, reading, main=metric, intervals=intervals
@@ -82,7 +77,6 @@ def evaluate(
                 main=metric,
                 form=options.format,
                 bad_rows=options.bad_rows,
-                bad_tags=bad_tags,
                 null_threshold=options.null_threshold,
                 intervals=intervals,
                 precision=options.precision,

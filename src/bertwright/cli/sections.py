@@ -11,7 +11,7 @@ from cyclopts import Group
 _FINETUNE = {
     "Common options": "train dev data tasks model out text label transfer epochs learning-rate "
     "batch-size seeds metric baselines device config overwrite json",
-    "Labelled files": "format text2 multi-label bad-rows bad-tags wrong-answers class-weights "
+    "Labelled files": "format text2 multi-label bad-rows class-weights "
     "weight name",
     "Long texts": "max-length truncate stride max-windows merge context max-answer-tokens",
     "Model": "layers network pooling hidden-size crf random-start dropout dropout-scale "

@@ -12,10 +12,8 @@ from bertwright.labelled.examples import Example
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
-    BadTags,
     Skipped,
     Source,
-    WrongAnswers,
     replaced_bytes,
 )
 from bertwright.labelled.table import Table, has_columns, read_table
@@ -77,13 +75,10 @@ class ReadOptions:
     """Give tags in IOB1 as IOB2, the same entities."""
     as_scheme: Scheme | None = None
     """That of training, in which tags of another one are given, the same entities."""
-    bad_tags: BadTags = "mend"
-    """Whether sequences that break the scheme are mended or refused."""
     bad_rows: BadRows = "refuse"
     """Whether rows that cannot be read stop the reading or are left out."""
-    wrong_answers: WrongAnswers = "skip"
-    """What becomes of answers that are not at their `answer_start`: `skip` them (to train), `keep`
-    them (to evaluate: their texts still count), or `refuse` them."""
+    keep_wrong_answers: bool = False
+    """Keep answers that are not at their `answer_start`: to evaluate their texts still count."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, Groups
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, WrongAnswers, shorten
+from bertwright.labelled.source import BadRowLog, BadValue, shorten
 from bertwright.labelled.table import Row, Table, json_value, read_text
 
 QUESTIONS: Groups = (("question",), ("query", "text"))
@@ -42,7 +42,7 @@ def read_span(file: File) -> Stream:
     if file.options.require_labels:
         answers = table.find(chosen.label, ANSWERS, "answers", "--label")
     columns = Columns(question, context, answers)
-    examples = _examples(table, columns, file.options.wrong_answers)
+    examples = _examples(table, columns, file.options.keep_wrong_answers)
     found = file.found(examples, columns, table.format if is_squad else table)
     if is_squad:
         found.unanswerable = any(row.get("is_impossible") is True for row in _questions(value))
@@ -79,7 +79,7 @@ def _questions(value: Row) -> Iterator[Row]:
                 yield row | {"answers": []} if row.get("is_impossible") is True else row
 
 
-def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[SpanExample]:
+def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[SpanExample]:
     start = table.known(STARTS, "--label")
     title = table.known((("title",),), "--label")
     log, questions, wrong = table.log, 0, list[str]()
@@ -101,24 +101,16 @@ def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
             wrong.append(f"{log.unit} {line:,}" + (f" ({id_})" if id_ else ""))
-            if policy == "refuse":
-                text, at = next(each for each in answers if each not in right)
-                there = context[max(at, 0) : max(at, 0) + len(text)]
-                raise DataError(
-                    f"{log.name}, {wrong[0]}: the answer {shorten(text)} is not at character "
-                    f"{at:,}, where the passage has {shorten(there)}. To leave such questions out: "
-                    "--wrong-answers skip"
-                )
-            if policy == "skip" and not right:
+            if not right and not keep_wrong:
                 log.leave_out(line, "no answer is at its answer_start")
                 return None
-        answers = answers if policy == "keep" else right
+        answers = answers if keep_wrong else right
         return SpanExample(question, context, answers, id_, name, line)
 
     more = [each for each in (start, title) if each is not None]
     yield from table.examples([*columns.names(), *more], make)
     if wrong:
-        what = "kept as they are" if policy == "keep" else "such answers are left out"
+        what = "kept as they are" if keep_wrong else "such answers are left out"
         dots = ", ..." if len(wrong) > _SHOWN else ""
         log.warn(
             f"{len(wrong):,} of {questions:,} questions have an answer that is not at its "

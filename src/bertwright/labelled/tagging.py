@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import SKIP, BadRowLog, shorten, suffix_of
+from bertwright.labelled.source import shorten, suffix_of
 from bertwright.labelled.table import FORMS
 from bertwright.labelled.tagged_texts import TEXTS, line_examples, tagging_columns, tagging_examples
 from bertwright.labelled.tagged_words import (
@@ -29,20 +28,15 @@ from bertwright.labelled.tags import (
     letters_of,
     mend,
     scheme_title,
-    split_tag,
     stray_tags,
 )
-from bertwright.labelled.texts import UNSEEN, unknown_label, warn_of_one_class
-
-_MISSPELT = re.compile(r"[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
-"""A tag of an entity in another spelling: `b-per`, `B_PER`, `PER-B`."""
+from bertwright.labelled.texts import UNSEEN, expected_label
 
 
 def read_tagging(file: File) -> Stream:
     """The sentences of a file, with tags that follow one scheme."""
     source, form, label = file.source, _form(file), file.options.require_labels
     examples: Iterable[TaggingExample]
-    in_columns = False
     if form == "text":
         file.refuse_unused((), "as plain text")
         found = file.found(line_examples(source), Columns(), "plain text, split into words")
@@ -54,13 +48,10 @@ def read_tagging(file: File) -> Stream:
         examples = conll_examples(source, layout, tag, file.log)
         columns = file.chosen if label else Columns()
         found = file.found(examples, columns, layout.in_words(tag))
-        in_columns = not (layout.a_line or layout.numbered)
     else:
         file.refuse_unused(("text", "label"), "as sentences")
         table, chosen = file.table(form)
-        in_columns = form == "csv" and label
-        in_columns |= form in ("csv", "tsv") and are_words(table.columns)
-        if in_columns:
+        if (form == "csv" and label) or (form in ("csv", "tsv") and are_words(table.columns)):
             columns, sentences = word_columns(table, chosen, label=label)
             examples = word_examples(table, columns, sentences)
             found = file.found(examples, columns, table, [sentences])
@@ -69,7 +60,7 @@ def read_tagging(file: File) -> Stream:
             found = file.found(tagging_examples(table, columns), columns, table)
     if label:
         examples = [each for each in found.examples if isinstance(each, TaggingExample)]
-        found.examples, found.scheme, title = _with_scheme(examples, file, in_columns)
+        found.examples, found.scheme, title = _with_scheme(examples, file)
         found.format += f"; {title}"
     return found
 
@@ -93,98 +84,46 @@ def _form(file: File) -> Form:
 
 
 def _with_scheme(
-    examples: list[TaggingExample], file: File, in_columns: bool
+    examples: list[TaggingExample], file: File
 ) -> tuple[list[TaggingExample], Scheme, str]:
     """The examples with tags that follow one scheme, the scheme, and what it is called.
 
     Raises:
-        DataError: a tag that is none of the scheme or unknown, or a bad sequence; names its line,
-            where words have lines of their own (`in_columns`), else its sentence's.
+        DataError: a tag that is none of the scheme or unknown.
     """
     options, log, labels = file.options, file.log, file.options.labels
-
-    def where(example: TaggingExample, word: int) -> str:
-        if in_columns:
-            return f"{log.unit} {example.line + word:,}"
-        return f"{log.unit} {example.line:,}, word {word + 1:,}"
-
-    as_scheme = options.as_scheme
     scheme = detect_scheme(each.tags or () for each in examples)
-    given = as_scheme or ("iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme)
-    if "none" in (as_scheme, scheme):
+    given = options.as_scheme or ("iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme)
+    if "none" in (options.as_scheme, scheme):
         scheme = given
     counts = Counter(tag for each in examples for tag in each.tags or ())
-    letters, strays = letters_of(counts), stray_tags(counts)
-    if scheme == "none":
-        _warn_of_entities(counts, strays, log)
-        strays = set()
-    checked, words, mended = list[TaggingExample](), 0, list[str]()
+    strays = stray_tags(counts) if scheme != "none" else set()
+    own = letters_of(counts)
+    letters = own if labels is None else letters_of(labels)
+    known = {*(labels or ())}
+    kept, mended = list[TaggingExample](), list[int]()
     for each in examples:
         tags = each.tags or ()
-        if strays and (stray := [number for number, tag in enumerate(tags) if tag in strays]):
+        if stray := [tag for tag in tags if tag in strays]:
             raise DataError(
-                f"{log.name}, {where(each, stray[0])}: the tag {shorten(tags[stray[0]])} is none "
-                f"of the scheme {scheme}; expected O, or a letter with a type, as B-PER"
+                f"{log.at(each.line)}, word {tags.index(stray[0]) + 1:,}: the tag "
+                f"{shorten(stray[0])} is none of the scheme {scheme}; expected O, or a letter with "
+                "a type, as B-PER"
             )
-        right = mend(tags, scheme, letters)
+        right = mend(tags, scheme, own)
         if right != tags:
-            at, *others = (number for number, tag in enumerate(tags) if tag != right[number])
-            mended.append(where(each, at))
-            words += 1 + len(others)
-            if options.bad_tags == "refuse":
-                raise DataError(
-                    f"{log.name}, {mended[0]}: the tag {shorten(tags[at])} breaks the scheme "
-                    f"{scheme} after {shorten(tags[at - 1]) if at else 'the start'}; expected "
-                    f"{shorten(right[at])}. To mend such tags: --bad-tags mend"
-                )
-            each = replace(each, tags=right)
-        checked.append(each)
+            mended.append(each.line)
+        if (given, letters) != (scheme, own):
+            right = mend(right, given, letters)
+        unseen = [tag for tag in right if tag not in known]
+        if labels is None or not unseen:
+            kept.append(replace(each, tags=right))
+        else:
+            log.bad(each.line, UNSEEN, shorten(unseen[0]), expected_label(unseen[0], labels))
     if mended:
         log.warn(
-            f"{words:,} tags in {len(mended):,} sentences break the scheme {scheme} and "
-            f"were mended as conlleval reads them (first at {mended[0]}). To stop at such tags: "
-            "--bad-tags refuse"
+            f"the tags of {len(mended):,} sentences break the scheme {scheme} and were mended as "
+            f"conlleval reads them (first at {log.unit} {mended[0]:,})"
         )
-        counts = Counter(tag for each in checked for tag in each.tags or ())
-    warn_of_one_class(counts, counts.total(), log)
     title = scheme_title(scheme, counts)
-    if given != scheme or as_scheme == "iobes":  # which goes by several letters
-        letters = letters_of(labels or ())
-        checked = [replace(e, tags=mend(e.tags or (), given, letters)) for e in checked]
-        title += "" if given == scheme else f", given as {given.upper()}"
-        counts = Counter(tag for each in checked for tag in each.tags or ())
-    if labels is not None and counts.keys() - {*labels}:
-        kept = []
-        for each in checked:
-            tags = each.tags or ()
-            unseen = next((n for n, tag in enumerate(tags) if tag not in labels), None)
-            if unseen is None:
-                kept.append(each)
-            elif log.policy == "refuse":
-                error = unknown_label(tags[unseen], labels, f"{log.name}, {where(each, unseen)}")
-                raise DataError(f"{error}. {SKIP}")
-            else:
-                log.leave_out(each.line, UNSEEN)
-        checked = kept
-    return checked, given, title
-
-
-def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) -> None:
-    """Warn where some tags begin an entity, but too many others mark none, and where all look like
-    those of entities, but are spelled otherwise."""
-    without = "each is a label of its word, and there are no entities"
-    begins = [tag for tag in counts if split_tag(tag)[0] == "B" and tag not in strays]
-    if begins and strays:
-        most = max(strays, key=lambda tag: counts[tag])
-        log.warn(
-            f"some tags are as those of entities ({shorten(begins[0])}), but "
-            f"{sum(counts[tag] for tag in strays):,} of {counts.total():,} are not (most often "
-            f"{shorten(most)}): {without}"
-        )
-    named = [tag for tag in counts if tag not in ("O", "o")]
-    numbers = len(named) > 1 and all(map(str.isdecimal, named))
-    if numbers or (named and all(map(_MISSPELT.fullmatch, named)) and not begins):
-        log.warn(
-            f"the tags are {'numbers' if numbers else f'as {shorten(named[0])}'}; if they mark "
-            f"entities, write them as B-PER, I-PER and O: so {without}"
-        )
+    return kept, given, title if given == scheme else f"{title}, given as {given.upper()}"

@@ -164,7 +164,7 @@ def _label(value: Any, file: File, where: str) -> Label:
         )
     for name in names:
         if known is not None and name not in known:
-            raise BadValue(UNSEEN, shorten(name), _meant(name, known))
+            raise BadValue(UNSEEN, shorten(name), expected_label(name, known))
     return names if several else names[0]
 
 
@@ -192,10 +192,10 @@ def _held(row: Row, classes: Sequence[str]) -> list[str]:
 
 def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:
     """The error of a label that training did not have, with the nearest that it had."""
-    return DataError(f"{where}: {UNSEEN}: {shorten(name)}; expected {_meant(name, known)}")
+    return DataError(f"{where}: {UNSEEN}: {shorten(name)}; expected {expected_label(name, known)}")
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def expected_label(name: str, known: Sequence[str]) -> str:
     """The known labels, for a message, and which of them is nearest."""
     near = [each for each in known if _loosely(each) == _loosely(name)]
     near = near or difflib.get_close_matches(name, known, n=1)

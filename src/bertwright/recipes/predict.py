@@ -23,7 +23,7 @@ from bertwright.inference.model import Model
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
-from bertwright.labelled.source import BadRows, BadTags, Rows, Skipped
+from bertwright.labelled.source import BadRows, Rows, Skipped
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.instances import Lengths
@@ -45,7 +45,6 @@ def evaluate_file(
     form: Form | None = None,
     main: str | None = None,
     bad_rows: BadRows = "refuse",
-    bad_tags: BadTags = "mend",
     null_threshold: float | None = None,
     intervals: bool = True,
     precision: str = "auto",
@@ -72,7 +71,7 @@ def evaluate_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    read = read_labelled(path, task, columns, bad_rows, bad_tags, form)
+    read = read_labelled(path, task, columns, bad_rows, form)
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
@@ -170,7 +169,7 @@ def predict_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    total, options = None, _options(task, bad_rows, "mend", form)
+    total, options = None, _options(task, bad_rows, form)
     if path != "-":
         total = sum(1 for _ in stream_examples(path, task.kind, columns, options).examples)
     stream = stream_examples(path, task.kind, columns, options)
@@ -235,21 +234,17 @@ def read_labelled(
     task: TaskConfig,
     columns: Columns,
     bad_rows: BadRows,
-    bad_tags: BadTags = "mend",
     form: Form | None = None,
 ) -> Read:
     """Read a labelled file, for a task that is known.
 
     Raises:
-        DataError: a bad row, a label that the task does not have, or tags that break their scheme
-            where they are refused.
+        DataError: a bad row, or a label that the task does not have.
     """
-    return read_examples(path, task.kind, columns, _options(task, bad_rows, bad_tags, form))
+    return read_examples(path, task.kind, columns, _options(task, bad_rows, form))
 
 
-def _options(
-    task: TaskConfig, bad_rows: BadRows, bad_tags: BadTags, form: Form | None
-) -> ReadOptions:
+def _options(task: TaskConfig, bad_rows: BadRows, form: Form | None) -> ReadOptions:
     """How a file of a task is read: as its training file was."""
     is_pair = None  # not known of models that name no columns
     if task.kind in ("classification", "regression") and task.text_column is not None:
@@ -261,7 +256,6 @@ def _options(
         pair=is_pair,
         hint=Columns(task.text_column, task.text2_column, task.label_column),
         as_scheme=task.scheme if task.kind == "tagging" else None,
-        bad_tags=bad_tags,
         bad_rows=bad_rows,
-        wrong_answers="keep",
+        keep_wrong_answers=True,
     )

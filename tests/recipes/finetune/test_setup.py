@@ -89,7 +89,7 @@ def test_an_unseen_label_of_dev_has_its_line_and_the_nearest(model: Path, tmp_pa
         made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
     (tmp_path / "a.conll").write_text("a B-PER\nb O\n\n" * 4)
     (tmp_path / "b.conll").write_text("a B-PER\nb O\nc B-PRE\n")
-    with pytest.raises(DataError, match=r"line 3: .* you mean 'B-PER'\?"):
+    with pytest.raises(DataError, match=r"line 1: .*'B-PRE'.* you mean 'B-PER'\?"):
         made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
 
 
@@ -100,7 +100,7 @@ def test_dev_comes_in_the_scheme_of_train_or_is_refused(model: Path, tmp_path: P
     assert setup.dev.examples[0].tags == ("B-X", "I-X", "B-X")
     assert setup.facts["dev"]["format"].endswith("IOBES, given as IOB2")
     (tmp_path / "b.conll").write_text("a NN\nb VB\n")
-    with pytest.raises(DataError, match="line 1: the tag 'NN'"):
+    with pytest.raises(DataError, match="line 1, word 1: the tag 'NN'"):
         made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
 
 

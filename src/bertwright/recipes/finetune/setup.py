@@ -207,17 +207,15 @@ def _read(
 ) -> Read:
     """Read a labelled file; dev `like` train with its `labels`, and with answers that are not at
     their offsets: their texts count all the same."""
-    tagging, wrong = kind == "tagging", files.wrong_answers
     options = ReadOptions(
         format=files.format,
         labels=labels or None,
         multi_label=files.multi_label,
         iob1_as_iob2=True,
-        as_scheme=like.scheme if tagging and like is not None else None,
-        bad_tags=files.bad_tags,
+        as_scheme=like.scheme if kind == "tagging" and like is not None else None,
         hint=Columns() if like is None else like.columns,
         bad_rows=files.bad_rows,
-        wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
+        keep_wrong_answers=like is not None,
     )
     columns = Columns(files.text, files.text2, files.label)
     if like is not None:
