@@ -230,7 +230,7 @@ def test_panels_without_their_head_say_why(tab: Page, server: Fake) -> None:
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
     assert server.seen == []
     lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
-    assert lacking == ["fill", "ask", "tag", "classify", "follow", "generate", "translate"]
+    assert lacking == ["fill", "ask", "tag", "classify", "follow", "rank", "generate", "translate"]
     tab.run(
         "(m => { m.value = 'full'; m.dispatchEvent(new Event('change')); })"
         "(document.getElementById('model'))"
