@@ -6,8 +6,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bertwright.errors import DataError
@@ -21,9 +20,9 @@ from bertwright.labelled.columns import (
     plain,
     split_label,
 )
-from bertwright.labelled.examples import GenerationExample, Label, TextExample, classes_of
+from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
+from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
 SOURCES: Groups = (
@@ -37,26 +36,19 @@ TARGETS: Groups = (
 UNSEEN = "label unseen in training"
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
-_MISSING = ("nan", "<na>", "#n/a")
 
 
 def read_texts(file: File) -> Stream:
     """Classification and regression."""
-    options, label = file.options, file.options.require_labels
+    options = file.options
     pair = options.pair if options.pair is not None else options.hint.text2 is not None
     if lines := file.lines(pair):
         plain_texts = (TextExample(a, b, line=number) for number, a, b in lines)
         each = "a pair a line" if pair else "a line each"
         return file.found(plain_texts, Columns(), f"plain text, {each}")
     table, chosen = file.table()
-    if label and chosen.label is None:
-        _check_classes(table, options.hint)
     columns = _columns(table, chosen, file)
-    examples: Iterable[TextExample] = _examples(file, table, columns)
-    if label:
-        examples = list(examples)
-        _check_labels(examples, file)
-    return file.found(examples, columns, table)
+    return file.found(_examples(file, table, columns), columns, table)
 
 
 def _columns(table: Table, chosen: Columns, file: File) -> Columns:
@@ -96,7 +88,7 @@ def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
 
 
 def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExample]:
-    log, known = file.log, file.options.labels
+    log = file.log
     labels = [] if columns.label is None else split_label(columns.label, table.columns)
     if len(labels) > 1 and not file.options.multi_label:
         raise DataError(
@@ -104,9 +96,6 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExampl
             "a column for each class a text may have several: pass --multi-label"
         )
     gold = columns.label is not None and plain(columns.label) == "gold_label"
-    unseen = {*labels} if len(labels) > 1 else set()
-    if lacks := [name for name in known or () if unseen and name not in unseen]:
-        log.warn(f"no column is chosen for {listed(lacks)}, which training had; no text has them")
 
     def make(row: Row, id_: str, line: int) -> TextExample | None:
         text = read_text(row, columns.text)
@@ -117,17 +106,9 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExampl
             log.leave_out(line, "the annotators did not agree (gold_label is '-')")
             return None
         value = row[columns.label] if len(labels) == 1 else _held(row, labels)
-        label = _label(value, file, log.at(line))
-        if unseen and isinstance(label, tuple):
-            unseen.difference_update(label)
-        return TextExample(text, text2, label, id_, line)
+        return TextExample(text, text2, _label(value, file), id_, line)
 
-    yield from table.examples([*columns.texts(), *labels], make)
-    if unseen and known is None:
-        log.warn(
-            f"no text has {listed(sorted(unseen))}, as the columns hold 0 alone; such classes "
-            "are not trained"
-        )
+    return table.examples([*columns.texts(), *labels], make)
 
 
 def read_targets(file: File) -> Stream:
@@ -149,19 +130,15 @@ def read_targets(file: File) -> Stream:
     return file.found(table.examples(columns.names(), make), columns, table)
 
 
-def _label(value: Any, file: File, where: str) -> Label:
+def _label(value: Any, file: File) -> Label:
     """The label of one row."""
     several, known = file.options.multi_label, file.options.labels
     if file.kind == "regression":
         return _number(value)
     found = _several(value) if several else [value]
-    names = tuple(dict.fromkeys(_class_name(each) for each in found))
-    numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
-    if len(names) < len(found) and numbers:
-        raise DataError(
-            f"{where}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
-            "for each class would; expected the classes that hold, as [1, 4]"
-        )
+    names = tuple(_class_name(each) for each in found)
+    if len({*names}) < len(names):
+        raise BadValue("class more than once", shorten(value), "the classes that hold, as [1, 4]")
     for name in names:
         if known is not None and name not in known:
             raise BadValue(UNSEEN, shorten(name), expected_label(name, known))
@@ -182,12 +159,12 @@ def _several(value: Any) -> Sequence[Any]:
 
 def _held(row: Row, classes: Sequence[str]) -> list[str]:
     """The classes of a row that has a column of 0 and 1 for each."""
-    values = {name: _loosely(str(row[name]).strip()) for name in classes}
+    values = {name: str(row[name]).strip().lower().removesuffix(".0") for name in classes}
     for name, value in values.items():
-        if value not in ("0.0", "1.0", "true", "false"):
+        if value not in ("0", "1", "true", "false"):
             came = f"{shorten(row[name])} in the column {shorten(name)}"
             raise BadValue("label is not 0 or 1", came, "0 or 1 in the column of a class")
-    return [name for name, value in values.items() if value in ("1.0", "true")]
+    return [name for name, value in values.items() if value in ("1", "true")]
 
 
 def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:
@@ -197,17 +174,8 @@ def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:
 
 def expected_label(name: str, known: Sequence[str]) -> str:
     """The known labels, for a message, and which of them is nearest."""
-    near = [each for each in known if _loosely(each) == _loosely(name)]
-    near = near or difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1)
     return f"one of {listed(known)}" + (f" (did you mean {shorten(near[0])}?)" if near else "")
-
-
-def _loosely(name: str) -> str:
-    """A label without regard to case, a number by its value: `TRUE` and `true`, `1.0` and `1`."""
-    try:
-        return str(float(name))
-    except ValueError:
-        return name.casefold()
 
 
 def _class_name(value: Any) -> str:
@@ -234,51 +202,3 @@ def _number(value: Any) -> float:
     if not math.isfinite(number):
         raise BadValue("label is no number", shorten(value), "one as 1.5 (with a point)")
     return number
-
-
-def _check_classes(table: Table, hint: Columns) -> None:
-    """Raise DataError for a file that has some, not all, of training's columns of 0 and 1."""
-    parts = split_label(hint.label or "", table.columns)
-    lacks = [part for part in parts if plain(part) not in map(plain, table.columns)]
-    if 0 < len(lacks) < len(parts):
-        raise DataError(
-            f"{table.name} lacks {listed(lacks)} of training's columns {listed(parts)}; add them, "
-            "or choose with --label"
-        )
-
-
-def _check_labels(examples: Sequence[TextExample], file: File) -> None:
-    """Warn of labels that nothing can be learned from: one class only, nearly one an example,
-    spellings of one class that differ in case or notation. Ten or more, each with a label of its
-    own, are an error where none is known.
-    """
-    log, known = file.log, file.options.labels is not None
-    counts = Counter(name for each in examples for name in classes_of(each))
-    total = len(examples)
-    if counts and not known:
-        if len(counts) == total >= 10 and max(counts.values()) == 1:
-            raise DataError(
-                f"{log.name}: each of the {total:,} examples has a label of its own, as "
-                f"{shorten(next(iter(counts)))}; is --label the right column?"
-            )
-        if 2 * len(counts) > total > 2:
-            log.warn(f"{len(counts):,} classes in {total:,} examples; is --label the right column?")
-        if missing := [name for name in counts if name.casefold() in _MISSING]:
-            log.warn(f"{shorten(missing[0])} is a class; where it means no label, take it out")
-        spellings: dict[str, list[str]] = {}
-        for label in counts:
-            spellings.setdefault(_loosely(label), []).append(label)
-        for alike in spellings.values():
-            if len(alike) > 1:
-                log.warn(
-                    f"the labels {listed(alike)} are {len(alike)} classes; if they mean the same, "
-                    "spell them alike"
-                )
-    warn_of_one_class(counts, total, log)
-
-
-def warn_of_one_class(counts: Counter[str], total: int, log: BadRowLog) -> None:
-    """Warn where all labels are the same."""
-    if len(counts) == 1 and counts.total() == total > 1:
-        name = shorten(next(iter(counts)))
-        log.warn(f"all {total:,} examples have the label {name}; there is nothing to tell apart")
