@@ -75,7 +75,8 @@ def read_blocks(
     passed_over: list[Path] = []
     paths = find_files(inputs, passed_over)
     report.files_passed_over += len(passed_over)
-    stays = partial(_stays, config=config, report=report, seen=set())
+    cleaned = config.min_characters or config.deduplicate
+    stays = partial(_stays, config=config, report=report, seen=set()) if cleaned else None
     block: list[str] = []
     size = 0
     for path in paths:
