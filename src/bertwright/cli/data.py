@@ -19,7 +19,7 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import counted, print_json, say
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
+from bertwright.config.runs.bert import InstanceConfig
 from bertwright.errors import ConfigError, DataError
 
 
@@ -116,8 +116,6 @@ def check(
     model: str | None = None,
     sequence_length: int | None = None,
     instances: InstanceConfig = InstanceConfig(),
-    masking: MaskingConfig = MaskingConfig(),
-    seed: int = 0,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> int:
@@ -132,8 +130,6 @@ def check(
         sequence_length: Maximum tokens of a language model's window, or of a side of a pair; unset:
             as pretrain has it.
         instances: What a BERT's training sequence is made of.
-        masking: Which of a BERT's tokens are masked.
-        seed: Seed of the instances that are checked.
     """
     from bertwright.data.doctor import check as check_shards
     from bertwright.data.shards import read_shards_manifest
@@ -144,9 +140,8 @@ def check(
     keys: dict[str, Any] = {
         "sequence_length": sequence_length,
         "instances": None if instances == InstanceConfig() else instances,
-        "masking": None if masking == MaskingConfig() else masking,
     }
-    run = run_for(folder, model, seed, **{k: v for k, v in keys.items() if v is not None})
+    run = run_for(folder, model, **{k: v for k, v in keys.items() if v is not None})
     with bar("Checking", "tokens") as on_progress:
         checkup = check_shards(folder, instances_of(run), on_progress=on_progress)
     if json:

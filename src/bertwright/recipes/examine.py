@@ -47,7 +47,7 @@ def read_run_config(run: Path) -> RunConfig:
     return values.from_dict(cls, content, str(run / CONFIG))
 
 
-def run_for(folder: Path, model: str | None, seed: int, **keys: Any) -> RunConfig:
+def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
     """A run of a model, or of one that suits the shards: to look at its instances.
 
     Args:
@@ -73,7 +73,7 @@ def run_for(folder: Path, model: str | None, seed: int, **keys: Any) -> RunConfi
         )
     if not run.own_loop:
         keys["epochs"] = 1.0
-    made = run(data=str(folder), out="", model=model, seed=seed, **keys)
+    made = run(data=str(folder), out="", model=model, **keys)
     made.model_config(manifest["tokenizer"]["vocab_size"])  # raises where a key does not fit it
     return made
 
