@@ -77,7 +77,6 @@ class AttentionReply(Reply):
     """Attention maps."""
 
     tokens: list[str]
-    offsets: list[tuple[int, int]] | None
     type_ids: list[int]
     attentions: list[list[list[list[float]]]]
     """Layer, attention head, token, token."""
@@ -201,17 +200,6 @@ class GenerateReply(Results[T], Generic[T]):
     """Texts that were generated."""
 
     tokens_generated: int
-
-
-class GenerateEvent(BaseModel):
-    """Of a stream: what a text has got more. The last but `[DONE]` is a reply without `results`."""
-
-    prompt: int
-    number: int
-    """Of the text, among those of its prompt."""
-    text: str
-    reason: Literal["stop", "length"] | None
-    score: float | None = None
 
 
 class Completion(BaseModel):

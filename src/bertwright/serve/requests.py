@@ -46,7 +46,7 @@ class PreparedRequest:
     pooling: str | None = None
     normalized: bool = False
     truncated: list[Truncation] = field(default_factory=list)
-    headers: Callable[[PreparedRequest], dict[str, str]] | None = None
+    headers: dict[str, str] | None = None
     """Where `about` goes in headers, as another's protocol has no keys for it."""
     numbers: int = 0
     """Of the reply, where there may be many more than texts came; see `MAX_NUMBERS`."""
@@ -84,7 +84,7 @@ class PreparedRequest:
         body = self.finish(results)
         if self.headers is None:
             return dump({**self.about, **body}), {}
-        return dump(body), self.headers(self)
+        return dump(body), self.headers
 
 
 Prepare = Callable[[Engine, Any, ServeConfig], PreparedRequest]
@@ -135,16 +135,19 @@ def _check_items(body: BaseModel, config: ServeConfig) -> None:
     for key, given in vars(body).items():
         if isinstance(given, BaseModel):
             _check_items(given, config)
-        if key in LISTS and isinstance(given, list) and len(given) > config.max_items:
-            reason = f"{key} has {len(given)} items; at most {config.max_items} are allowed"
-            raise HttpError(413, "too_many_items", reason)
+        if key in LISTS and isinstance(given, list):
+            _check_count(len(given), config.max_items, "items", f"{key} has ")
+
+
+def _check_count(count: int, most: int, what: str, where: str = "") -> None:
+    if count > most:
+        reason = f"{where}{count} {what}; at most {most} are allowed in one request"
+        raise HttpError(413, f"too_many_{what}", reason)
 
 
 def check_characters(count: int, config: ServeConfig) -> None:
     """Raise `HttpError` if they are too many."""
-    if count > config.max_characters:
-        reason = f"{count} characters; at most {config.max_characters} are allowed"
-        raise HttpError(413, "too_many_characters", reason)
+    _check_count(count, config.max_characters, "characters")
 
 
 def check_texts(engine: Engine, texts: Sequence[str], before: int, config: ServeConfig) -> None:
@@ -163,20 +166,13 @@ def check_texts(engine: Engine, texts: Sequence[str], before: int, config: Serve
 
 def check_tokens(count: int, config: ServeConfig) -> None:
     """Raise `HttpError` if they are too many."""
-    if count > config.max_tokens:
-        reason = f"{count} tokens; at most {config.max_tokens} are allowed in one request"
-        raise HttpError(413, "too_many_tokens", reason)
+    _check_count(count, config.max_tokens, "tokens")
 
 
 def check_reply(numbers: int, characters: int) -> None:
     """Raise `HttpError` if a reply would hold too much: a short request may have a long one."""
-    for count, most, what in (
-        (numbers, MAX_NUMBERS, "numbers"),
-        (characters, MAX_CHARACTERS, "characters"),
-    ):
-        if count > most:
-            reason = f"the reply would have {count} {what}; at most {most} are allowed"
-            raise HttpError(413, f"too_many_{what}", f"{reason}: request less")
+    _check_count(numbers, MAX_NUMBERS, "numbers", "the reply would have ")
+    _check_count(characters, MAX_CHARACTERS, "characters", "the reply would have ")
 
 
 def texts_in(value: Any) -> Iterator[str]:

@@ -6,21 +6,20 @@ beam of each search a token.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bertwright.config.generation import GenerationConfig
+from bertwright.inference.encode import ModelRunner
+from bertwright.inference.translation.translate import begin_targets
 from bertwright.nn.search import BeamSteps, Row
 from bertwright.serve.generation.flight import Text
 
-Begin = Callable[[list[list[int]], list[int], GenerationConfig], BeamSteps]
-"""Prompts of ids, longest first, the limits of their texts and the settings -> a search."""
-
 
 class Searches:
-    """Beam searches side by side."""
+    """Beam searches for translations side by side."""
 
-    def __init__(self, begin: Begin) -> None:
-        self._begin = begin
+    def __init__(self, runner: ModelRunner) -> None:
+        self._runner = runner
         self._going: list[tuple[list[Text], BeamSteps]] = []
         self.rows: list[Row] = []
         """Texts that are searched for, one of each prompt."""
@@ -37,7 +36,8 @@ class Searches:
         for config, numbers in prompts.items():
             texts = [row for n in numbers for row in rows[n] if isinstance(row, Text)]
             limits = [text.limit for text in texts]
-            steps = self._begin([source[n] for n in numbers], limits, config)
+            ids, settings = [source[n] for n in numbers], (config.beam, config.length_penalty)
+            steps = begin_targets(self._runner, ids, limits, *settings)
             next(steps)  # reads the prompts
             begun.append((texts, steps))
         self._going += begun

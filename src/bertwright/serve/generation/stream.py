@@ -16,30 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bertwright.config.generation import GenerationConfig
 from bertwright.inference.generate import rows_in_flight
-from bertwright.inference.translation.translate import begin_targets
-from bertwright.nn.search import BeamSteps
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation.beams import Searches
-from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Steps
+from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts
 from bertwright.serve.requests import Json, Prepare, PreparedRequest, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
-
-
-def _translations(engine: Engine) -> Steps:
-    def begin(ids: list[list[int]], limits: list[int], config: GenerationConfig) -> BeamSteps:
-        return begin_targets(engine.runner, ids, limits, config.beam, config.length_penalty)
-
-    return Searches(begin)
-
-
-WAYS: dict[str, Callable[[Engine], Steps]] = {
-    GENERATION: lambda engine: rows_in_flight(engine.runner),
-    TRANSLATION: _translations,
-}
-"""What steps, of each way in which a model generates."""
 
 
 @dataclass
@@ -83,9 +66,8 @@ async def respond(service: Service, route: Prepare, body: Any, request: Request)
         service.metrics.read(engine.name, prepared.tokens, len(prepared.truncated))
         facts = request.scope["state"]["facts"]
         facts |= {"model": engine.name, "tokens": prepared.tokens}
-        headers = {} if prepared.headers is None else prepared.headers(prepared)
         if prepared.event is not None:
-            return EventStream(prepared, generation, pieces, headers, facts)
+            return EventStream(prepared, generation, pieces, facts)
         facts["generated"] = sum(len(piece.ids) for piece in pieces)
         content, headers = prepared.reply(pieces)
         return Response(content, 200, headers, "application/json")
@@ -100,7 +82,8 @@ def _flight(service: Service, engine: Engine, way: str) -> Flight:
         batcher = service.batcher
         assert batcher is not None
         on_tokens = service.metrics.generated.labels(engine.name).inc
-        engine.flights[way] = Flight(partial(WAYS[way], engine), batcher, on_tokens)
+        make_rows = Searches if way == TRANSLATION else rows_in_flight
+        engine.flights[way] = Flight(partial(make_rows, engine.runner), batcher, on_tokens)
     return engine.flights[way]
 
 
@@ -112,14 +95,14 @@ class EventStream(Response):
         prepared: PreparedGeneration,
         generation: Generation,
         pieces: Sequence[Piece],
-        headers: dict[str, str],
         facts: Json,
     ) -> None:
         """The first pieces are made; the others come of `generation`."""
         self.prepared, self.generation, self.pieces = prepared, generation, pieces
         self.facts = facts
         self.status_code, self.background = 200, None
-        self.init_headers({"content-type": "text/event-stream; charset=utf-8", **headers})
+        own = {"content-type": "text/event-stream; charset=utf-8"}
+        self.init_headers(own | (prepared.headers or {}))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""

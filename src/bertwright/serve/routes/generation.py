@@ -20,7 +20,7 @@ from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Text
 from bertwright.serve.generation.stream import PreparedGeneration, respond
-from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateEvent, GenerateReply
+from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateReply
 from bertwright.serve.requests import Json, Truncation, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
@@ -34,7 +34,6 @@ router = APIRouter(route_class=JsonRoute)
     "/generate",
     GenerateReply[list[GeneratedText]],
     respond,
-    GenerateEvent.model_json_schema(),
 )
 def prepare_generate(
     engine: Engine, body: GenerateRequest, config: ServeConfig
@@ -67,7 +66,6 @@ def prepare_generate(
     "/translate",
     GenerateReply[GeneratedText],
     respond,
-    GenerateEvent.model_json_schema(),
 )
 def prepare_translate(
     engine: Engine, body: TranslateRequest, config: ServeConfig
@@ -131,7 +129,6 @@ def _generated(pieces: list[Piece]) -> Json:
     "/v1/completions",
     CompletionsReply,
     respond,
-    {"$ref": "#/components/schemas/CompletionsReply"},
 )
 def prepare_completions(
     engine: Engine, body: CompletionsRequest, config: ServeConfig
@@ -163,7 +160,7 @@ def prepare_completions(
         return {**common, "choices": choices, **usage(sum(len(each.ids) for each in pieces))}
 
     headers = {"x-bertwright-sha256": engine.sha256}
-    prepared = PreparedGeneration(engine, [], finish, headers=lambda _: headers, prompts=prompts)
+    prepared = PreparedGeneration(engine, [], finish, headers=headers, prompts=prompts)
     if body.stream:
         prepared.event = lambda piece: {**common, "choices": [choice(piece)], "usage": None}
         if body.stream_options.include_usage:

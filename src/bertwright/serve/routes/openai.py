@@ -13,20 +13,13 @@ import numpy as np
 from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
-from bertwright.inference.embed import normalized, with_prompt
+from bertwright.inference.embed import normalized
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
-from bertwright.serve.outputs import Vectors
 from bertwright.serve.replies import EmbeddingsReply
-from bertwright.serve.requests import (
-    Json,
-    PreparedRequest,
-    items_of,
-    request_vectors,
-    tokenize_texts,
-    vector_config,
-)
+from bertwright.serve.requests import Json, PreparedRequest, vector_config
 from bertwright.serve.routes.router import JsonRoute, model_route
+from bertwright.serve.routes.vectors import prepare_vectors
 from bertwright.serve.schemas import EmbeddingsRequest, listed
 
 router = APIRouter(route_class=JsonRoute)
@@ -44,19 +37,16 @@ def prepare_embeddings(
     dimensions = body.dimensions
     if dimensions is not None and dimensions > width:
         raise invalid_request(f"dimensions must be from 1 to {width}")
-    texts = with_prompt(vectors.prompt, listed(body.input))
-    tokenized, truncated = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
-    items = items_of(Vectors(engine, vectors), tokenized)
-    tokens = sum(item.tokens for item in items)
+    encoding = body.encoding_format
 
     def finish(results: list[Any]) -> Json:
-        shown = [_shown(result, dimensions, body.encoding_format) for result in results]
+        shown = [_shown(result, dimensions, encoding) for result in results]
         data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(shown)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
 
-    prepared = request_vectors(engine, vectors, items, finish, truncated, len(items))
-    prepared.headers = headers
+    prepared = prepare_vectors(engine, listed(body.input), vectors, finish, truncate=True)
+    tokens, prepared.headers = prepared.tokens, headers(prepared)
     return prepared
 
 

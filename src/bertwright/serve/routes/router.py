@@ -57,11 +57,9 @@ def model_route(
     path: str,
     reply: type[BaseModel],
     respond: Respond = Service.respond,
-    events: dict[str, Any] | None = None,
 ) -> Callable[[Prepare], Prepare]:
     """Add a route: its function prepares a request, annotated by the schema of its body, and its
-    docstring is the summary; `respond` makes the reply of what it prepared; `events` is the schema
-    of a stream's."""
+    docstring is the summary; `respond` makes the reply of what it prepared."""
 
     def register(prepare: Prepare) -> Prepare:
         async def endpoint(request: Request, body: BaseModel) -> Response:
@@ -74,14 +72,10 @@ def model_route(
             endpoint,
             methods=["POST"],
             response_model=reply,
-            responses=ERRORS if events is None else {**ERRORS, 200: _stream(events)},
+            responses=ERRORS,
             summary=prepare.__doc__,
             name=prepare.__name__,
         )
         return prepare
 
     return register
-
-
-def _stream(events: dict[str, Any]) -> dict[str, Any]:
-    return {"content": {"text/event-stream": {"schema": events}}}

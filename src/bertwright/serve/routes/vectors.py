@@ -175,13 +175,11 @@ def prepare_attention(
         raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
     (ids,), segments = tokenized.ids, tokenized.segments
     type_ids = [0] * len(ids) if segments is None else segments[0]
-    encoding = engine.tokenizer.encode(*_parts(body.input))
-    offsets = encoding.offsets if len(encoding.ids) == len(ids) else None
 
     def finish(results: list[Any]) -> Json:
         tokens = engine.tokenizer.tokens_of(ids)
         maps = np.round(results[0], 4)
-        return {"tokens": tokens, "offsets": offsets, "type_ids": type_ids, "attentions": maps}
+        return {"tokens": tokens, "type_ids": type_ids, "attentions": maps}
 
     items = [RequestItem(Attention(engine, layers), [ids], segments)]
     numbers = len(layers) * heads * len(ids) ** 2
