@@ -54,14 +54,11 @@ def test_tags_of_another_column_and_of_iob2(write):
         "NNP VBZ",
     )
     assert parse(path, "tagging", Columns(label="2")).scheme == "none"
-    assert tagged(parse(path, "tagging", Columns(label="-2")))[2] == (
-        "Peter",
-        "I-NP",
-    )
+    assert tagged(parse(path, "tagging", Columns(label="3")))[2] == ("Peter", "I-NP")
     read = parse(path, "tagging", iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"])
     assert tagged(read)[1] == ("German UK", "B-MISC B-MISC")
     assert read.scheme == "iob2"
-    for wrong in (1, 5, -4, "ner"):
+    for wrong in (1, 5, -1, "ner"):
         with pytest.raises(DataError, match=r"column"):
             parse(path, "tagging", Columns(label=str(wrong)))
     named = write("b.tsv", "token\tpos\tner\na\tDT\tO\nb\tNN\tB-X\n")

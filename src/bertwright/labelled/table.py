@@ -12,7 +12,6 @@ its four columns.
 from __future__ import annotations
 
 import csv
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,18 +74,16 @@ class Table:
     log: BadRowLog
 
     def named(self, name: str, option: str) -> str:
-        """The column that an option names, or numbers from 1 (-1 is the last), also where there is
-        a header; letters may differ in case if one column only fits."""
+        """The column that an option names, or numbers from 1, also where there is a header; letters
+        may differ in case if one column only fits."""
         near = [column for column in self.columns if plain(column) == plain(name)]
         if name in self.columns or len(near) == 1:
             return name if name in self.columns else near[0]
-        if name.removeprefix("-").isdecimal() and 1 <= abs(int(name)) <= len(self.columns):
-            return self.columns[int(name) - (int(name) > 0)]
-        close = difflib.get_close_matches(name, self.columns, n=1)
-        meant = f"did you mean {shorten(close[0])}? " if close else ""
+        if name.isdecimal() and 1 <= int(name) <= len(self.columns):
+            return self.columns[int(name) - 1]
         raise DataError(
-            f"{self.name} has no column {shorten(name)}; {meant}it has {listed(self.columns)}. "
-            f"Name one: {option} COLUMN"
+            f"{self.name} has no column {shorten(name)}; it has {listed(self.columns)}. Name one: "
+            f"{option} COLUMN"
         )
 
     def known(self, groups: Groups, option: str, used: Sequence[str | None] = ()) -> str | None:
@@ -188,10 +185,10 @@ def _by_first_line(line: str, named: Sequence[str]) -> Form:
 
     if "\t" in line:
         return "tsv" if known(line.split("\t")) else "text"
-    mark, alone = csv_delimiter(line)
-    cells = next(csv.reader([line], delimiter=mark), [])
-    csv_header = known(cells) > 1 and all(map(_NAME.fullmatch, cells))
-    return "csv" if alone or csv_header else "tsv" if plain(line) in names else "text"
+    cells = next(csv.reader([line], delimiter=csv_delimiter(line)), [])
+    if known(cells) > 1 and all(map(_NAME.fullmatch, cells)):
+        return "csv"
+    return "tsv" if plain(line) in names else "text"
 
 
 def read_table(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:

@@ -142,17 +142,17 @@ def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | No
             f"{source.name} has one column; expected a word and its tag a line, with a blank or a "
             f"tab between. It begins with {listed(source.head[:1])}"
         )
-    usual = ("upos" if layout.universal else "", "-1", "-2")  # -2: the last is the word
+    usual = ("upos" if layout.universal else str(width), str(width - 1))  # the last may be the word
     for column in (hint or "", *usual) if chosen is None else (chosen,):
-        index = names.index(plain(column)) if column and plain(column) in names else -1
-        if index < 0 and column.removeprefix("-").isdecimal():
-            index = int(column) - 1 if int(column) > 0 else width + int(column)
+        index = int(column) - 1 if column.isdecimal() else -1
+        if plain(column) in names:
+            index = names.index(plain(column))
         if layout.numbered <= index < width and index != layout.word:
             return index
     raise DataError(
         f"{source.name} has no column {shorten(chosen)} of tags; a line has {width} columns"
         f"{f' ({listed(layout.names)})' if names else ''}, the word in column {layout.word + 1}. "
-        "Expected another by number, -1 for the last, or by name"
+        "Expected another by number or by name"
     )
 
 
@@ -288,8 +288,6 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
     """
     names, log = columns.names(), table.log
     document = table.known(DOCUMENTS, "--text")
-    seen: set[tuple[int, str]] = set()
-    again: list[str] = []
 
     def rows() -> Iterator[tuple[tuple[int, int], int, list[str]]]:
         """Sentence and document of each row, its line, and word and tag."""
@@ -301,9 +299,6 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
             at = documents.setdefault(own, len(documents)) if own else key[1]
             if key[0] < 0 or at != key[1] or (name and name != current):
                 key, current = (key[0] + 1, at), name
-                if name and (at, name) in seen:
-                    again.append(f"{shorten(name)} at {log.unit} {line:,}")
-                seen.add((at, name))
             yield key, line, cells[: len(names)]
 
     for (_, at), group in groupby(rows(), key=lambda row: row[0]):
@@ -318,11 +313,6 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
         words, *tags = zip(*(cells for *_, cells in own), strict=True)
         yield TaggingExample(words, tags[0] if tags else None, at, line=own[0][1])
     _refuse_gap(log)
-    if again:
-        log.warn(
-            f"sentences come again behind others, {len(again):,} times (first {again[0]}); each "
-            "part is read as a sentence of its own. If the rows were shuffled, sort them"
-        )
 
 
 def _refuse_gap(log: BadRowLog) -> None:
@@ -342,6 +332,3 @@ def _check_word(cells: Sequence[str], names: Sequence[str], where: str) -> None:
             f"{where}: line end in a word: {shorten(cells[0])}; expected a quote that is a word "
             'written as """"'
         )
-    if cells[0].startswith(("['", '["')):
-        came = f"{shorten(cells[0])} in the column {shorten(names[0])}"
-        raise BadValue("list in place of a word", came, "a word a row, or lists in JSON lines")

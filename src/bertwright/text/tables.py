@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,6 @@ MAX_ROW_CHARACTERS = 1 << 28
 """A line or a field of a table over this is an error: it must be held in memory whole."""
 ROWS = 1024
 """Rows of Parquet that are read at once."""
-_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)
-"""What Excel reads, and some programs write, before the header."""
 
 
 def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
@@ -46,12 +43,9 @@ def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
         yield "".join(parts).removeprefix("\ufeff")
 
 
-def csv_delimiter(line: str) -> tuple[str, bool]:
-    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line, and
-    whether this line says nothing else (`sep=;`)."""
-    if found := _SEPARATOR_LINE.fullmatch(line):
-        return found[1], True
-    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), []))), False
+def csv_delimiter(line: str) -> str:
+    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line."""
+    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
 
 
 def split_rows(lines: Iterator[str], name: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -69,13 +63,10 @@ def split_rows(lines: Iterator[str], name: str, *, quoted: bool) -> Iterator[tup
     head = [""]
     while not head[-1].strip() and (line := next(lines, None)) is not None:
         head.append(line)
-    mark, alone = csv_delimiter(head[-1])
-    if alone:
-        head[-1] = ""  # rows keep their lines
     # The limit is global in csv, and 128 KiB by default: far less than a book.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
     ended = (f"{line}\n" for line in chain(head[1:], lines))
-    reader = csv.reader(ended, delimiter=mark, strict=True)
+    reader = csv.reader(ended, delimiter=csv_delimiter(head[-1]), strict=True)
     number = 1
     try:
         for row in reader:
