@@ -24,8 +24,6 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.errors import DataError
 
-CHECKED_TOKENS = 1 << 28
-
 
 @dataclass(frozen=True)
 class MaskedBatch:
@@ -104,10 +102,8 @@ class MaskedPairs:
         return assemble(self.shards, self.plan(epoch), positions, self._masker, key)
 
     def check(self, checkup: Checkup) -> None:
-        """See `Instances`; of a very large corpus the instances of a part of its documents."""
-        every = 1 + self.shards.num_tokens // CHECKED_TOKENS
-        documents = self._documents[::every]
-        plan = plan_epoch(self.shards, documents, self.config, self.seed, 0)
+        """See `Instances`."""
+        plan = plan_epoch(self.shards, self._documents, self.config, self.seed, 0)
         note_lengths(checkup, plan.lengths, self.longest)
         if len(plan):
             _check_pairs(checkup, plan, self.config)
