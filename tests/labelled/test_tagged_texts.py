@@ -74,17 +74,7 @@ def test_an_entity_within_a_word_cuts_it_and_is_told(write: Write) -> None:
     )
     assert tagged(found)[1] == ("pro- German e- mail", "O B-MISC O B-X")
     (warning,) = found.warnings
-    assert "2 entities begin or end within a word (first in line 2, 'German')" in warning
-
-
-def test_of_entities_that_overlap_the_longest_counts(write: Write) -> None:
-    found = read(
-        write,
-        {"text": "Bank of China here", "label": [[8, 13, "LOC"], [0, 13, "ORG"], [5, 7, "X"]]},
-    )
-    assert tagged(found) == [("Bank of China here", "B-ORG I-ORG I-ORG O")]
-    (warning,) = found.warnings
-    assert "2 left out, entity that overlaps a longer one (line 1, 1)" in warning
+    assert "entities of 1 texts begin or end within a word (first in line 2)" in warning
 
 
 def test_the_columns_may_be_named(write: Write) -> None:
@@ -110,6 +100,10 @@ def test_the_columns_may_be_named(write: Write) -> None:
         ({"text": "ab", "label": [{"start": 0, "label": "X"}]}, "an object with start, end"),
         ({"text": "ab", "label": "PER"}, "'PER' in the column 'label'; expected a list of"),
         ({"text": "ab", "label": ["O"]}, "'ab' in the column 'text'; expected a list of strings"),
+        (
+            {"text": "Bank of China", "label": [[8, 13, "LOC"], [0, 13, "ORG"]]},
+            "line 1: entities that overlap: 'China'; expected one tag a word",
+        ),
         ({"text": "ab", "other": []}, r"no column of entities \(entities, spans, label\)"),
     ],
 )

@@ -122,9 +122,3 @@ def test_the_tags_by_number(write):
 def test_numbers_of_other_columns_are_refused(write, column, message):
     with pytest.raises(DataError, match=message):
         parse(write("a.csv", KAGGLE), "tagging", Columns(label=column))
-
-
-def test_words_in_rows_of_json_are_no_texts(write):
-    path = write("a.jsonl", '{"sentence_id": 1, "token": "a"}\n{"sentence_id": 1, "token": "b"}\n')
-    with pytest.raises(DataError, match="line 1: the column 'token' holds a word of a sentence"):
-        parse(path, "tagging", require_labels=False)

@@ -1,17 +1,8 @@
 """Texts and lists of words with tags, from JSON lines, JSON and Parquet; plain text to be tagged.
 
-Entities may be marked in a text by characters, as annotation tools write them:
-
-| tool | beside `text` |
-|---|---|
-| doccano | `"label": [[0, 5, "PER"]]` |
-| doccano, with relations | `"entities": [{"start_offset": 0, "end_offset": 5, "label": "PER"}]` |
-| Prodigy | `"spans": [{"start": 0, "end": 5, "label": "PER"}]`, `"answer": "accept"` |
-| spaCy | `"entities": [[0, 5, "PER"]]` |
-
-Words are those that `predict` splits a text into (`split_words`), and are split once more where an
-entity begins or ends within one. Tags are IOB2. A word has one tag: of entities that overlap the
-longest counts.
+Entities may be marked in a text by characters, as doccano, Prodigy and spaCy write them. Words are
+those that `predict` splits a text into (`split_words`), and are split once more where an entity
+begins or ends within one. Tags are IOB2.
 """
 
 from __future__ import annotations
@@ -20,12 +11,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from bertwright.errors import DataError
-from bertwright.labelled.columns import SENTENCES, Columns, Groups, plain
+from bertwright.labelled.columns import Columns, Groups, plain
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.source import BadRowLog, BadValue, Source, shorten
+from bertwright.labelled.source import BadValue, Source, shorten
 from bertwright.labelled.table import Row, Table, read_text
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
@@ -59,11 +49,9 @@ def tagging_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
 def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]:
     """The sentences of a table; rows of one `document` are each other's context. Where a row has a
     text in place of words, its tags are those of the entities that are marked in it."""
-    log, within = table.log, list[str]()
+    log, within = table.log, list[int]()
     document = table.known(DOCUMENTS, "--text")
     answer = "answer" if columns.label is not None and "answer" in table.columns else None
-    of_words = plain(columns.text or "") in {*chain(*WORDS)}
-    rows_are_words = of_words and {*map(plain, table.columns)} & {*chain(*SENTENCES)}
     documents: dict[str, int] = {}
 
     def make(row: Row, id_: str, line: int) -> TaggingExample | None:
@@ -72,17 +60,15 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
         if answer and row[answer] in ("reject", "ignore"):  # Prodigy's
             log.leave_out(line, "the annotator did not accept it (answer)")
             return None
-        if isinstance(value, str) and rows_are_words:
-            raise DataError(
-                f"{log.at(line)}: the column {shorten(columns.text)} holds a word of a "
-                "sentence; a word a row is read of CSV and TSV, expected here a list of words"
-            )
         are_tags = isinstance(given, list) and any(isinstance(each, str) for each in given)
         if isinstance(value, str) and not are_tags:
             example = text_example(read_text(row, columns.text), line)
             if columns.label is not None:
                 accepted = given is None and answer and row[answer] == "accept"
-                example = _marked(example, [] if accepted else given, columns.label, log, within)
+                entities = [] if accepted else given
+                example, is_split = _marked(example, entities, columns.label)
+                if is_split:
+                    within.append(line)
             return replace(example, document=number, id=id_)
         words, tags = _strings(value, columns.text), None
         if columns.label is not None:
@@ -96,9 +82,9 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
     yield from table.examples(names, make)
     if within:
         log.warn(
-            f"{len(within):,} entities begin or end within a word (first in {within[0]}); their "
-            "words are split there, unlike those of a text to predict. Characters are counted as "
-            "in Python, an emoji as one"
+            f"entities of {len(within):,} texts begin or end within a word (first in {log.unit} "
+            f"{within[0]:,}), which is split there, unlike those of a text to predict. Characters "
+            "are counted as in Python, an emoji as one"
         )
 
 
@@ -134,58 +120,42 @@ def line_examples(source: Source) -> Iterator[TaggingExample]:
             document, any_before = document + any_before, False
 
 
-class Entity(NamedTuple):
-    """Characters `start` to `end` (one after the last) of a text."""
-
-    start: int
-    end: int
-    label: str
+Entity = tuple[int, int, str]
+"""The first character, one after the last, and the label."""
 
 
-def _marked(
-    example: TaggingExample, value: Any, column: str, log: BadRowLog, within: list[str]
-) -> TaggingExample:
-    """The example of a text with the tags of the entities of its row; `within` gets those that
-    begin or end within a word."""
+def _marked(example: TaggingExample, value: Any, column: str) -> tuple[TaggingExample, bool]:
+    """The example of a text with the tags of the entities of its row, and whether one of them
+    begins or ends within a word."""
     text = example.text or ""
     if not isinstance(value, list):
         came = f"{shorten(value)} in the column {shorten(column)}"
         raise BadValue("no list of entities", came, 'a list of [start, end, "label"]')
-    entities: list[Entity] = []
-    found = {_entity(each, text) for each in value}
-    for each in sorted(found, key=lambda e: (e.start - e.end, e)):  # the longest first
-        if all(each.end <= other.start or other.end <= each.start for other in entities):
-            entities.append(each)
-        else:
-            log.leave_out(example.line, "entity that overlaps a longer one")
+    entities = sorted({_entity(each, text) for each in value})
+    for (_, end, _), (start, stop, _) in pairwise(entities):
+        if start < end:
+            raise BadValue("entities that overlap", shorten(text[start:stop]), "one tag a word")
     ends = sorted({end for each in entities for end in each[:2]})
-    words, inside = list[tuple[int, int]](), set[int]()
-    for start, stop in example.offsets or ():
-        own = [end for end in ends if start < end < stop]
-        inside.update(own)
-        words += pairwise([start, *own, stop])
-    within += [
-        f"{log.unit} {example.line:,}, {shorten(text[each.start : each.end])}"
-        for each in sorted(entities)
-        if inside & {each.start, each.end}
+    words = [
+        word
+        for start, stop in example.offsets or ()
+        for word in pairwise([start, *(end for end in ends if start < end < stop), stop])
     ]
     tags = ["O"] * len(words)
-    for number, (start, end) in enumerate(words):
-        for each in entities:
-            if each.start <= start and end <= each.end:
-                tags[number] = f"{'B' if start == each.start else 'I'}-{each.label}"
+    for number, (at, _) in enumerate(words):
+        for start, end, label in entities:
+            if start <= at < end:
+                tags[number] = f"{'B' if at == start else 'I'}-{label}"
     spelled = tuple(text[start:end] for start, end in words)
-    return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))
+    is_split = len(words) > len(example.offsets or ())
+    return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words)), is_split
 
 
 def _entity(value: Any, text: str) -> Entity:
     """One entity, without white space at its ends."""
     given = value
     if isinstance(value, dict):
-        there = [
-            [value[name] for name in names if value.get(name) is not None] for names in _FIELDS
-        ]
-        given = [each[0] if each else None for each in there]
+        given = [next((value[name] for name in names if name in value), None) for names in _FIELDS]
     match given:
         case [int(start), int(end), str(label)] if label.strip():
             pass
@@ -198,7 +168,7 @@ def _entity(value: Any, text: str) -> Entity:
         expected = "start from 0, end one after the last, an emoji as one character"
         raise BadValue("entity that is not in the text", came, expected)
     start += len(slice_) - len(slice_.lstrip())
-    return Entity(start, start + len(slice_.strip()), label.strip())
+    return start, start + len(slice_.strip()), label.strip()
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
