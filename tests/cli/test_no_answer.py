@@ -72,7 +72,7 @@ def test_unset_it_follows_model_and_data(
     answered["data"][0]["paragraphs"][0]["qas"] = answered["data"][0]["paragraphs"][0]["qas"][:4]
     (tmp_path / "answered.json").write_text(json.dumps(answered))
     found, warned = evaluated(models["theirs"], tmp_path / "answered.json", ran)
-    assert "best_f1" not in found["metrics"]
+    assert "no_answer_exact_match" not in found["metrics"]
     assert "null-threshold" not in warned
 
 

@@ -101,7 +101,6 @@ def test_what_it_says() -> None:
         "12 were read in several windows, none was truncated",
         "| learning_rate | 5e-05 |",
         "1 of 3 seeds were degenerate",
-        "Expected calibration error of its probabilities on dev: 0.053.",
         "bertwright predict --model FOLDER --input FILE --out predictions.jsonl",
         'bertwright.load("FOLDER")',
         'AutoModelForSequenceClassification.from_pretrained("FOLDER")',

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from bertwright.report.pages import run_page, write_report
-from bertwright.report.read import Run, read_run
+from bertwright.report.read import read_run
 from tests.report.finetuned_runs import (
     KINDS,
     classification,
     many_classes,
     multi_task,
-    results,
     span,
     topics,
     write_finetuned,
@@ -55,16 +54,10 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         '<span class="error">degenerate</span>',
         '<span class="ok">best, saved</span>',
         "positive predicted as negative: 5 of 357, 1.4%",
-        "Expected calibration error <b>0.053</b>, over 800 predictions",
-        "Overconfident",
-        "probability 99.3% · line 214",
         "12 (1.5%)",
         "learning_rate",
         "train.tsv",
         "text: sentence, label: label",
-        "all of it",  # a long text is folded, and whole
-        classification()["worst"][2]["text"],
-        '<p dir="auto">פעמיים',
     ):
         assert shown in page, shown
 
@@ -88,7 +81,7 @@ def test_a_degenerate_seed_is_drawn_apart(tmp_path: Path) -> None:
         (many_classes, ["No: 80.5% macro F1 against 82.2%"], 'class="heat'),
         (
             span,
-            ["<bdi>no answer</bdi>", "null_threshold", "-2.138", "No baseline was run"],
+            ["null_threshold", "No baseline was run"],
             "Metrics by class",
         ),
     ],
@@ -188,11 +181,3 @@ def test_results_without_records_have_no_curves(tmp_path: Path) -> None:
     page = run_page(read_run(run))
     assert "Curves by seed" not in page
     assert "77.5% ± 23.1" in page
-
-
-def test_the_smallest_error_stands_out(tmp_path: Path) -> None:
-    main = "mean_absolute_error"
-    found = results("regression", main, baselines={"mean": {main: 1.4}, "tfidf_ridge": {main: 0.7}})
-    page = run_page(Run(tmp_path, [], results=found))
-    assert '<li class="right"><span>TF-IDF + ridge regression</span>' in page
-    assert page.count('<li class="right">') == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TextExample
-from bertwright.tasks.instances import Instance, Lengths, make_windows
+from bertwright.tasks.instances import Instance, make_windows
 from bertwright.tasks.text import make_text_instances
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
@@ -155,13 +155,3 @@ def test_labels() -> None:
     for wrong in ("x", float("nan")):
         with pytest.raises(DataError, match=f"example 0: the label is {wrong!r}; regression"):
             labels(number, wrong)
-
-
-def test_a_histogram_has_every_length_once() -> None:
-    lengths = Lengths(tokens=[*range(1, 201), 9000])
-    found = lengths.histogram()
-    assert found == {"width": 4, "counts": [3, *[4] * 49], "beyond": 2}
-    assert sum(found["counts"]) + found["beyond"] == len(lengths.tokens)
-    few = Lengths(tokens=[3, 3, 1]).histogram()
-    assert few == {"width": 1, "counts": [0, 1, 0, 2], "beyond": 0}
-    assert Lengths().histogram() == {"width": 1, "counts": [0], "beyond": 0}

@@ -7,7 +7,7 @@
 | others | GLUE's TSV with `index` and `prediction`; CSV, JSON lines; a label or a number a line |
 | any | what `bertwright predict` writes |
 
-conlleval's file, gold and predicted tags in one, is both: `--data F --label -2 --predictions F`.
+conlleval's file, gold and predicted tags in one, is both: `--data F --label 2 --predictions F`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def evaluate_predictions(
     labels = tuple(sorted(held)) if kind in ("classification", "tagging") else ()
     task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
     figures = evaluated(task, read, data, found, intervals=intervals, main=main)
-    return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
+    return {**figures, "model": Path(predictions).name, "task": kind}
 
 
 def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:

@@ -94,7 +94,6 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
     for split, key, name, where in (
         (dev, prefix + main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
         (train, prefix + "loss", "Training loss", "step"),
-        (dev, prefix + "loss", "Dev loss", x_key),
     ):
         drawn = _lines(split, where, key, degenerate)
         is_main = key == prefix + main

@@ -25,8 +25,6 @@ _BASELINES = {
     "mean": "mean of the training set",
     "tfidf": "TF-IDF + logistic regression",
     "tfidf_ridge": "TF-IDF + ridge regression",
-    "overlap": "most words in common",
-    "nearest": "target of the nearest source",
     "word_shape": "word shapes + logistic regression",
 }
 _CORRELATIONS = ("matthews", "pearson", "spearman")

@@ -28,7 +28,6 @@ from bertwright.report.curves import Record
 from bertwright.report.numbers import (
     baseline_title,
     count,
-    direction,
     number,
     show,
     title,
@@ -128,7 +127,6 @@ def _templates() -> Environment:
     found.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
         "percent": "{:.1%}".format,
-        "values": _values,
         "basename": lambda path: PurePath(str(path or "")).name,
         "method": curves.method_title,
         "clock": clock,
@@ -266,7 +264,6 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
         "headline": list(_task_headline(results)),
         "verdict": verdict(results),
         "next_steps": next_steps(results),
-        "compared": _compared(results, main),
         "curves": curves.seed_curves(results, records, prefix),
         "metric_columns": columns,
         "metric_rows": rows,
@@ -274,7 +271,6 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
         "labels": confusion["labels"],
         "matrix": confusion.get("counts") if len(confusion["labels"]) <= MOST_CLASSES else [],
         "layers": _layers(results["layer_weights"]),
-        "calibration": _calibration(results["calibration"]),
         "settings": values.flatten(results["settings"]),
         "task_settings": values.flatten(results["task"]),
     }
@@ -300,43 +296,9 @@ def _task_headline(results: Results) -> Iterator[tuple[str, str]]:
     yield clock(fmean(seed["seconds"] for seed in seeds)), f"per seed{on_average}"
 
 
-def _compared(results: Results, main: str) -> list[tuple[str, float, bool]]:
-    """The model and its baselines as bars: name, value, is it the best."""
-    others = {baseline_title(name): value for name, value in baselines(results, main).items()}
-    mean = number(results["summary"][main]["mean"])
-    if mean is None or not others:
-        return []
-    found = {"this model": mean, **others}
-    best = max(found.values(), key=lambda value: direction(main) * value)
-    return [(name, value, value == best) for name, value in found.items()]
-
-
 def _layers(weights: Mapping[str, float]) -> Markup:
     """How much the head reads of each layer; empty where that is not learned."""
     numbers = [int(layer) for layer in weights]
     names = ["embeddings", *map(str, range(1, max(numbers, default=0) + 1))]
     line = Series("weight", numbers, list(weights.values()), "dev", legend="")
     return chart("Weight of a layer", [line], "layer", True, from_zero=True, x_labels=names)
-
-
-def _calibration(found: Mapping[str, Any] | None) -> dict[str, float]:
-    """The mean probability of what is predicted, how much of it is correct, and the error."""
-    if found is None:
-        return {}
-    total = sum(each["count"] for each in found["bins"])
-    means = {
-        key: sum(each[key] * each["count"] for each in found["bins"]) / total
-        for key in ("confidence", "accuracy")
-    }
-    return {**means, "error": found["error"], "total": total}
-
-
-def _values(found: object, kind: object = "") -> str:
-    """A label, labels, tags, a number or an answer as text."""
-    if found is None or found in ("", []):
-        return "no answer" if kind == "span" else "none"
-    if isinstance(found, float):
-        return f"{found:.4g}"
-    if isinstance(found, (list, tuple)):
-        return (" " if kind == "tagging" else ", ").join(map(str, found))
-    return str(found)

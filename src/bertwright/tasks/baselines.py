@@ -6,11 +6,8 @@
 | multi-label | `majority`: the labels that most examples have; `tfidf`, one against the rest |
 | regression | `mean`; `tfidf_ridge`: TF-IDF or, for pairs, their overlap + ridge regression |
 | tagging | `majority`: each word's most frequent tag; `word_shape`: + logistic regression |
-| span | `overlap`: the sentence that shares most TF-IDF weight with the question, or none by a \
-threshold tuned on dev, as a model's is; `majority`: no answer, where questions may have none |
-| multiple choice | `majority`: the most frequent number; `overlap`: the choice whose TF-IDF is \
-nearest to the text's |
-| generation | `nearest`: the target of the training source whose TF-IDF is nearest |
+
+Spans, choices and generation have none.
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
 Manning, "Baselines and Bigrams", ACL 2012); of characters, one to three, where texts are mostly
@@ -18,14 +15,14 @@ Chinese. Features of a pair: those of each text, their absolute difference, thei
 cosines. Words: the word, its ends and its shape ("Xx", "d-x"), and its two neighbours (Ratinov and
 Roth, CoNLL 2009).
 
-But for that threshold all is trained on the training examples alone, in one thread and without
-torch: on one core less than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003.
+All is trained on the training examples alone, in one thread and without torch: on one core less
+than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
@@ -34,20 +31,14 @@ import numpy as np
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.labelled.examples import Example, SpanExample, TaggingExample, is_mostly_chinese
+from bertwright.labelled.examples import Example, TaggingExample, is_mostly_chinese
 from bertwright.tasks.predictions import (
-    Answer,
-    ChoicePrediction,
-    GenerationPrediction,
     NumberPrediction,
     Prediction,
-    SpanPrediction,
     TaggingPrediction,
     TextPrediction,
 )
-from bertwright.tasks.span import decide_best
 from bertwright.tasks.tagging import decode_tagging
-from bertwright.text.sentences import split_sentences
 
 _C = 10.0
 """Of logistic regression: the best of 0.3, 1 and 10 on SST-2, TREC-6 and AG News."""
@@ -63,7 +54,7 @@ def baseline_predictions(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
     seed: int = 0,
-) -> dict[str, list[Prediction]]:
+) -> Mapping[str, Sequence[Prediction]]:
     """The predictions of every baseline of this kind of task for `dev_examples`, in their order.
 
     Raises `DataError` where there is nothing to learn from.
@@ -74,48 +65,34 @@ def baseline_predictions(
             f"{len(train)} training and {len(dev)} development examples; "
             "a baseline needs 1 or more of each"
         )
-    found: dict[str, Sequence[Prediction]]
     if task.kind == "classification":
-        found = {
+        return {
             "majority": _majority(task, train, dev),
             "tfidf": _labels(task, train, dev, seed),
         }
-    elif task.kind == "regression":
+    if task.kind == "regression":
         mean = NumberPrediction(float(np.mean([e.label for e in train])))
-        found = {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
-    elif task.kind == "tagging":
-        found = {
+        return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
+    if task.kind == "tagging":
+        return {
             "majority": _most_frequent(task, train, dev),
             "word_shape": _by_shape(task, train, dev, seed),
         }
-    elif task.kind == "span":
-        found = {"majority": [_NO_ANSWER] * len(dev)} if task.unanswerable else {}
-        found["overlap"] = _most_overlap(train, dev)
-    elif task.kind == "generation":
-        found = {"nearest": _nearest_target(train, dev)}
-    else:
-        found = {"majority": _majority_choice(train, dev), "overlap": _nearest_choice(train, dev)}
-    if task.unanswerable:  # no answer by the same rule as of a model
-        found = {name: decide_best(dev, cast("list[Any]", p))[0] for name, p in found.items()}
-    return {name: list(predictions) for name, predictions in found.items()}
+    return {}
 
 
-def _tfidf(texts: Sequence[str], **settings: Any) -> Any:
-    """TF-IDF fitted on `texts`: of words, or of one and two Chinese characters."""
+def _tfidf(texts: Sequence[str]) -> Any:
+    """TF-IDF fitted on `texts`: of words and pairs of words, or of one and two Chinese characters.
+    What is seen once says little and is most of all but a small file."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    texts = [*texts, *_NO_WORDS]
-    if is_mostly_chinese(texts[:1000]):
-        settings |= {"analyzer": "char", "ngram_range": (1, 2)}
-    else:
-        settings = {"token_pattern": r"\w+|[^\w\s]", "sublinear_tf": True} | settings
-    return TfidfVectorizer(**settings).fit(texts)
-
-
-def _tfidf_of_pairs(texts: Sequence[str]) -> Any:
-    """Also of pairs of words; what is seen once says little and is most of all but a small file."""
     rarest = 2 if len(texts) > 1000 else 1
-    return _tfidf(texts, ngram_range=(1, 2), sublinear_tf=True, min_df=rarest)
+    texts = [*texts, *_NO_WORDS]
+    settings: Any = {"ngram_range": (1, 2), "sublinear_tf": True, "min_df": rarest}
+    settings["token_pattern"] = r"\w+|[^\w\s]"
+    if is_mostly_chinese(texts[:1000]):
+        settings["analyzer"] = "char"
+    return TfidfVectorizer(**settings).fit(texts)
 
 
 def _prediction(task: TaskConfig, scores: Float64s) -> TextPrediction:
@@ -132,71 +109,6 @@ def _majority(task: TaskConfig, train: Sequence[Any], dev: Sequence[Any]) -> lis
     counts = Counter(label for e in train for label in (e.label if several else [e.label]))
     fractions = np.array([counts[label] / len(train) for label in task.labels])
     return [_prediction(task, fractions)] * len(dev)
-
-
-def _choice(scores: Float64s) -> ChoicePrediction:
-    """The choice with the highest score; scores are made to sum to 1."""
-    scores = (scores + 1e-9) / (scores + 1e-9).sum()
-    return ChoicePrediction(int(scores.argmax()), tuple(scores.tolist()))
-
-
-def _majority_choice(train: Sequence[Any], dev: Sequence[Any]) -> list[ChoicePrediction]:
-    counts = Counter(e.label for e in train)
-    return [_choice(np.array([float(counts[n]) for n in range(len(e.choices))])) for e in dev]
-
-
-def _nearest_choice(train: Sequence[Any], dev: Sequence[Any]) -> list[ChoicePrediction]:
-    """The choice with the greatest cosine."""
-    model = _tfidf([text for e in train for text in (f"{e.text} {e.text2}", *e.choices)])
-    near = (model.transform([f"{e.text} {e.text2}", *e.choices]).toarray() for e in dev)
-    return [_choice(rows[1:] @ rows[0]) for rows in near]
-
-
-def _nearest_target(train: Sequence[Any], dev: Sequence[Any]) -> list[GenerationPrediction]:
-    """The target of the source with the greatest cosine."""
-    model = _tfidf([example.source for example in train])
-    known, asked = (model.transform([example.source for example in x]) for x in (train, dev))
-    best = [int((known @ row.T).toarray().argmax()) for row in asked]
-    return [GenerationPrediction(train[number].target) for number in best]
-
-
-_NO_ANSWER = SpanPrediction("", 0, 0, 0.0, 1.0, ())
-
-
-def _most_overlap(train: Sequence[SpanExample], dev: Sequence[SpanExample]) -> list[SpanPrediction]:
-    """The whole sentence with the greatest TF-IDF product with the question."""
-    passages = list(dict.fromkeys(e.context for e in train))
-    model = _tfidf(passages + [e.question for e in train])
-    known: dict[str, tuple[list[tuple[int, int]], Any]] = {}
-    questions = model.transform([e.question for e in dev])
-    found = []
-    for row, example in enumerate(dev):
-        if example.context not in known:
-            spans = _sentences(example.context)
-            texts = [example.context[start:end] for start, end in spans]
-            known[example.context] = (spans, model.transform(texts) if texts else None)
-        spans, weights = known[example.context]
-        if not spans:
-            found.append(_NO_ANSWER)
-            continue
-        scores = (weights @ questions[[row]].T).toarray().ravel()
-        best = int(scores.argmax())
-        start, end = spans[best]
-        score, probability = float(scores[best]), float(scores[best] / max(scores.sum(), 1e-9))
-        answer = Answer(example.context[start:end], start, end, score, probability)
-        found.append(SpanPrediction(answer.text, start, end, score, -score, (answer,)))
-    return found
-
-
-def _sentences(passage: str) -> list[tuple[int, int]]:
-    """Where each sentence is in its passage."""
-    spans, end = [], 0
-    for sentence in split_sentences(passage):
-        start = passage.find(sentence, end)
-        if start >= 0:
-            end = start + len(sentence)
-            spans.append((start, end))
-    return spans or ([(0, len(passage))] if passage else [])
 
 
 def _most_frequent(
@@ -319,7 +231,7 @@ def _features(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Any, Any]:
     """Sparse features of both, [E, F] each."""
     from scipy.sparse import csr_matrix, hstack
 
-    words = _tfidf_of_pairs(_texts(train))
+    words = _tfidf(_texts(train))
     if not _are_pairs(train):
         return words.transform([e.text for e in train]), words.transform([e.text for e in dev])
     found = []
@@ -339,7 +251,7 @@ def overlaps(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Float64s, Float6
     texts = _texts(train)
     size = (1, 3) if is_mostly_chinese(texts[:1000]) else (3, 3)
     runs = TfidfVectorizer(analyzer="char", ngram_range=size, sublinear_tf=True)
-    models = [_tfidf_of_pairs(texts), runs.fit([*texts, *_NO_WORDS])]
+    models = [_tfidf(texts), runs.fit([*texts, *_NO_WORDS])]
     found = []
     for side in (train, dev):
         first, second = [e.text for e in side], [e.text2 or "" for e in side]

@@ -13,14 +13,14 @@ matthews |
 | tagging | f1, precision, recall of entities, accuracy of words |
 | tagging without a scheme | accuracy, macro_f1 |
 | span | f1, exact_match; with unanswerable questions also has_answer_f1, has_answer_exact_match, \
-no_answer_exact_match, best_f1, best_exact_match |
+no_answer_exact_match |
 | multiple choice | accuracy |
 | generation | rouge_l, bleu, exact_match |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,18 +67,12 @@ def metrics_of(task: TaskConfig) -> tuple[str, ...]:
 _GOLD = {TaggingExample: "tags", SpanExample: "answers", GenerationExample: "target"}
 """What is predicted of an example, where it is not its `label`."""
 _CLASSES = ("macro_f1", "micro_f1", "matthews")
-_UNANSWERABLE = (
-    "has_answer_exact_match",
-    "has_answer_f1",
-    "no_answer_exact_match",
-    "best_exact_match",
-    "best_f1",
-)
+_UNANSWERABLE = "has_answer_exact_match", "has_answer_f1", "no_answer_exact_match"
 
 
 def check_main(task: TaskConfig, metric: str, dev: Sequence[Example]) -> None:
     """Raise ConfigError unless `metric` can select a model of this task by these examples."""
-    _wanted([metric], dict.fromkeys(metrics_of(task), 0.0), metric)
+    _main(metric, metrics_of(task))
     answered = all(isinstance(example, SpanExample) and example.answers for example in dev)
     if metric.startswith(("has_answer", "no_answer")) and answered:
         raise ConfigError(
@@ -95,23 +89,16 @@ class Evaluation:
     main: str
     """The metric that selects a model: more is better."""
     intervals: dict[str, tuple[float, float]]
-    """95 % intervals; none for metrics whose threshold was chosen on the same examples."""
+    """95 % intervals; empty where they were not wanted."""
     per_class: list[dict[str, Any]]
     """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
     confusion: dict[str, Any] | None
     """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words. Where several
     labels hold at once, `by_label[label][gold][predicted]`, 1 where it holds."""
-    calibration: dict[str, Any] | None
-    """`bins` of confidence that are not empty, and the expected calibration `error`."""
-    worst: list[dict[str, Any]]
-    """The errors with the highest confidence: `text`, `text2`, `gold`, `predicted`, `score` (the
-    confidence; regression: how far off), `line`."""
     degenerate: bool
     """The model predicts the same for every example."""
     warnings: list[str]
     """Among them the sentence that names that prediction."""
-    tuned: dict[str, float]
-    """Null thresholds that are best on these examples."""
     rules: str | None
     """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
     examples: int
@@ -130,20 +117,15 @@ def evaluate(
     task: TaskConfig,
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
-    metrics: Sequence[str] | None = None,
     intervals: bool = True,
-    worst: int = 20,
     main: str | None = None,
 ) -> Evaluation:
     """Evaluate the predictions, one an example, in the same order.
 
     Args:
-        metrics: names of the metrics wanted, the main one first; unset: all, the main one as in the
-            table above. GLUE: `("matthews",)` for CoLA, `("f1", "accuracy")` for MRPC and QQP.
         intervals: whether to bootstrap 95 % intervals (1,000 resamples; about a second for 10,000
             examples of the slowest metric, Spearman's).
-        worst: how many errors to show.
-        main: the metric that selects, where it is not the first; the others are given too.
+        main: the metric that selects; unset: the first of the table above.
 
     Raises:
         ConfigError: a metric the task does not have, or a main one that is better when small.
@@ -152,49 +134,40 @@ def evaluate(
     """
     _check(examples, predictions)
     found = _METRICS["multi-label" if task.multi_label else task.kind](task, examples, predictions)
-    values = value(found.statistic, len(examples)) | found.best
-    if main is not None:
-        metrics = [main, *(metrics or values)]
-    wanted = _wanted(metrics, values, found.main)
+    values = value(found.statistic, len(examples))
+    main = _main(main or found.main, values)
+    names = [main, *(name for name in values if name != main)]
     ends = bootstrap(found.statistic, len(examples)) if intervals else {}
-    worst_rows = sorted(found.errors.items(), key=lambda item: (-item[1], item[0]))[:worst]
     warnings = []
     if found.degenerate:
         warnings = [f"degenerate: the model {found.degenerate}"]
-    elif values[wanted[0]] == 0 and found.errors and task.kind != "regression":
+    elif values[main] == 0 and found.wrong:
         warnings = [
-            f"{wanted[0]} is 0: nothing the model predicts is right; see whether the labels are in "
+            f"{main} is 0: nothing the model predicts is right; see whether the labels are in "
             "the column that is read, and train for more epochs"
         ]
     return Evaluation(
-        metrics={name: values[name] for name in wanted},
-        main=wanted[0],
-        intervals={name: ends[name] for name in wanted if name in ends},
+        metrics={name: values[name] for name in names},
+        main=main,
+        intervals={name: ends[name] for name in names if name in ends},
         per_class=found.per_class,
         confusion=found.confusion,
-        calibration=found.calibration,
-        worst=[_error(examples[row], found.describe(row), score) for row, score in worst_rows],
         degenerate=bool(found.degenerate),
         warnings=warnings,
-        tuned=found.tuned,
         rules=found.rules,
         examples=len(examples),
     )
 
 
-def _wanted(metrics: Sequence[str] | None, found: dict[str, float], main: str) -> list[str]:
-    """The names of the metrics to give, the main one first."""
-    if metrics is None:
-        return [main, *(name for name in found if name != main)]
-    for name in metrics:
-        if name not in found:
-            raise ConfigError(f"metric {name!r} is not one of this task: {', '.join(found)}")
-    wanted = list(dict.fromkeys(metrics)) or [main]
-    if wanted[0] in BETTER_WHEN_SMALL:
+def _main(metric: str, names: Collection[str]) -> str:
+    """The metric, if it can select a model."""
+    if metric not in names:
+        raise ConfigError(f"metric {metric!r} is not one of this task: {', '.join(names)}")
+    if metric in BETTER_WHEN_SMALL:
         raise ConfigError(
-            f"{wanted[0]} is better when small and cannot select a model; name another first"
+            f"{metric} is better when small and cannot select a model; name another first"
         )
-    return wanted
+    return metric
 
 
 def _check(examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
@@ -208,19 +181,3 @@ def _check(examples: Sequence[Example], predictions: Sequence[Prediction]) -> No
         if getattr(example, _GOLD.get(type(example), "label")) is None:
             where = f"line {example.line}" if example.line else f"example {number}"
             raise DataError(f"{where}: no label; evaluation needs one for every example")
-
-
-def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:
-    """One of the worst, for JSON."""
-    text2: str | None = None
-    match example:
-        case TaggingExample():
-            text = example.read() if example.text is None else example.text
-        case SpanExample():
-            text, text2 = example.question, example.context
-        case GenerationExample():
-            text = example.source
-        case _:
-            text, text2 = example.text, example.text2 or None
-    found = {"text": text, "text2": text2, "gold": shown[0], "predicted": shown[1]}
-    return found | {"score": score, "line": example.line}

@@ -56,7 +56,7 @@ def generation_metrics(
     lower = not any(any(map(str.isupper, each.text)) for each in predictions)
     fold = str.lower if lower else str
     parts = np.zeros((len(examples), 13))  # a source counts where its first row stands
-    errors: dict[int, float] = {}
+    wrong = 0
     for own in rows.values():
         first = own[0]
         text = predictions[first].text
@@ -65,8 +65,7 @@ def generation_metrics(
         overlap = rouge.score_multi(targets, text)["rougeL"].fmeasure
         exact = fold(text).strip() in {fold(each).strip() for each in targets}
         parts[first] = *found.counts, *found.totals, found.sys_len, found.ref_len, overlap, exact, 1
-        if not exact:
-            errors[first] = 1 - overlap
+        wrong += not exact
 
     def formula(sums: Float64s) -> dict[str, Float64s]:
         scores = [
@@ -87,8 +86,7 @@ def generation_metrics(
     return Metrics(
         main="rouge_l",
         statistic=of_sums(parts, formula),
-        errors=errors,
-        describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
+        wrong=wrong,
         degenerate=only_prediction(
             [examples[row].target for row in firsts],
             [predictions[row].text for row in firsts],

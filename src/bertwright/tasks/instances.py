@@ -8,7 +8,6 @@ tokens; what no window holds is counted in `Lengths`. One file a kind of task ma
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,8 +21,6 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import holds, split, split_pair, truncate_pair
 
 E = TypeVar("E", bound=Example)
-MOST_BINS = 60
-"""Bars of a histogram of lengths."""
 
 Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...], int]
 """Ids of each window, their segments, and how many tokens no window holds."""
@@ -83,8 +80,6 @@ class Lengths:
     """Examples of which something is not read even so (more than `max_windows`, a question longer
     than the window): the rest is."""
     tokens_cut: int = 0
-    answers_widened: int = 0
-    """Answers that begin or end inside a token: the whole token is the label."""
     answers_lost: int = 0
     """Questions of whose answers none is where it should be, or of which the tokenizer keeps
     nothing: labelled as without an answer."""
@@ -113,30 +108,18 @@ class Lengths:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: counts, and the quantiles and the histogram of the lengths."""
+        """For JSON: counts, and the quantiles of the lengths."""
         ordered = sorted(self.tokens) or [0]
-        median, p90, p99 = (
-            ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)
-        )
+        median, p90, p99 = (ordered[int(q * len(ordered))] for q in (0.5, 0.9, 0.99))
         counts = {name: value for name, value in vars(self).items() if name != "tokens"}
-        if not self.answers_widened + self.answers_lost:
-            del counts["answers_widened"], counts["answers_lost"]
+        if not self.answers_lost:
+            del counts["answers_lost"]
         return counts | {
             "median_tokens": median,
             "p90_tokens": p90,
             "p99_tokens": p99,
             "longest_tokens": ordered[-1],
-            "histogram": self.histogram(),
         }
-
-    def histogram(self) -> dict[str, Any]:
-        """How many examples have 0 to `width` - 1 tokens, the next `width`, and so on up
-        to the length that 99 of 100 do not pass, and how many lie `beyond`."""
-        end = sorted(self.tokens)[int(0.99 * len(self.tokens))] if self.tokens else 0
-        width = end // MOST_BINS + 1
-        counts = Counter(length // width for length in self.tokens)
-        inside = [counts.pop(number, 0) for number in range(end // width + 1)]
-        return {"width": width, "counts": inside, "beyond": counts.total()}
 
 
 def make_windows(

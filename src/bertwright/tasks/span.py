@@ -4,9 +4,8 @@
 than a window is read in several (`text/windows.py`). A question keeps 64 tokens, as in
 google-research/bert `run_squad.py`, and never more than half of a window. Where an answer is comes
 from character offsets alone, so that no normalization, script or space between words matters: it is
-all tokens that share a character with it. An answer that begins or ends inside a token is widened
-to the whole token, and counted. A window that does not hold all of the answer has the label (0, 0),
-its first token: no answer here.
+all tokens that share a character with it. A window that does not hold all of the answer has the
+label (0, 0), its first token: no answer here.
 
 **Decoding.** As in `run_squad.py`, the score of a slice is that of its first token as a start plus
 that of its last as an end; no answer scores what [CLS] does, and of several windows the least. With
@@ -39,7 +38,7 @@ from bertwright.labelled.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Answer, SpanPrediction
-from bertwright.tasks.span_metrics import Rules, best_threshold, rules_for, score_answers
+from bertwright.tasks.span_metrics import best_threshold, rules_for, score_answers
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, split
 
@@ -155,7 +154,6 @@ def _answer(example: SpanExample, passage: _Passage, lengths: Lengths) -> Span |
     if first > last:
         lengths.answers_lost += 1
         return -1, -1
-    lengths.answers_widened += bool(passage.starts[first] < start or passage.stops[last] > stop)
     return first, last
 
 
@@ -247,23 +245,16 @@ def decide_best(
     pairs = zip(examples, predictions, strict=True)
     known = [(example, own) for example, own in pairs if example.answers is not None]
     accepted = [[text for text, _ in example.answers or ()] for example, _ in known]
-    best = _best_thresholds([own for _, own in known], accepted, rules_for(accepted, True))
-    threshold = best[metric][1]
+    own = [prediction for _, prediction in known]
+    texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in own]
+    scores = score_answers(texts, accepted, rules_for(accepted, True))
+    _, threshold = best_threshold(
+        scores.exact if metric == "exact_match" else scores.f1,
+        scores.has_answer,
+        np.array([float(bool(text)) for text in texts]),
+        np.array([p.null_score for p in own], np.float64),
+    )
     return [decide(prediction, threshold) for prediction in predictions], threshold
-
-
-def _best_thresholds(
-    predictions: Sequence[SpanPrediction], accepted: Sequence[Sequence[str]], rules: Rules
-) -> dict[str, tuple[float, float]]:
-    """By metric: the best score that any null threshold reaches, and the threshold."""
-    texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in predictions]
-    scores = score_answers(texts, accepted, rules)
-    answered = np.array([float(bool(text)) for text in texts])
-    null = np.array([p.null_score for p in predictions], np.float64)
-    return {
-        name: best_threshold(column, scores.has_answer, answered, null)
-        for name, column in (("exact_match", scores.exact), ("f1", scores.f1))
-    }
 
 
 def _slices(
@@ -302,20 +293,12 @@ def span_metrics(
     gold = [[text for text, _ in e.answers or ()] for e in examples]
     rules = rules_for(gold, bool(task.unanswerable))
     scores = score_answers([p.answer for p in predictions], gold, rules)
-    wrong = {
-        row: (predictions[row].n_best[0].probability if predictions[row].n_best else 0.0)
-        for row in np.flatnonzero(scores.f1 == 0).tolist()
-    }
     found = Metrics(
         main="f1",
         statistic=scores.statistic,
-        errors=wrong,
-        describe=lambda row: (gold[row][0] if gold[row] else "", predictions[row].answer),
+        wrong=int((scores.f1 == 0).sum()),
         rules=rules,
     )
     if scores.has_answer.any() and not any(p.answer for p in predictions):
         found.degenerate = f"predicts no answer for all {len(predictions)} questions"
-    if task.unanswerable and any(p.n_best for p in predictions):
-        for name, reached in _best_thresholds(predictions, gold, rules).items():
-            found.best[f"best_{name}"], found.tuned[f"best_{name}_threshold"] = reached
     return found

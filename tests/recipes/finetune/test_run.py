@@ -57,9 +57,6 @@ def test_every_kind_learns(kind: str, model: Path, tmp_path: Path) -> None:
     assert main >= MAINS[kind], said[-3:]
     assert json.loads((out / "results.json").read_text())["summary"] == results["summary"]
     assert any("examples" in line and train.name in line for line in said)
-    for split, count in (("train", 120), ("dev", 40)):
-        drawn = results["lengths"][split]["histogram"]
-        assert sum(drawn["counts"]) + drawn["beyond"] == count
 
 
 TRANSFERS: list[dict[str, Any]] = [
@@ -229,7 +226,6 @@ def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_
     task = checkpoint.load(out).tasks["task"]
     assert task.unanswerable
     assert task.null_threshold == threshold
-    assert results["metrics"]["f1"] == pytest.approx(results["metrics"]["best_f1"])
 
 
 def test_what_is_of_one_passage_is_held_out_together() -> None:

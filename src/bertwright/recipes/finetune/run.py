@@ -334,8 +334,10 @@ def _baselines(
             setup.task, train, dev, seed=config.seed
         ).items():
             evaluation = evaluate(
-                setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
+                setup.task, dev, predictions, main=setup.files.metric, intervals=False
             )
             found.setdefault(setup.task_name, {})[name] = evaluation
             say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")
+        if setup.task_name not in found:
+            say(f"{setup.task_name}: a task of the kind {setup.task.kind} has no baseline")
     return found
