@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,15 @@ def test_a_healthy_corpus_has_no_errors(examine: Examine) -> None:
     assert checkup.errors == 0
     assert [f.name for f in checkup.findings if f.level == "warning"] == ["size"]
     assert abs(float(found["next_sentence_ratio"].value) - 0.5) < 0.1
+    assert abs(float(found["predicted_tokens"].value) - 0.15) < 0.01
+    shares = [
+        int(each)
+        for each in re.findall(r"(\d+)% (?:are|rep|kept)", found["predicted_tokens"].message)
+    ]
+    assert shares == pytest.approx([80, 10, 10], abs=4)
+    assert sum(map(float, re.findall(r"-\d+ ([\d.]+)%", found["instances"].message))) == (
+        pytest.approx(100, abs=0.5)
+    )
     assert all(f.advice for f in checkup.findings if f.level != "ok")
     json.dumps(checkup.as_dict(), allow_nan=False)
 
@@ -94,6 +104,7 @@ DISEASES: list[tuple[list[list[str]], dict[str, Any], dict[str, tuple[str, str]]
         [[line] for line in LINES],
         {},
         {
+            "one_sentence_documents": ("error", "--instances.objectives mlm"),
             "next_sentence_ratio": ("error", "--instances.objectives mlm"),
         },
     ),

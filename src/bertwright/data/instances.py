@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
+
 from bertwright.arrays import Int64s
 from bertwright.data.batch import Batch
 from bertwright.data.randomness import make_key, permutation
@@ -108,13 +110,15 @@ def grade(value: float, warning: float, error: float) -> Level:
 
 
 def note_lengths(checkup: Checkup, lengths: Int64s, longest: int) -> None:
-    """The number of instances, and how long they are."""
-    mean = lengths.mean() if len(lengths) else 0
+    """The number of instances, and how many of them are how long."""
+    edges = np.unique(np.linspace(0, longest, 9).astype(int))
+    heights, _ = np.histogram(lengths, edges + 0.5)
+    bins = zip(edges[:-1] + 1, edges[1:], heights / max(1, len(lengths)), strict=True)
     checkup.note(
         "ok" if len(lengths) else "error",
         "instances",
         len(lengths),
-        f"{len(lengths):,} training instances in an epoch, of {mean:.1f} tokens on average and "
-        f"{longest} at most",
+        f"{len(lengths):,} training instances in an epoch; their lengths in tokens: "
+        + ", ".join(f"{low}-{high} {share:.1%}" for low, high, share in bins),
         "there is nothing to train on: add text",
     )

@@ -24,6 +24,9 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.errors import DataError
 
+CHECKED_SEQUENCES = 4096
+"""Of which the masks are looked at, at most."""
+
 
 @dataclass(frozen=True)
 class MaskedBatch:
@@ -106,7 +109,9 @@ class MaskedPairs:
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, 0)
         note_lengths(checkup, plan.lengths, self.longest)
         if len(plan):
-            _check_pairs(checkup, plan, self.config)
+            _check_pairs(checkup, self.shards, plan, self.config)
+            some = np.arange(min(len(plan), CHECKED_SEQUENCES))
+            _check_masks(checkup, self.batch(0, some), self._masker)
 
     def _make_plan(self, epoch: int) -> EpochPlan:
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, epoch)
@@ -180,8 +185,19 @@ def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
     )
 
 
-def _check_pairs(checkup: Checkup, plan: EpochPlan, instances: InstanceConfig) -> None:
+def _check_pairs(
+    checkup: Checkup, shards: Shards, plan: EpochPlan, instances: InstanceConfig
+) -> None:
     if plan.paired:
+        alone = float((np.diff(shards.document_sentences) == 1).mean())
+        checkup.note(
+            grade(alone, 0.1, 0.5),
+            "one_sentence_documents",
+            round(alone, 4),
+            f"{alone:.1%} of the documents have one sentence: their next sentence is always random",
+            "is there a blank line after every line, or --documents line on lines of one sentence? "
+            "Join what belongs together, or train with --instances.objectives mlm",
+        )
         share = float(plan.is_random.mean())
         wanted = instances.random_next_probability
         off = abs(share - wanted)
@@ -191,9 +207,9 @@ def _check_pairs(checkup: Checkup, plan: EpochPlan, instances: InstanceConfig) -
             "next_sentence_ratio",
             round(share, 4),
             f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} configured",
-            "documents of one sentence (is there a blank line after every line, or --documents "
-            "line?), or sentences longer than a sequence, give only random pairs: join short "
-            "documents, split long sentences, or train with --instances.objectives mlm",
+            "documents of one sentence, or sentences longer than a sequence, give only random "
+            "pairs: join short documents, split long sentences, or train with "
+            "--instances.objectives mlm",
         )
     special = 3 if plan.paired else 2
     lost = float(plan.truncated.sum() / (plan.truncated + plan.lengths - special).sum())
@@ -205,4 +221,19 @@ def _check_pairs(checkup: Checkup, plan: EpochPlan, instances: InstanceConfig) -
         f"{lost:.1%} of the tokens are truncated, from {cut:.1%} of the instances",
         "sentences are long for this sequence length (are lines whole paragraphs?): build with "
         "--sentences split, or raise --instances.sequence-length",
+    )
+
+
+def _check_masks(checkup: Checkup, batch: MaskedBatch, masker: Masker) -> None:
+    wanted, predicted = masker.config.probability, len(batch.masked_labels) / batch.num_tokens
+    shown = batch.inputs.ids[batch.masked_positions]
+    hidden, kept = shown == masker.mask_id, shown == batch.masked_labels
+    shares = [float(x.mean()) if len(shown) else 0.0 for x in (hidden, ~hidden & ~kept, kept)]
+    checkup.note(
+        "warning" if predicted < 0.8 * wanted and batch.num_tokens > 20_000 else "ok",
+        "predicted_tokens",
+        round(predicted, 4),
+        f"{predicted:.1%} of the tokens are predicted ({wanted:.0%} configured); of these "
+        "{:.0%} are masked, {:.0%} replaced, {:.0%} kept".format(*shares),
+        "special tokens and too few --masking.max-predictions leave so little",
     )
