@@ -1,18 +1,8 @@
 """Texts of many requests as batches of one device.
 
-The device computes one batch at a time or, where the queue is long, a few side by side, each on its
-part of the cores. When it is free, the next batch is the oldest text of the queue and, from a
-bounded window behind it, those that fit it best, up to a number of tokens: for a quarter of it the
-shortest ones, so that a short text never waits behind a flood of long ones; then those of the
-nearest lengths, as equal lengths run fastest. The oldest always goes, so none starves; one larger
-than a batch goes alone.
-
-Generation computes in turns (`Batcher.turn`): where texts wait too, a turn and a batch alternate.
-
-A text whose client has gone or whose deadline has passed is dropped when it would be computed. A
-batch that fails is run again in halves, down to the texts that fail by themselves: those get 503,
-the others their results. After several batches in a row of which nothing succeeded, or one that
-does not end, `on_failing` is called: the device, not a text, is at fault.
+What shares a batch, who waits how long and what becomes of failures: docs/serving.md, "How requests
+become batches". Generation computes in turns (`Batcher.turn`): where texts wait too, a turn and a
+batch alternate.
 """
 
 from __future__ import annotations
@@ -400,7 +390,8 @@ def hand_over(
 
 
 def choose(tokens: Sequence[int], budget: int) -> list[int]:
-    """Which of the texts that wait, oldest first, make the next batch; see the header.
+    """Which of the texts that wait, oldest first, make the next batch: for a quarter of it the
+    shortest, so that none waits behind a flood of long ones; then the nearest in length.
 
     Args:
         tokens: of each text.

@@ -3,10 +3,8 @@
     client = Client("http://127.0.0.1:8080", key="...")
     client.embed(["a text", "another"], layers=[-2])["vectors"]
 
-Replies are those of the server, as dictionaries (docs/serving.md). Status 429 and 503 and broken
-connections are retried, after Retry-After or with exponential backoff; `timeout` bounds a call as a
-whole, retries, waits and a reply that trickles in included. httpx bounds single reads only, so both
-clients share the asynchronous code under one `asyncio.timeout`; `Client` runs it in a thread.
+Replies are those of the server, as dictionaries (docs/serving.md). As httpx bounds single reads
+only, both clients share the asynchronous code under one timeout; `Client` runs it in a thread.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class GeneratedText(BaseModel):
     tokens: int
     reason: Literal["stop", "length"]
     """`stop`: a token or a string ended it; `length`: `max_new_tokens`, or the model's context."""
-    score: float | None = None
+    score: float | None
     """Of beam search: its log-probability, by the length penalty."""
 
 

@@ -13,9 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from bertwright.nn.search import Row
+from bertwright.config.generation import GenerationConfig
+from bertwright.inference.encode import ModelRunner
+from bertwright.inference.translation.translate import begin_targets
+from bertwright.nn.search import BeamSteps, Row, RowsInFlight
 from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
 from bertwright.tasks.generation import Writer
@@ -158,20 +161,48 @@ class Generation:
                 text.reason = text.reason or "stop"
 
 
-class Steps(Protocol):
-    """What generates texts in steps: `RowsInFlight`, or beam searches."""
+class Searches:
+    """Beam searches for translations side by side, in steps as `RowsInFlight` has them. Those that
+    begin together and with the same settings are one search."""
 
-    rows: list[Row]
-    """Texts that have not ended, and those that ended by the last step."""
+    def __init__(self, runner: ModelRunner) -> None:
+        self._runner = runner
+        self._going: list[tuple[list[Text], BeamSteps]] = []
+        self.rows: list[Row] = []
+        """Texts that are searched for, one of each prompt."""
 
     def __len__(self) -> int:
-        """Texts that have not ended."""
+        return sum(row.reason is None for row in self.rows)
 
     def add(self, source: Sequence[list[int]], rows: Sequence[Sequence[Row]]) -> None:
-        """Begin prompts of ids, each for its texts."""
+        """Begin to search for the texts of prompts."""
+        prompts: dict[GenerationConfig, list[int]] = {}
+        for number in sorted(range(len(source)), key=lambda number: -len(source[number])):
+            prompts.setdefault(rows[number][0].config, []).append(number)
+        begun: list[tuple[list[Text], BeamSteps]] = []
+        for config, numbers in prompts.items():
+            texts = [row for n in numbers for row in rows[n] if isinstance(row, Text)]
+            limits = [text.limit for text in texts]
+            ids, settings = [source[n] for n in numbers], (config.beam, config.length_penalty)
+            steps = begin_targets(self._runner, ids, limits, *settings)
+            next(steps)  # reads the prompts
+            begun.append((texts, steps))
+        self._going += begun
+        self.rows += [text for texts, _ in begun for text in texts]
 
     def step(self) -> list[Row]:
-        """Go on with all; gives the texts that had not ended before."""
+        """A step of each search; gives the texts that had not ended before it."""
+        self.rows = [row for row in self.rows if row.reason is None]
+        for search in list(self._going):
+            texts, steps = search
+            done = next(steps, None)
+            for number, (best, *_) in done or ():
+                text = texts[number]
+                if text.reason is None:  # else its client has left
+                    text.ids, text.score, text.reason = best.ids, best.score, best.reason
+            if all(text.reason for text in texts):
+                self._going.remove(search)
+        return self.rows
 
 
 class Flight:
@@ -179,7 +210,7 @@ class Flight:
 
     def __init__(
         self,
-        make_rows: Callable[[], Steps],
+        make_rows: Callable[[], RowsInFlight | Searches],
         batcher: Batcher,
         on_tokens: Callable[[int], None],
     ) -> None:

@@ -19,8 +19,7 @@ from starlette.types import Receive, Scope, Send
 from bertwright.inference.generate import rows_in_flight
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError
-from bertwright.serve.generation.beams import Searches
-from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts
+from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Searches
 from bertwright.serve.requests import Json, Prepare, PreparedRequest, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
 

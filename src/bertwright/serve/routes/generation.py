@@ -103,7 +103,7 @@ def _stream(prepared: PreparedGeneration, streams: bool) -> None:
     def event(piece: Piece) -> Json:
         own = {"prompt": piece.prompt, "number": piece.number}
         text = piece.text.strip() if strips else piece.text
-        return {**own, "text": text, "reason": piece.reason, **_score(piece)}
+        return {**own, "text": text, "reason": piece.reason, "score": piece.score}
 
     if streams:
         prepared.event = event
@@ -113,11 +113,7 @@ def _stream(prepared: PreparedGeneration, streams: bool) -> None:
 def _shown(piece: Piece) -> Json:
     """A text, the whole."""
     own = {"text": piece.text, "tokens": len(piece.ids), "reason": piece.reason}
-    return {**own, **_score(piece)}
-
-
-def _score(piece: Piece) -> Json:
-    return {} if piece.score is None else {"score": piece.score}
+    return {**own, "score": piece.score}
 
 
 def _generated(pieces: list[Piece]) -> Json:
