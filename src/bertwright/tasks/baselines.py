@@ -10,7 +10,7 @@
 Spans, choices and generation have none.
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
-Manning, "Baselines and Bigrams", ACL 2012); of characters, one to three, where texts are mostly
+Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where texts are mostly
 Chinese. Features of a pair: those of each text, their absolute difference, their product and their
 cosines. Words: the word, its ends and its shape ("Xx", "d-x"), and its two neighbours (Ratinov and
 Roth, CoNLL 2009).
@@ -89,9 +89,8 @@ def _tfidf(texts: Sequence[str]) -> Any:
     rarest = 2 if len(texts) > 1000 else 1
     texts = [*texts, *_NO_WORDS]
     settings: Any = {"ngram_range": (1, 2), "sublinear_tf": True, "min_df": rarest}
-    settings["token_pattern"] = r"\w+|[^\w\s]"
-    if is_mostly_chinese(texts[:1000]):
-        settings["analyzer"] = "char"
+    is_chinese = is_mostly_chinese(texts[:1000])
+    settings |= {"analyzer": "char"} if is_chinese else {"token_pattern": r"\w+|[^\w\s]"}
     return TfidfVectorizer(**settings).fit(texts)
 
 
