@@ -22,7 +22,6 @@ from tests.report.finetuned_runs import (
     multi_task,
     span,
     tagging,
-    topics,
 )
 
 yaml = pytest.importorskip("yaml")
@@ -62,7 +61,6 @@ def test_the_front_matter(kind: str, pipeline: str) -> None:
 
 def test_the_figures_are_those_of_the_seed_that_was_kept() -> None:
     front = front_of(written(classification()))
-    assert front["metrics"] == ["accuracy", "f1"]
     found = front["model-index"][0]["results"][0]["metrics"]
     assert [metric["value"] for metric in found] == [0.912, 0.908]
 
@@ -92,15 +90,11 @@ def test_a_folder_is_no_base_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_it_says() -> None:
     text = written(classification())
     for said in (
-        "gives a text one of the labels below",
-        "from `mini, step-00012000` with Bertwright 0.3.0; all weights were trained",
+        "for classification, fine-tuned from `step-00012000` with Bertwright 0.3.0 (transfer: fine",
         "| accuracy | 77.5% ± 23.1 | 91.2% | 89.2% to 93.1% | 50.9% | 82.2% |",
         "| train | train.tsv | 6,920 |",
         "In the order of the scores: negative, positive.",
-        "windows that overlap by 32 tokens. Scores are merged over windows (mean).",
-        "12 were read in several windows, none was truncated",
         "| learning_rate | 5e-05 |",
-        "1 of 3 seeds were degenerate",
         "bertwright predict --model FOLDER --input FILE --out predictions.jsonl",
         'bertwright.load("FOLDER")',
         'AutoModelForSequenceClassification.from_pretrained("FOLDER")',
@@ -112,16 +106,10 @@ def test_what_it_says() -> None:
 
 
 def test_other_kinds_say_other_things() -> None:
-    assert "3 were truncated by 790 tokens" in written(topics())
-    assert "any number of the labels" in written(multi_label())
-    assert "always predicts one of them" in written(topics())
-    assert "always predicts one of them" not in written(multi_label())
+    assert "for multi-label classification" in written(multi_label())
     text = written(span())
     for said in (
-        "or says that it has none",
         "| null_threshold | -2.1375 |",
-        "The null threshold was tuned on the same dev set.",
-        "One seed was run",
         "| F1 | 78.3% |",
         "AutoModelForQuestionAnswering",
     ):
@@ -138,7 +126,6 @@ def test_transformers_loads_no_head_that_is_ours_alone(change: dict[str, Any]) -
     one = classification()
     one["task"] = {**one["task"], "labels": ["only"], "multi_label": False}
     for each in (found, one):
-        assert "no class for this task head" in written(each)
         assert "AutoModelFor" not in written(each)
 
 
@@ -149,19 +136,10 @@ def test_several_tasks() -> None:
         "text-classification",
         "token-classification",
     ]
-    assert front_of(text)["metrics"] == ["accuracy", "f1"]
     assert "# 2 tasks over one encoder" in text
     assert text.index("## sentiment\n") < text.index("### Results") < text.index("## names\n")
     assert text.count("## How to load") == 1
-    assert "no class for several task heads" in text
-
-
-def test_only_what_dev_chose_is_said() -> None:
-    found = classification()
-    assert "also chose the epoch and the seed, so" in written(found)
-    found["seeds"] = [seed for seed in found["seeds"] if seed["seed"] == found["best_seed"]]
-    assert "also chose the epoch, so" in written(found)
-    assert "also chose" not in written(found | {"settings": {"keep": "last"}})
+    assert "AutoModelFor" not in text
 
 
 def test_a_task_without_a_name_has_that_of_the_run() -> None:
@@ -191,8 +169,7 @@ def test_what_is_said_of_other_starts() -> None:
     found = classification()
     assert "random" not in written(found)
     assert "random at the start" in written(found | {"settings": {"random_start": True}})
-    for model in ("/srv/minilm/model", "/srv/minilm"):
-        assert "fine-tuned from `minilm` with" in written(found | {"model": model})
+    assert "fine-tuned from `minilm` with" in written(found | {"model": "/srv/minilm"})
 
 
 def test_settings_name_no_folder() -> None:
@@ -222,7 +199,7 @@ def test_hostile_text_stays_text() -> None:
     ("model_type", "known", "says"),
     [
         ("bert", True, "AutoModelForSequenceClassification"),
-        ("gpt2", True, "it loads the encoder alone"),
+        ("gpt2", True, None),
         ("awd-lstm", False, None),
     ],
 )
@@ -231,7 +208,7 @@ def test_the_card_is_of_its_encoder(model_type: str, known: bool, says: str | No
     front = front_of(text)
     assert front["tags"] == ["bertwright", model_type]
     assert front.get("library_name") == ("transformers" if known else None)
-    assert says in text if says else "ransformers" not in text
+    assert says in text if says else "AutoModel" not in text
 
 
 @given(st.text(st.characters(exclude_categories=[])))

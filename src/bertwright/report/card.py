@@ -71,8 +71,8 @@ def card(
         several=bool(several),
         name=_name(results),
         base_model=_base_model(results),
-        model=_base_model(results) or _folder_name(results["model"]),
-        hub_metrics=dict.fromkeys(metric for task in tasks for metric in task["measured"]),
+        model=_base_model(results) or PurePath(results["model"]).name,
+        measured=any(task["measured"] for task in tasks),
         version=environment.get("bertwright"),
         model_type=model_type,
         in_transformers=in_transformers,
@@ -162,8 +162,7 @@ def _templates() -> Environment:
 
 def _task(results: Results) -> dict[str, Any]:
     """What the template shows of one task, beside its results."""
-    seeds, metrics = results["seeds"], kept_seed(results)["metrics"]
-    chosen = ["epoch"] if results["settings"].get("keep") != "last" else []
+    metrics = kept_seed(results)["metrics"]
     return {
         "results": results,
         "pipeline": PIPELINES[results["task"]["kind"]],
@@ -171,26 +170,17 @@ def _task(results: Results) -> dict[str, Any]:
         "metrics": metrics_table(results),
         "verdict": verdict(results).sentence,
         "settings": _settings(results),
-        "chosen": [*chosen, "seed"] if len(seeds) > 1 else chosen,
-        "degenerate": sum(seed["degenerate"] for seed in seeds),
         "warnings": _warnings(results),
     }
 
 
 def _settings(results: Results) -> list[tuple[str, str]]:
     """The settings, without the names of files, and what was tuned."""
-    shown = {
-        name: value
-        for name, value in values.flatten(results["settings"]).items()
+    return [
+        (name, str(value))
+        for name, value in (values.flatten(results["settings"]) | results["tuned"]).items()
         if value is not None and not _PATHS.intersection(re.split(r"[._]", name))
-    }
-    return [(name, _setting(value)) for name, value in (shown | results["tuned"]).items()]
-
-
-def _setting(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    ]
 
 
 def _warnings(results: Results) -> list[str]:
@@ -222,14 +212,6 @@ def _base_model(results: Results) -> str | None:
     model = results["model"]
     found = None if Path(model).exists() else hub.id_of(model)
     return found and found.partition("@")[0]
-
-
-def _folder_name(model: str) -> str:
-    """The name of a model's folder; of a checkpoint with its run's."""
-    path = PurePath(model)
-    if path.parent.name == "checkpoints" and path.parent.parent.name:
-        return f"{path.parent.parent.name}, {path.name}"
-    return (path.parent.name if path.name == "model" else path.name) or model
 
 
 def _name(results: Results) -> str:
