@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,12 +13,11 @@ import torch
 
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.errors import BertwrightError
 from bertwright.inference.backends.packed import PackedBackend, PackedLayer
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
 from bertwright.nn.products import rows_for
-from bertwright.serve.engine import Engine, RequestItem, load_engine, refuse_no_model
+from bertwright.serve.engine import Engine, RequestItem, load_engine
 from bertwright.serve.outputs import Attention, Fill, NextSentences, Tokens, Vectors
 from bertwright.serve.requests import items_of, tokenize_texts
 from bertwright.serve.routes.heads import task_items
@@ -196,31 +194,3 @@ def test_who_reads_lower_layers_asks_for_nothing_of_the_highest(
     seen = Seen(engine, monkeypatch)
     assert_same(engine.run([*below, *above])[: len(below)], engine.run(below))
     assert seen.rows == 4  # three [CLS], as rows are laid out
-
-
-def test_what_is_no_model_is_refused_before_weights_are_read(
-    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    newest = run / "checkpoints" / "step-1"
-    shutil.copytree(full, newest)
-    (run / "checkpoints" / "latest").write_text("step-1\n")
-    cut = tmp_path / "cut"
-    shutil.copytree(full, cut)
-    with (cut / "model.safetensors").open("r+b") as file:
-        file.truncate(4000)
-    (tmp_path / "empty" / "checkpoints").mkdir(parents=True)
-
-    def hashed(*given: object) -> str:
-        raise AssertionError("a file was read whole")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bertwright.atomic.sha256_file", hashed)
-        for known in (full, run, run / "checkpoints", run / "checkpoints" / "latest", newest):
-            refuse_no_model(str(known))
-    for wrong in (cut, tmp_path / "empty", tmp_path / "nothing", tmp_path):
-        with pytest.raises(BertwrightError) as caught:
-            load_engine("m", str(wrong), "cpu")
-        with pytest.raises(type(caught.value)) as early:
-            refuse_no_model(str(wrong))
-        assert str(early.value) == str(caught.value)

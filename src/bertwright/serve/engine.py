@@ -15,8 +15,8 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -26,13 +26,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Float32s
 from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import (
     CARD,
     CHECKPOINTS,
-    LATEST,
     find_checkpoint,
-    list_checkpoints,
     look_up_checkpoint,
 )
 from bertwright.checkpoint.model_folder import WEIGHTS
@@ -40,8 +39,6 @@ from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
 from bertwright.checkpoint.sources import (
     folder_of,
-    model_at,
-    read_config,
     weight_files,
 )
 from bertwright.checkpoint.task_heads import HEADS
@@ -50,7 +47,7 @@ from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.embed import Embedder
-from bertwright.inference.encode import Positions, tokenize
+from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation.translate import translates
@@ -272,25 +269,21 @@ class Engine:
         Raises:
             BertwrightError: they differ, or are no numbers.
         """
-        ids = tokenize(self.tokenizer, CHECK, self.longest, truncate=True).ids
+        config = VectorConfig((-1,), pooling="mean", truncate=True)
+
+        def vectors(backend: Backend, texts: Sequence[str]) -> Float32s:
+            return Embedder(backend, self.tokenizer, self.spec, config).embed(texts)
+
         plain = PlainBackend(self.runner.encoder, WHOLE)
-        expected = torch.cat([self._means(plain, [each]) for each in ids])
-        distances = (self._means(self.backend, ids) - expected).norm(dim=1)
-        wrong = float(distances.max() / expected.norm(dim=1).max())
+        expected = np.concatenate([vectors(plain, [text]) for text in CHECK])
+        distances = np.linalg.norm(vectors(self.backend, CHECK) - expected, axis=1)
+        wrong = float(distances.max() / np.linalg.norm(expected, axis=1).max())
         allowed = EXACT if self.precision == "fp32" else ROUGH
         if not wrong <= allowed:
             raise BertwrightError(
                 f"{self.folder}: vectors are not the plain model's: they differ by {wrong:.1e}, "
                 f"{allowed:.0e} is allowed; not served"
             )
-
-    def _means(self, backend: Backend, ids: list[list[int]]) -> Tensor:
-        found = torch.zeros(len(ids), self.width)
-        for rows, sequences, layers in backend.run(ids, None, (self.top,)):
-            for index, row in enumerate(rows):
-                start, stop = sequences.offsets[index : index + 2]
-                found[row] = layers[0][start:stop].float().mean(0).cpu()
-        return found
 
 
 def examples_of(folder: Path) -> list[str]:
@@ -314,24 +307,6 @@ def _unquoted(text: str) -> str:
     return text
 
 
-def refuse_no_model(folder: str) -> None:
-    """Refuse what is no model at a glance: no weights are read, no checkpoint of a run is verified.
-
-    Raises:
-        BertwrightError: no model is there, or its configuration or headers are damaged.
-    """
-    with _reading(folder):
-        path = Path(folder)
-        if path.name == LATEST and not path.is_dir():
-            path = path.parent
-        run = path.parent if path.name == CHECKPOINTS else path
-        if model_at(path) is None and list_checkpoints(run):
-            return
-        place = find_checkpoint(folder)
-        weight_files(place)
-        read_config(place)
-
-
 def load_engine(
     name: str, folder: str, device: str | None = None, precision: VectorPrecision = "fp32"
 ) -> Engine:
@@ -340,20 +315,9 @@ def load_engine(
     Raises:
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
-    with _reading(folder):
-        return _load_engine(name, folder, device, precision)
-
-
-@contextmanager
-def _reading(folder: str) -> Iterator[None]:
-    """Name a file that the server's user may not read: a restart would not help.
-
-    Raises:
-        DataError: there is one.
-    """
     try:
-        yield
-    except PermissionError as error:
+        return _load_engine(name, folder, device, precision)
+    except PermissionError as error:  # a restart would not help
         raise DataError(
             f"{error.filename or folder} cannot be read: {error.strerror}; let the server's user, "
             f"number {os.geteuid()}, read the folder {folder} and all that is in it"

@@ -26,7 +26,6 @@ from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
 from bertwright.serve.connection import bounded
-from bertwright.serve.engine import refuse_no_model
 from bertwright.serve.service import Service
 
 SWITCH_SECONDS = 0.001
@@ -50,8 +49,6 @@ def serve(config: ServeConfig, announce: Callable[[str], None] = lambda line: No
     log_json()
     sys.setswitchinterval(SWITCH_SECONDS)
     service = Service(config)
-    for folder in service.folders.values():  # before the log says that it listens
-        refuse_no_model(folder)
     app = make_app(config, service)
     made = uvicorn.Config(
         app,

@@ -18,7 +18,7 @@ from bertwright.inference.embed import normalized
 from bertwright.inference.encode import Text, Tokenized, tokenize
 from bertwright.serve.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest
+from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest, listed
 
 LISTS = ("input", "prompt", "documents", "sentences", "choices")
 MAX_NUMBERS = 1 << 23
@@ -233,7 +233,7 @@ def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
     """
     engine.spec.require_vectors()
     given = vars(body)  # not all schemas have all keys; pydantic's `getattr` takes 4 µs for no
-    layers = as_layers(given.get("layers"))
+    layers = None if given.get("layers") is None else tuple(listed(given["layers"]))
     chosen: Json = {name: given.get(name) for name in ("combine", "pooling", "normalize")}
     prompt, name = given.get("prompt"), given.get("prompt_name")
     if name is not None and (prompt is not None or name not in engine.prompts):
@@ -246,13 +246,6 @@ def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
         # the default's layers, perhaps by other numbers: its dense layers stay
         found = engine.default.over(**chosen)
     return found
-
-
-def as_layers(layers: int | list[int] | None) -> tuple[int, ...] | None:
-    """Layers as a configuration has them."""
-    if layers is None:
-        return None
-    return tuple(layers) if isinstance(layers, list) else (layers,)
 
 
 def request_vectors(

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -459,10 +460,9 @@ def seconds_of(scope: Scope, most: float) -> float:
     given = next((value for name, value in scope["headers"] if name == b"x-timeout"), None)
     if given is None:
         return most
-    try:
+    seconds = 0.0
+    with suppress(ValueError):
         seconds = float(given)
-    except ValueError as error:
-        raise invalid_request("X-Timeout must be a number of seconds") from error
     if not 0 < seconds < float("inf"):
         raise invalid_request("X-Timeout must be a number of seconds above 0")
     return min(seconds, most)

@@ -138,9 +138,3 @@ def test_headers_say_how_a_reply_was_made(client: TestClient) -> None:
     assert (found["object"], found["model"]) == ("list", "full")
     assert found["usage"] == {"prompt_tokens": 19, "total_tokens": 19}
     assert [each["object"] for each in found["data"]] == ["embedding"] * 2
-
-
-def test_many_texts_that_were_cut_are_told_of_in_part(client: TestClient) -> None:
-    for count, more in ((50, ""), (51, ", ...")):
-        headers = embeddings(client, input=[LONG] * count).headers
-        assert headers["x-bertwright-truncated"] == ", ".join(map(str, range(50))) + more

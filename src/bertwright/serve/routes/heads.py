@@ -329,7 +329,9 @@ def task_items(
     characters = tokens = 0
     for number, given in enumerate(inputs):
         if pairs is not None and pairs != isinstance(given, tuple):
-            raise _other_texts(name, number, pairs)
+            came, taught = ("one text", "pairs") if pairs else ("a pair", "single texts")
+            reason = f"input {number} is {came}; {name} was trained on {taught}"
+            raise invalid_request(reason, "needs_pair" if pairs else "no_pairs")
         texts = _texts_read(given)
         characters += sum(map(len, texts))
         check_characters(characters, config)
@@ -350,14 +352,6 @@ def task_items(
         tokens += items[-1].tokens
         check_tokens(tokens, config)
     return items, truncated
-
-
-def _other_texts(name: str, number: int, pairs: bool) -> HttpError:
-    if pairs:
-        reason = f"input {number} is one text; {name} was trained on pairs, as [[text, text2]]"
-        return invalid_request(reason, "needs_pair")
-    reason = f"input {number} is a pair; {name} was trained on single texts"
-    return invalid_request(reason, "no_pairs")
 
 
 def _texts_read(given: Any) -> list[str]:

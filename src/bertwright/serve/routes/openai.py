@@ -1,7 +1,7 @@
 """OpenAI's protocol: POST /v1/embeddings and the descriptions of GET /v1/models.
 
-The reply is OpenAI's to the letter; how it was made goes into headers `X-Bertwright-*`. As OpenAI's
-clients cannot request it, long texts are truncated, and a header says so.
+The reply is OpenAI's to the letter. As its clients cannot request it, long texts are truncated, and
+a header says how many.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from bertwright.serve.routes.vectors import prepare_vectors
 from bertwright.serve.schemas import EmbeddingsRequest, listed
 
 router = APIRouter(route_class=JsonRoute)
-MAX_LISTED = 50
-"""Truncated inputs that a header names."""
 
 
 @model_route(router, "/v1/embeddings", EmbeddingsReply)
@@ -46,19 +44,13 @@ def prepare_embeddings(
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
 
     prepared = prepare_vectors(engine, listed(body.input), vectors, finish, truncate=True)
-    tokens, prepared.headers = prepared.tokens, headers(prepared)
-    return prepared
-
-
-def headers(prepared: PreparedRequest) -> dict[str, str]:
-    """What a reply says of how it was made; layers and pooling are the default of /v1/models."""
-    names = [str(each["input"]) for each in prepared.truncated]
-    shown = [*names[:MAX_LISTED], *(["..."] if len(names) > MAX_LISTED else [])]
-    return {
-        "x-bertwright-sha256": prepared.engine.sha256,
+    tokens = prepared.tokens
+    prepared.headers = {
+        "x-bertwright-sha256": engine.sha256,
         "x-bertwright-prompt": prepared.prompt or "none",
-        "x-bertwright-truncated": ", ".join(shown) or "none",
+        "x-bertwright-truncated": str(len(prepared.truncated)),
     }
+    return prepared
 
 
 def _shown(vector: Any, dimensions: int | None, encoding: str) -> Any:

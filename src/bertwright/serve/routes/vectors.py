@@ -28,7 +28,6 @@ from bertwright.serve.requests import (
     Finish,
     Json,
     PreparedRequest,
-    as_layers,
     check_characters,
     check_texts,
     check_tokens,
@@ -170,7 +169,7 @@ def prepare_attention(
     if heads is None:
         raise invalid_request(f"{engine.name} has no attention maps", "no_attention")
     tokenized, truncated = tokenize_texts(engine, [body.input], body.truncate)
-    layers = as_layers(body.layers) or tuple(range(1, engine.top + 1))
+    layers = tuple(range(1, engine.top + 1) if body.layers is None else listed(body.layers))
     if not all(1 <= layer <= engine.top for layer in layers):
         raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
     (ids,), segments = tokenized.ids, tokenized.segments
