@@ -126,16 +126,6 @@ def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: 
     assert "before every text" not in ran(*words).err
 
 
-def test_whitening_and_back(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
-    file = str(tmp_path / "w.npz")
-    words = ["embed", "--model", model, "--input", table]
-    printed = ran(*words, "--fit-whitening", file, "--dimensions", "2")
-    assert "whitening of 2 dimensions, fitted on 4 texts" in printed.out
-    out = tmp_path / "v.npy"
-    ran(*words, "--whiten", file, "--out", out)
-    assert np.load(out).shape == (4, 2)
-
-
 def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     page = tmp_path / "p.html"
     words = ["embed", "--model", model, "--input", table, "--plot", page, "--color", "kind"]
@@ -157,12 +147,10 @@ def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
         (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
-        (["--fit-whitening", "w.npy"], 2, "ends in .npz"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
         (["--out", "v.jsonl", "--pooling", "none", "--dimensions", "2"], 2, "for vectors of texts"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
         (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
-        (["--fit-whitening", "w.npz", "--whiten", "x.npz"], 2, "leave out --whiten"),
     ],
 )
 def test_what_is_refused(
@@ -237,14 +225,6 @@ def test_pooling_none_is_tokens(model: str, table: str, tmp_path: Path, ran: Ran
     assert json.loads(ran(*words, "--pooling", "none").out)["pooling"] == "none"
     first = out.read_text(encoding="utf-8").partition("\n")[0]
     assert json.loads(first)["tokens"] == ["[CLS]", "a", "b", "[SEP]"]
-
-
-def test_equal_texts_have_no_whitening(model: str, tmp_path: Path, ran: Ran) -> None:
-    source, out = tmp_path / "in.txt", tmp_path / "w.npz"
-    source.write_text("a b\n" * 9, encoding="utf-8")
-    words = ["embed", "--model", model, "--input", source, "--fit-whitening", out]
-    assert "are all the same" in ran(*words, code=4).err
-    assert not out.exists()
 
 
 def test_a_scales_file_is_not_replaced_unasked(

@@ -1,4 +1,4 @@
-"""Files of vectors: every form, killed and resumed, whitened; and what is refused."""
+"""Files of vectors: every form, killed and resumed; and what is refused."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
 from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
-from bertwright.inference.whitening import Whitening
-from bertwright.recipes.embed import Embedded, embed_file, fit_whitening
+from bertwright.recipes.embed import Embedded, embed_file
 from tests.raising import raises
 from tests.small_bert import write_model
 
@@ -225,7 +224,7 @@ def test_going_on_with_another_input_is_refused(embed: Embed, lines: str, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "changed", ["dtype", "tokens", "tokenizer", "whitening", "dense_weights", "prompt", "layers"]
+    "changed", ["dtype", "tokens", "tokenizer", "dense_weights", "prompt", "layers"]
 )
 def test_rows_of_two_kinds_are_never_in_one_file(
     embed: Embed, embedder: Embedder, tmp_path: Path, changed: str
@@ -235,8 +234,6 @@ def test_rows_of_two_kinds_are_never_in_one_file(
     other = copy.copy(embedder)
     if changed == "tokenizer":
         other.tokenizer = SimpleNamespace(fingerprint="0" * 64)
-    elif changed == "whitening":
-        other.whitening = Whitening(np.zeros(24, np.float32), np.eye(24, dtype=np.float32))
     elif changed == "dense_weights":
         other.dense = (DenseLayer(Dense(24, 24, bias=False), torch.eye(24), None),)
     elif changed == "prompt":
@@ -454,18 +451,6 @@ def test_long_texts_make_parts_smaller(
         on_progress=lambda rows, total: done.append(rows),
     )
     assert done == [2, 4, 5, 7, 8]
-
-
-def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
-    whitening, count = fit_whitening(embedder, open_texts(lines), 4)
-    assert count == 23
-    whitening.save(tmp_path / "w.npz")
-    path = tmp_path / "w.npz"
-    loaded = load(folder, device="cpu").embedder(VectorConfig((-1,)), whitening=path)
-    found = loaded.embed(TEXTS)
-    assert found.shape == (23, 4)
-    np.testing.assert_allclose(found.mean(0), 0, atol=1e-3)
-    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(4), atol=1e-2)
 
 
 def test_nearest_is_exact() -> None:

@@ -1,4 +1,4 @@
-"""`bertwright embed`: texts to vectors in a file, a fitted whitening or a scatter plot."""
+"""`bertwright embed`: texts to vectors in a file, or a scatter plot."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ def embed(
     max_length: int | None = None,
     prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     prompt_name: str | None = None,
-    whiten: Path | None = None,
-    fit_whitening: Path | None = None,
     dimensions: int | None = None,
     dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
     backend: BackendName = "torch",
@@ -75,10 +73,8 @@ def embed(
         prompt: Text to put before every text, as "query: "; "" for none. Unset: the folder's
             default, if it has one.
         prompt_name: The prompt by its name in a sentence-transformers folder.
-        whiten: File that --fit-whitening wrote.
-        fit_whitening: Fit whitening on the input and write it to this .npz file.
-        dimensions: Keep the first dimensions of a vector, this many; with --fit-whitening, of its
-            result. Unset: as the folder says, else all.
+        dimensions: Keep the first dimensions of a vector, this many. Unset: as the folder says,
+            else all.
         dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
         backend: Runtime of the model.
         precision: fp32 is exact; the others are first compared with it on a sample.
@@ -92,9 +88,7 @@ def embed(
     """
     of_tokens = pooling == "none"
     refused = {
-        "name one of --out FILE, --fit-whitening FILE and --plot FILE": (
-            [out, fit_whitening, plot].count(None) != 2
-        ),
+        "name one of --out FILE and --plot FILE": (out is None) == (plot is None),
         "--color is for --plot FILE; leave it out": color is not None and plot is None,
         "--pooling none is for --out FILE; leave it out": of_tokens and out is None,
         "--dtype is for --out FILE; leave it out": dtype != "float32" and out is None,
@@ -109,12 +103,6 @@ def embed(
         f"first-last is a mean; leave out --combine {combine}": (
             pooling == "first-last" and combine not in (None, "mean")
         ),
-        "--fit-whitening is for vectors without whitening; leave out --whiten": (
-            None not in (whiten, fit_whitening)
-        ),
-        f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz": (
-            fit_whitening is not None and fit_whitening.suffix != ".npz"
-        ),
         f"--plot is {plot}; expected a name that ends in .html": (
             plot is not None and plot.suffix != ".html"
         ),
@@ -124,10 +112,9 @@ def embed(
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
     from bertwright.inference.vector_files import journal_path, scales_path
-    from bertwright.inference.whitening import load_whitening
     from bertwright.recipes import embed as recipe
 
-    target = out or fit_whitening or plot
+    target = out or plot
     assert target is not None
     if out is not None:
         recipe.check_suffix(out, of_tokens)
@@ -146,7 +133,7 @@ def embed(
         truncate=truncate,
         max_length=max_length,
         prompt=choose_prompt(loaded.prompts, prompt, prompt_name),
-        dimensions=None if fit_whitening is not None else dimensions,
+        dimensions=dimensions,
     )
     for key, left in (("dense", "dense layers"), ("dimensions", "dimensions")):
         if getattr(known, key) and not getattr(config, key) and not of_tokens:
@@ -164,7 +151,6 @@ def embed(
         "backend": backend,
         "precision": precision,
         "exported": exported and exported.resolve(),
-        "whitening": whiten and load_whitening(whiten),
         "sample": sample,
     }
     embedder = loaded.embedder(config, **settings)
@@ -177,12 +163,6 @@ def embed(
             count = _plot(embedder, texts, plot, color, projection, on_progress)
             facts |= {"texts": count, "projection": projection}
             shown = counted(count, "text")
-        elif fit_whitening is not None:
-            fitted, count = recipe.fit_whitening(embedder, texts, dimensions, on_progress)
-            fitted.save(fit_whitening)
-            facts |= {"texts": count, "dimensions": fitted.width}
-            width = counted(fitted.width, "dimension")
-            shown = f"whitening of {width}, fitted on {counted(count, 'text')}"
         else:
             found = recipe.embed_file(
                 embedder,

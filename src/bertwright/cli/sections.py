@@ -31,7 +31,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "embed": {
         "Common options": "model input out text text2 layers pooling normalize prompt max-length "
         "precision overwrite json",
-        "Which vector": "combine prompt-name truncate dimensions whiten fit-whitening",
+        "Which vector": "combine prompt-name truncate dimensions",
         "Input and output": "bad-rows dtype resume",
         "Backend": "backend exported",
         "Scatter plot": "plot color projection",

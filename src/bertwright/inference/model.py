@@ -45,7 +45,6 @@ from bertwright.inference.inputs import make_examples
 from bertwright.inference.parsing.parse import Parsed, parse, split_sentence
 from bertwright.inference.text_files import chunks
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
-from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
@@ -255,7 +254,6 @@ class Model:
         backend: BackendName = "torch",
         precision: VectorPrecision | None = None,
         exported: str | Path | None = None,
-        whitening: str | Path | Whitening | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
         """What makes vectors of one kind, for many calls, tokens and files.
@@ -267,26 +265,21 @@ class Model:
                 float32, else an error; unset: as the model is loaded.
             exported: the folder that `bertwright export` wrote of this model, without a head, for
                 this backend and precision.
-            whitening: or a file of `bertwright embed --fit-whitening`.
             sample: texts to verify on; unset: a few of our own.
 
         Raises:
             ConfigError: no such layer, backend or precision, an export for others, or vectors too
                 far from float32's.
-            DataError, IntegrityError: the whitening or a dense layer cannot be read.
+            DataError, IntegrityError: a dense layer cannot be read.
         """
         config = config or self.vectors
-        if isinstance(whitening, (str, Path)):
-            whitening = load_whitening(whitening)
         dense = self.dense if config.dense else ()
         own = self._backend or torch_backend(self.runner)
         choice = BackendChoice(self.runner, own, config, sample, dense)
         chosen = choice.choose(backend, precision or self.runner.precision, exported)
         if chosen is own:  # with weights of its own on a CPU: not kept where another computes
             self._backend = own
-        embedder = Embedder(
-            chosen, self.tokenizer, self.spec, config, whitening, dense, self.prompts
-        )
+        embedder = Embedder(chosen, self.tokenizer, self.spec, config, dense, self.prompts)
         embedder.notes = choice.notes
         return embedder
 

@@ -36,7 +36,6 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         truncate: bool | None = None,
         precision: VectorPrecision = "fp32",
         max_length: int | None = None,
-        whitening: str | Path | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
         dimensions: int | None = None,
@@ -49,7 +48,6 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.truncate = truncate
         self.precision = precision
         self.max_length = max_length
-        self.whitening = whitening
         self.prompt = prompt
         self.prompt_name = prompt_name
         self.dimensions = dimensions
@@ -102,7 +100,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 prompt=choose_prompt(model.prompts, self.prompt, self.prompt_name),
                 dimensions=self.dimensions,
             )
-            made = model.embedder(config, precision=self.precision, whitening=self.whitening)
+            made = model.embedder(config, precision=self.precision)
             held = self._loaded = params, made
         found: Embedder = held[1]
         return found

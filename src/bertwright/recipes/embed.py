@@ -28,7 +28,6 @@ from bertwright.inference.encode import Text
 from bertwright.inference.model import load
 from bertwright.inference.text_files import Texts
 from bertwright.inference.vector_files import SUFFIXES, Coder, ResumableWriter, Stored, scales_path
-from bertwright.inference.whitening import Moments, Whitening
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
@@ -165,27 +164,6 @@ def _on_worker(
     return partial(_embed, embedder, tokens)
 
 
-def fit_whitening(
-    embedder: Embedder,
-    texts: Texts,
-    dimensions: int | None = None,
-    on_progress: OnProgress = silent,
-) -> tuple[Whitening, int]:
-    """The whitening of a file's vectors, and of how many texts it is.
-
-    Raises:
-        ConfigError: more dimensions than a vector has numbers, or none.
-        DataError: too few texts for so many dimensions, or texts that do not differ.
-    """
-    raw = embedder.raw()
-    moments = Moments(raw.width)
-    moments.check(dimensions)
-    for part in _parts((text for text, _ in texts.rows), AT_ONCE, CHARACTERS_AT_ONCE):
-        moments.add(raw.embed(part))
-        on_progress(moments.count, texts.total)
-    return moments.fit(dimensions), moments.count
-
-
 def check_suffix(out: Path, tokens: bool) -> None:
     """Raise ConfigError unless vectors can be written so."""
     if out.suffix not in SUFFIXES:
@@ -215,7 +193,7 @@ def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, 
     """All that a row depends on, apart from its text."""
     checkpoint = find_checkpoint(model)
     files = [config_file(checkpoint), *weight_files(checkpoint)]
-    white, backend = embedder.whitening, embedder.backend
+    backend = embedder.backend
     dense = [layer.dense.activation.encode() for layer in embedder.dense]
     dense += [x.numpy().tobytes() for layer in embedder.dense for x in layer.tensors.values()]
     export = isinstance(backend, ExportedBackend) and backend.exported.folder / MANIFEST
@@ -226,7 +204,6 @@ def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, 
         "layers": list(embedder.layers),
         "backend": backend.name,
         "export": sha256_file(export) if export else None,
-        "whitening": white and _digest([white.mean.tobytes(), white.kernel.tobytes()]),
         "dense_weights": _digest(dense),
         "dtype": dtype,
         "tokens": tokens,
