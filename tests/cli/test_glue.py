@@ -151,7 +151,8 @@ def test_it_goes_on_where_it_was_interrupted(
     assert not (out / "glue.json").exists()
     assert "CoLA: finished before" in glue(tiny, data, out, *words).err
     assert trained == ["CoLA", "RTE", "RTE"]
-    assert run(["report", str(out)]) == 0  # its page is the run's own
+    assert run(["report", str(out / "CoLA")]) == 0
+    assert run(["report", str(out)]) == 4  # the message names the tasks
     glue(tiny, data, out, *words)
     glue(tiny, data, out, *words, "--overwrite")
     assert trained[3:] == ["CoLA", "RTE"]

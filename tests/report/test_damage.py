@@ -14,11 +14,9 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.errors import DataError
-from bertwright.report.glue import write_glue_report
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from tests.report.finetuned_runs import KINDS, classification, multi_task, records, write_finetuned
-from tests.report.test_glue_page import write_glue
 from tests.report.test_labelled_curve import figures
 from tests.report.test_pretrained_page import examples, record, write_run
 
@@ -94,19 +92,6 @@ def test_damaged_measurements(tmp_path: Path) -> None:
             made = "".join(json.dumps(line) + "\n" for line in [lines[0], each, *lines[2:]])
             (folder / "metrics.jsonl").write_text(made)
             hold(folder, what)
-
-
-def test_damaged_figures_of_glue(tmp_path: Path) -> None:
-    folder = write_glue(tmp_path / "glue")
-    found = json.loads((folder / "glue.json").read_text())
-    for what, each in damaged(found):
-        (folder / "glue.json").write_text(json.dumps(each))
-        try:
-            write_glue_report(folder)
-        except DataError:
-            continue
-        except Exception as error:
-            pytest.fail(f"{what}: {error!r}")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def run(
         (
             run((0.5, 0.9), {"tfidf": 0.8}, None, "accuracy", (1,)),
             "perhaps",
-            "1 of 2 seeds are degenerate, the others reach 90.0%",
+            "1 of 2 seeds are degenerate, the others are better",
         ),
         (run((0.9,), {}), "unknown", "No baseline was run"),
         (run((float("nan"),), {}), "unknown", "no main metric"),
@@ -157,11 +157,6 @@ def test_what_to_try_next() -> None:
     assert "lower rate (--learning-rate 0.0003)" in next_steps(worse)
     worse["settings"]["transfer"] = "features"  # a linear layer does not collapse: it lags
     assert "higher rate (--learning-rate 0.003)" in next_steps(worse)
-
-
-def test_where_all_is_right_nothing_can_help() -> None:
-    advice = next_steps(run((1.0, 1.0), {"tfidf": 1.0}))
-    assert advice == "the baseline, which costs nothing: on this dev file neither is ever wrong"
 
 
 def test_a_model_that_learned_nothing() -> None:

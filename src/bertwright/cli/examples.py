@@ -26,7 +26,7 @@ bertwright data stories --task two-facts --count 2000 --out two.txt
 bertwright data stories --task counting --seed 2 --out counting.txt
 bertwright data trees wsj/train --out shards
 bertwright data trees train.mrg --vocab-size 16000 --out shards
-bertwright data trees train.mrg --leaves normalized --out shards
+bertwright data trees train.mrg --tokenizer runs/bert --out shards
 bertwright pretrain --data shards --out runs/mine --minutes 30
 bertwright pretrain --data shards --model bert-small --out small --steps 9000
 bertwright pretrain --data shards --init bert-base --out runs/more --epochs 1
@@ -44,7 +44,7 @@ bertwright glue --model mine --data GLUE --out glue --tasks CoLA RTE
 bertwright glue --model runs/mine --data GLUE --out runs/glue --seeds 5
 bertwright report runs/mine
 bertwright report runs/r --out page.html
-bertwright report runs/glue
+bertwright report runs/glue/CoLA
 bertwright perplexity test.txt --model lm
 bertwright perplexity test.txt --model lm --model lm2 --tune dev.txt
 bertwright perplexity --model lm --pairs pairs.jsonl --by phenomenon

@@ -13,30 +13,25 @@ from bertwright.errors import BertwrightError
 def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     """Write the HTML page of a run: curves, metrics, configuration and examples.
 
-    For a fine-tuned run: comparison with the baselines, seeds, errors and lengths. For glue: a
-    table of its tasks, with links to their pages, which are written too. It also works during the
+    For a fine-tuned run: comparison with the baselines, seeds and lengths. It also works during the
     run.
 
     Args:
-        run: Folder of a run, of a quickstart or of glue.
+        run: Folder of a run, of a quickstart or of a task of glue.
         out: File to write; unset: report.html in the run's folder.
     """
-    from bertwright.report.glue import is_glue, write_glue_report
     from bertwright.report.pages import write_report
     from bertwright.report.read import read_run
 
-    if is_glue(run):
-        path, _ = write_glue_report(run, out)
-    else:
-        found = read_run(run)
-        if not found.results:
-            from bertwright.recipes.examine import write_findings
+    found = read_run(run)
+    if not found.results:
+        from bertwright.recipes.examine import write_findings
 
-            with bar("Reading the data and running the model", "tokens") as on_progress:
-                try:
-                    write_findings(found.folder, on_progress=on_progress)
-                except BertwrightError as error:  # the page is about the run
-                    say(f"without examples: {error}")
-            found = read_run(run)
-        path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
+        with bar("Reading the data and running the model", "tokens") as on_progress:
+            try:
+                write_findings(found.folder, on_progress=on_progress)
+            except BertwrightError as error:  # the page is about the run
+                say(f"without examples: {error}")
+        found = read_run(run)
+    path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
     print_json({"report": path}) if json else print(path)

@@ -1,24 +1,18 @@
-"""The table of a GLUE run, and its page, which leads to those of the tasks."""
+"""The table of a GLUE run."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from bertwright.report.numbers import spread, title
-from bertwright.report.pages import render, write_page, write_report
-from bertwright.report.read import is_run, mapping, read_object, read_run, whole
-from bertwright.report.verdict import GLUE
 
 _BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
 """The columns of baselines: the usual answer, a class or a number, and a model of words."""
 
 
 def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The table of a run: its columns and rows, for the screen, `glue.md` and the page."""
+    """The table of a run: its columns and rows, for the screen and `glue.md`."""
     tasks = whole["tasks"]
     beside = {
         title: names
@@ -69,42 +63,3 @@ def averages(whole: Mapping[str, Any]) -> str:
     if "MNLI" in whole["tasks"]:
         said += "; of MNLI the matched genres count"
     return f"{said}. Figures are of the dev sets, not of the test sets."
-
-
-def is_glue(folder: Path) -> bool:
-    """Whether it is the folder of a GLUE run that is finished."""
-    return not is_run(folder) and (folder / GLUE).is_file()
-
-
-def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
-    """Write the page of every task into its folder, and the one of all (unset: `report.html`).
-
-    Returns:
-        The path of the page of all, and what `glue.json` holds.
-
-    Raises:
-        DataError: a file is damaged.
-        ConfigError: `out` cannot be the name of a file.
-        BertwrightError: the disk is full or the folder is not writable.
-    """
-    found = read_object(folder / GLUE)
-    out = out or folder / "report.html"
-    with whole(folder):
-        links = {
-            name: quote(Path(os.path.relpath(path, out.parent)).as_posix())
-            for name in mapping(found.get("tasks"))
-            if is_run(folder / name)
-            for path in [write_report(read_run(folder / name))]
-        }
-        columns, rows = table(found)
-        page = render(
-            "glue.html.j2",
-            name=folder.resolve().name,
-            found=found,
-            columns=columns,
-            rows=rows,
-            links=links,
-            said=averages(found),
-        )
-    write_page(out, page)
-    return out, found

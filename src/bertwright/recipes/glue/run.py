@@ -42,7 +42,7 @@ from bertwright.report.verdict import GLUE, RESULTS
 from bertwright.train.hardware import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"
-_FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
+_FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip")
 _OURS = {*_FILES, *(task.name for task in TASKS)}
 
 
