@@ -1,8 +1,8 @@
-"""A treebank learned as sequences in minutes: labelled F1 by the form of leaves and by beam, or of
-an encoder that starts as a pre-trained BERT beside one of random weights.
+"""A treebank learned as sequences in minutes: labelled F1 by beam, or of an encoder that starts as
+a pre-trained BERT beside one of random weights.
 
     python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
-        --minutes 9 --leaves numbers normalized --out parsing.json
+        --minutes 9 --out parsing.json
     python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
         --encoder runs/bert --steps 1200 --beams 1 --out parsing.json
 
@@ -45,8 +45,7 @@ def printed(words: list[str]) -> dict[str, Any]:
 def parsers(given: argparse.Namespace) -> Iterator[tuple[str, str, list[str], list[str]]]:
     """Of each model its name, that of its shards, and the options of these and of its training."""
     if given.encoder is None:
-        for leaves in given.leaves:
-            yield leaves, leaves, ["--vocab-size", "4000", "--leaves", leaves], TRANSFORMER
+        yield "numbers", "numbers", ["--vocab-size", "4000"], TRANSFORMER
         return
     trees = ["--tokenizer", given.encoder]
     config = read_config(find_checkpoint(given.encoder))
@@ -65,7 +64,6 @@ def main() -> None:
     parser.add_argument("--minutes", default="9")
     parser.add_argument("--steps")
     parser.add_argument("--encoder")
-    parser.add_argument("--leaves", nargs="+", default=["numbers", "normalized"])
     parser.add_argument("--beams", nargs="+", default=["1", "4"])
     given = parser.parse_args()
     length = ["--steps", given.steps] if given.steps else ["--minutes", given.minutes]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from bertwright.cli.app import run
-from bertwright.data.parallel.trees import leaves_of
 from bertwright.errors import DataError
 from bertwright.inference.model import load
-from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.treebank.trees import parse_trees
 from tests.cli.conftest import JsonOf, Ran
 
@@ -117,15 +113,6 @@ def test_a_translation_model_is_no_parser(tmp_path: Path, ran: Ran) -> None:
     words = ["pretrain", "--model", "transformer-small", "--data", shards, "--steps", "2"]
     ran(*words, "--out", out, *SIZES, "--sequence-length", "32")
     assert "its vocabulary has no brackets" in ran("parse", "--model", out, "a", code=4).err
-
-
-def test_brackets_in_a_vocabulary_of_texts_make_no_parser() -> None:
-    for vocab, expected in (
-        ({"(s": 0, ")": 1, "XX": 2}, None),
-        ({"(S": 0, ")S": 1, "[2]": 2}, None),
-        ({"(S": 0, ")S": 1, "XX": 2}, "normalized"),
-    ):
-        assert leaves_of(cast(Tokenizer, SimpleNamespace(vocab=vocab))) == expected
 
 
 def test_pretraining_on_trees_ends_with_how_to_parse(

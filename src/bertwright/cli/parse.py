@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -22,7 +22,6 @@ def trees(
     out: Path,
     tokenizer: Path | None = None,
     vocab_size: int = 8000,
-    leaves: Literal["numbers", "normalized"] = "numbers",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -34,7 +33,6 @@ def trees(
         tokenizer: A WordPiece vocabulary, as of a BERT that will be the encoder; unset: one is
             trained on the words.
         vocab_size: Size of the vocabulary that is trained.
-        leaves: Words in the sequence of a tree: by number, or all as XX (as published).
     """
     from bertwright.data.parallel.trees import build_trees
 
@@ -44,7 +42,6 @@ def trees(
             out,
             None if tokenizer is None else find_tokenizer(tokenizer),
             vocab_size=vocab_size,
-            leaves=leaves,
             overwrite=overwrite,
             on_progress=on_progress,
         )

@@ -71,7 +71,7 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
 
 def _print_end(run: Path, config: RunConfig) -> None:
     """Print whether the model has learned, and what comes next."""
-    from bertwright.data.parallel.trees import leaves_of
+    from bertwright.data.parallel.trees import writes_trees
     from bertwright.recipes.examine import verdict_of
     from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -82,7 +82,7 @@ def _print_end(run: Path, config: RunConfig) -> None:
     ready = {"no": "not ready", "perhaps": "ready in part"}.get(answer, "ready")
     say(f"{run} is {ready}; to write its page: bertwright report {folder}")
     if answer != "no":
-        parses = config.reads_pairs and leaves_of(load_tokenizer(run / "model")) is not None
+        parses = config.reads_pairs and writes_trees(load_tokenizer(run / "model"))
         use = 'parse --model {run} "A sentence."' if parses else config.use
         say(f"use it: bertwright {use.format(run=folder)}")
 

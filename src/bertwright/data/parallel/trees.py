@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from bertwright.text.tokenizer.train import rules_of, train_on_counts
 from bertwright.text.tokenizer.word_counts import count_block
 from bertwright.text.treebank.linear import (
     MOST_WORDS,
-    Leaves,
     leaf_token,
     linearize,
     plain_word,
@@ -39,14 +38,13 @@ def build_trees(
     tokenizer_folder: str | Path | None = None,
     *,
     vocab_size: int = 8000,
-    leaves: Leaves = "numbers",
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
     """Encode a file or a folder of bracketed trees into the folder `out`; return its manifest.
 
     Without a `tokenizer_folder` (a WordPiece) a vocabulary of `vocab_size` is trained on the words.
-    `leaves` is how words are written in the target; `on_progress` counts trees.
+    `on_progress` counts trees.
 
     Raises:
         ConfigError: `out` holds something, or what is read.
@@ -64,42 +62,35 @@ def build_trees(
     else:
         refuse_source(Path(out), Path(tokenizer_folder))
         tokenizer = load_tokenizer(tokenizer_folder)
-    targets = [linearize(tree, leaves) for tree in short]
+    targets = [linearize(tree) for tree in short]
     tokens = {token for target in targets for token in target}
-    if leaves == "numbers":
-        tokens |= {leaf_token(leaves, number) for number in range(MOST_WORDS)}
+    tokens |= set(map(leaf_token, range(MOST_WORDS)))
     tokenizer = tokenizer.extended(sorted(tokens - tokenizer.vocab.keys()))
 
     def blocks() -> Iterator[IdPairs]:
         for done in range(0, len(short), BLOCK_TREES):
             sides: list[list[int]] = []
             for number in range(done, min(done + BLOCK_TREES, len(short))):
-                sides.append(source_ids(tokenizer, short[number].words(), leaves))
+                sides.append(source_ids(tokenizer, short[number].words()))
                 sides.append([tokenizer.vocab[token] for token in targets[number]])
             lengths = np.array([len(side) for side in sides], np.int64)
             yield np.array([each for side in sides for each in side]), lengths, len(sides) // 2
             on_progress(done + len(sides) // 2, len(short))
 
-    facts = {"inputs": [str(trees)], "trees": leaves, "too_long": len(found) - len(short)}
+    facts = {"inputs": [str(trees)], "too_long": len(found) - len(short)}
     return write_pairs(Path(out), tokenizer, blocks(), facts, overwrite=overwrite)
 
 
-def source_ids(tokenizer: Tokenizer, words: list[str], leaves: Leaves) -> list[int]:
+def source_ids(tokenizer: Tokenizer, words: list[str]) -> list[int]:
     """What a parser reads of a sentence: its words' tokens, each word after its number."""
     ids, lengths = tokenizer.encode_sentence_ids(list(map(plain_word, words)))
     found: list[int] = []
-    if leaves == "normalized":
-        found += ids.tolist()
-        return found
     ends = np.cumsum(lengths)
     for number, part in enumerate(np.split(ids, ends[:-1])):
-        found += [tokenizer.vocab[leaf_token(leaves, number)], *part.tolist()]
+        found += [tokenizer.vocab[leaf_token(number)], *part.tolist()]
     return found
 
 
-def leaves_of(tokenizer: Tokenizer) -> Leaves | None:
-    """How a parser's vocabulary writes words; None: it is not a parser's."""
-    known = tokenizer.vocab
-    if not any(t[:1] == "(" and len(t) > 1 and f"){t[1:]}" in known for t in known):
-        return None
-    return next((each for each in get_args(Leaves) if leaf_token(each, 0) in known), None)
+def writes_trees(tokenizer: Tokenizer) -> bool:
+    """Whether this is a parser's vocabulary."""
+    return leaf_token(MOST_WORDS - 1) in tokenizer.vocab

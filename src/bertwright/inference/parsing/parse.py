@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bertwright.config.generation import TranslationConfig
-from bertwright.data.parallel.trees import leaves_of, source_ids
+from bertwright.data.parallel.trees import source_ids, writes_trees
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import search_targets
-from bertwright.text.treebank.linear import MOST_WORDS, NORMALIZED, assemble
+from bertwright.text.treebank.linear import MOST_WORDS, assemble
 from bertwright.text.treebank.trees import TOP, Tree
 
 LONGER = 300
@@ -58,13 +58,12 @@ def parse(
     """
     runner.require("translation", "parsing")
     tokenizer = runner.tokenizer
-    leaves = leaves_of(tokenizer)
-    if leaves is None:
+    if not writes_trees(tokenizer):
         raise DataError(
             f"{runner.name} translates, but its vocabulary has no brackets: expected a model that "
             "was trained on the shards of bertwright data trees"
         )
-    of_trees = re.compile(rf"[()].+|\[\d+\]|{NORMALIZED}")
+    of_trees = re.compile(r"[()].+|\[\d+\]")
     never = [n for token, n in tokenizer.vocab.items() if not of_trees.fullmatch(token)]
     config = TranslationConfig(beam, LENGTH_PENALTY)
     done = 0
@@ -72,9 +71,7 @@ def parse(
         some = [list(words) for words in group]
         sources = []
         for number, words in enumerate(some, done + 1):
-            ids = tokenizer.framing.one(
-                source_ids(tokenizer, words[:MOST_WORDS], leaves) if words else []
-            )
+            ids = tokenizer.framing.one(source_ids(tokenizer, words[:MOST_WORDS]) if words else [])
             longest = runner.spec.max_length
             if len(words) > MOST_WORDS or (longest is not None and len(ids) > longest):
                 raise DataError(

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
-from bertwright.data.parallel.trees import leaves_of
+from bertwright.data.parallel.trees import writes_trees
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
@@ -98,7 +98,7 @@ def translate(
 
 def translates(runner: ModelRunner) -> bool:
     """Whether a model translates; a parser has the head too, and writes trees."""
-    return "translation" in runner.learner.objectives and leaves_of(runner.tokenizer) is None
+    return "translation" in runner.learner.objectives and not writes_trees(runner.tokenizer)
 
 
 def require_translator(runner: ModelRunner) -> None:

@@ -1,28 +1,26 @@
 """Trees as sequences of tokens and back (Vinyals et al. 2015, Grammar as a foreign language).
 
 `(S (NP [1] [2] )NP (VP [3] )VP )S`: brackets with their label, functions and empty elements left
-out, and a token for each word. The paper writes every word as `XX`; ours are numbered by default,
-and the number stands before the word in the source too, so that the decoder always knows
-which word is next. A sequence of a model need not be a tree: `assemble` repairs it.
+out, and a token for each word. The paper writes every word as `XX`; ours are numbered, and the
+number stands before the word in the source too, so that the decoder always knows which word is
+next. A sequence of a model need not be a tree: `assemble` repairs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from bertwright.text.treebank.trees import DEEPEST, TOP, Tree, category
 
-Leaves = Literal["numbers", "normalized"]
-NORMALIZED = "XX"
-"""Every word, as published."""
+TAG = "XX"
+"""That of every word of a parse."""
 MOST_WORDS = 250
-"""Words of a sentence whose words are numbered."""
+"""Words of a sentence."""
 
 
-def leaf_token(leaves: Leaves, word: int) -> str:
+def leaf_token(word: int) -> str:
     """The token of a word by its number from 0."""
-    return f"[{word + 1}]" if leaves == "numbers" else NORMALIZED
+    return f"[{word + 1}]"
 
 
 def plain_word(word: str) -> str:
@@ -36,7 +34,7 @@ _ESCAPED = {
 }  # fmt: skip
 
 
-def linearize(tree: Tree, leaves: Leaves = "numbers") -> list[str]:
+def linearize(tree: Tree) -> list[str]:
     """A tree without empty elements as tokens; a TOP around it is left out."""
     found: list[str] = []
     words = 0
@@ -46,7 +44,7 @@ def linearize(tree: Tree, leaves: Leaves = "numbers") -> list[str]:
         if isinstance(node, str):
             found.append(node)
         elif node.word is not None:
-            found.append(leaf_token(leaves, words))
+            found.append(leaf_token(words))
             words += 1
         else:
             label = category(node.label)
@@ -76,7 +74,7 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
 
     def put(stop: int) -> None:
         nonlocal done
-        parts[-1].extend(Tree(NORMALIZED, word=word) for word in words[done:stop])
+        parts[-1].extend(Tree(TAG, word=word) for word in words[done:stop])
         done = max(done, stop)
 
     for token in tokens:
@@ -96,7 +94,7 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
                 close()
             whole &= close()
         else:
-            number = int(token[1:-1]) if token[1:-1].isdigit() else done + 1
+            number = int(token[1:-1])
             whole &= number == done + 1 and number <= len(words) and len(labels) > 1
             put(min(number, len(words)))
     whole &= len(labels) == 1 and done == len(words)
