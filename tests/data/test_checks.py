@@ -107,35 +107,11 @@ def test_pairs_that_are_left_out(pairs_of: Callable[..., ParallelText]) -> None:
     assert "more than 34 tokens" in found["left_out"].message
 
 
-def test_pairs_of_which_one_side_is_too_long(pairs_of: Callable[..., ParallelText]) -> None:
-    pairs = sentences()
-    pairs[::10] = [(source, " ".join([target] * 6)[:200]) for source, target in pairs[::10]]
-    pairs[5::10] = [(source, "ba") for source, _ in pairs[5::10]]
-    _, found = found_by(pairs_of(pairs, 128))
-    assert found["uneven_pairs"].level == "warning"
-    assert "out of step" in found["uneven_pairs"].advice
-
-
 def test_lines_that_are_out_of_step(pairs_of: Callable[..., ParallelText]) -> None:
     sources, targets = zip(*sentences(), strict=True)
     _, found = found_by(pairs_of([*zip(sources, [*targets[1:], targets[0]], strict=True)]))
     assert found["length_correlation"].level == "warning"
     assert abs(float(found["length_correlation"].value)) < 0.2
-
-
-def test_pairs_that_were_not_translated(pairs_of: Callable[..., ParallelText]) -> None:
-    pairs = sentences()
-    pairs[::4] = [(target, target) for _, target in pairs[::4]]
-    _, found = found_by(pairs_of(pairs))
-    assert levels(found) == {"identical_sides": "warning"}
-    assert found["identical_sides"].value == 0.25
-
-
-def test_a_vocabulary_of_one_language(pairs_of: Callable[..., ParallelText]) -> None:
-    pairs = [(source, target.replace("a", "ы")) for source, target in sentences()]
-    _, found = found_by(pairs_of(pairs))
-    assert levels(found) == {"unknown_target": "error"}
-    assert found["unknown_source"].value == 0
 
 
 def stories(shards: Shards, memory: int) -> Stories:

@@ -20,12 +20,6 @@ from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.text.framing import ends_of
 
-MOST_RATIO = 3
-"""Of target to source, beside the corpus's median: languages differ, as trees do from words."""
-LONG = 12
-"""Between fewer tokens a ratio says nothing."""
-CHECKED_PAIRS = 1 << 16
-
 
 @dataclass(frozen=True)
 class PairBatch:
@@ -108,19 +102,6 @@ class ParallelText(Shuffled):
             "are left out",
             "raise --sequence-length, or split what is no sentence",
         )
-        ratios = target / source
-        usual = float(np.median(ratios))
-        off = np.abs(np.log(ratios / usual)) > np.log(MOST_RATIO)
-        uneven = float((off & (np.maximum(source, target) > LONG)).mean())
-        checkup.note(
-            grade(uneven, 0.02, 0.5),
-            "uneven_pairs",
-            round(uneven, 4),
-            f"{uneven:.1%} of the pairs have a side more than {MOST_RATIO} times as long as the "
-            f"other says; a source token has {usual:.2f} target tokens",
-            "these are hardly translations: are lines joined, or out of step? Remove them from "
-            "both files",
-        )
         if pairs >= 100 and source.std() and target.std():
             together = float(np.corrcoef(np.log(source), np.log(target))[0, 1])
             checkup.note(
@@ -131,35 +112,6 @@ class ParallelText(Shuffled):
                 "long sentences have long translations: line i of one file may not translate line "
                 "i of the other; look at some in the middle and at the end",
             )
-        self._check_tokens(checkup, np.arange(pairs)[:: 1 + pairs // CHECKED_PAIRS])
-
-    def _check_tokens(self, checkup: Checkup, rows: Int64s) -> None:
-        """Findings about the words of some pairs."""
-        sides, unknown = [], self.shards.special_id("unk")
-        for name, start, lengths in (
-            ("source", self._start[rows], self._source[rows]),
-            ("target", self._start[rows] + self._source[rows], self._target[rows]),
-        ):
-            texts = [
-                self.shards.tokens(int(a), int(a + n)) for a, n in zip(start, lengths, strict=True)
-            ]
-            share = float((np.concatenate(texts) == unknown).mean())
-            checkup.note(
-                grade(share, 0.01, 0.1),
-                f"unknown_{name}",
-                round(share, 6),
-                f"{share:.2%} of the tokens of the {name} are [UNK]",
-                "the vocabulary is for both languages: train it on both files",
-            )
-            sides.append(texts)
-        same = float(np.mean([np.array_equal(a, b) for a, b in zip(*sides, strict=True)]))
-        checkup.note(
-            grade(same, 0.02, 0.5),
-            "identical_sides",
-            round(same, 4),
-            f"{same:.1%} of the pairs have the same tokens on both sides",
-            "a model learns to copy from them: remove what was not translated from both files",
-        )
 
     def _framed(self, start: Int64s, lengths: Int64s) -> Int64s:
         """Sentences by their first token in the shards, each between begin and end."""
