@@ -185,7 +185,7 @@ def test_asked_columns_win_and_may_differ_in_case(write):
     hint = Columns("sentence2", None, "kind")
     assert rows(parse(path, "classification", hint=hint)) == [("b", None, "y")]
     away = Columns("body", None, "sort")
-    assert rows(parse(path, "classification", hint=away)) == [("a", "b", "x")]
+    assert rows(parse(path, "classification", hint=away)) == [("c", None, "x")]
 
 
 @pytest.mark.parametrize(
@@ -356,63 +356,6 @@ def test_several_labels_at_once(write):
     assert labels_of(read.examples) == ("x", "y")
 
 
-ONE_EACH = "id,comment_text,mean,very rude,threat\n7,a,1,0,0\n8,b,0,0.0,0\n9,c,1.0,True,0\n"
-
-
-def test_a_column_for_each_class(write):
-    asked, several = Columns(label="mean,Very_Rude, threat"), {"multi_label": True}
-    path = write("a.csv", ONE_EACH)
-    read = parse(path, "classification", asked, **several)
-    assert [each.label for each in read.examples] == [("mean",), (), ("mean", "very rude")]
-    assert [each.text for each in read.examples] == ["a", "b", "c"]
-    assert [each.id for each in read.examples] == ["7", "8", "9"]
-    again = parse(path, "classification", hint=read.columns, **several)
-    assert again.examples == read.examples
-    rows = [{"text": "a", "x": True, "y": 0}, {"text": "b", "x": 0, "y": 1}]
-    read = parse(write("a.json", rows), "classification", Columns(label="x,y"), **several)
-    assert [each.label for each in read.examples] == [("x",), ("y",)]
-    bare = write("bare.tsv", "a b\t0\t1\nc d\t1\t1\n")
-    read = parse(bare, "classification", Columns("1", label="2,3"), **several)
-    assert [each.label for each in read.examples] == [("3",), ("2", "3")]
-
-
-def test_a_column_whose_name_has_a_comma_is_one(write):
-    path = write("a.tsv", "text\tyes, or no\na\tx\nb\ty\n")
-    read = parse(path, "classification", Columns(label="yes, or no"))
-    assert [each.label for each in read.examples] == ["x", "y"]
-
-
-@pytest.mark.parametrize(
-    ("content", "label", "several", "message"),
-    [
-        (ONE_EACH, "mean,threat", False, r"in 2 columns, 'mean', 'threat'.*pass --multi-label"),
-        (ONE_EACH, "mean,treat", True, "no column 'treat'; it has 'id'"),
-        (ONE_EACH, "mean,mean", True, "named twice"),
-        (ONE_EACH, "mean,comment_text", True, "named twice"),
-        (
-            ONE_EACH + "10,d,2,0,0\n",
-            "mean,threat",
-            True,
-            "line 5: label is not 0 or 1: '2' in the column 'mean'",
-        ),
-        (
-            ONE_EACH + "10,d,,0,0\n",
-            "mean,threat",
-            True,
-            "line 5.*: '' in the column 'mean'; expected 0 or 1",
-        ),
-    ],
-)
-def test_columns_for_each_class_that_cannot_be(write, content, label, several, message):
-    with pytest.raises(DataError, match=message):
-        parse(
-            write("a.csv", content),
-            "classification",
-            Columns("comment_text", label=label),
-            multi_label=several,
-        )
-
-
 @pytest.mark.parametrize("value", ["high", "nan", "inf", "1,5"])
 def test_a_number_must_be_one(write, value):
     advice = ".*with a point" if "," in value else ""
@@ -425,7 +368,7 @@ def test_plain_lines_and_pairs_to_predict(write):
     read = parse(path, "classification", require_labels=False)
     assert read.examples == [TextExample("one", line=1), TextExample("two\twords", line=3)]
     with pytest.raises(DataError, match=r"line 1: no pair of texts; expected two texts"):
-        parse(path, "classification", require_labels=False, pair=True)
+        parse(path, "classification", require_labels=False, hint=Columns("a", "b"))
     read = parse(path, "regression", require_labels=False, hint=Columns("x", "y"), bad_rows="skip")
     assert read.examples == [TextExample("two", "words", line=3)]
     assert read.skipped["no pair of texts"].lines == [1]
@@ -450,13 +393,18 @@ def test_labels_are_not_read_where_none_is_needed(write):
     read = parse(path, "classification", require_labels=False, labels=["x"])
     assert read.examples == [TextExample("a", "b", None, "9", 2)]
     with pytest.raises(DataError, match="second text"):
-        parse(write("b.tsv", "text\na\n"), "classification", require_labels=False, pair=True)
+        parse(
+            write("b.tsv", "text\na\n"),
+            "classification",
+            require_labels=False,
+            hint=Columns("a", "b"),
+        )
 
 
 @pytest.mark.parametrize("name", ["b.tsv", "b.txt"])
 def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, name):
     train = parse(write("a.tsv", "x\tgood\ny\tbad\n"), "classification", Columns("2", None, "1"))
-    options = {"hint": train.columns, "pair": False}
+    options = {"hint": train.columns}
     for content, expected in (
         ("x\tfine\ny\tpoor\n", ["fine", "poor"]),  # training's columns
         ("fine\npoor\n", ["fine", "poor"]),  # texts alone
@@ -464,7 +412,7 @@ def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, n
     ):
         stream = parse_stream(write(name, content), "classification", **options)
         assert [each.text for each in stream.examples] == expected, content
-    other = {"hint": Columns("text", None, "label"), "pair": False}
+    other = {"hint": Columns("text", None, "label")}
     with pytest.raises(DataError, match=r"a tab in its first line.*--text 1.*--format text"):
         parse_stream(write(name, "x\tfine\n"), "classification", **other)
     for form in ("text", "tsv"):

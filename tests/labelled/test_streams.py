@@ -80,7 +80,7 @@ def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> No
 
     def texts(**columns: str) -> list[str]:
         hint = Columns(**columns)
-        stream = parse_stream(tmp_path / "a.txt", "classification", pair=False, hint=hint)
+        stream = parse_stream(tmp_path / "a.txt", "classification", hint=hint)
         return [each.text for each in stream.examples]  # type: ignore[union-attr]
 
     assert texts(text="text", label="label") == ["one", "title"]

@@ -26,8 +26,7 @@ class TaskFilesConfig:
     text2: str | None = None
     """Column of the second text of a pair; unset: found by its name, if there is one."""
     label: str | None = None
-    """Column of the label, by name (CoNLL columns: by number from 1); unset: found.
-    With --multi-label also a column of 0 and 1 for each class: A,B,C."""
+    """Column of the label, by name (CoNLL columns: by number from 1); unset: found."""
     dev_text: str | None = None
     """Column of the text in dev, where it is another one than in train."""
     dev_text2: str | None = None

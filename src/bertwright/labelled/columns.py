@@ -61,15 +61,14 @@ _KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OT
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that options name, or number from 1; None: by their known names. A label with
-    commas, as `toxic,obscene`, is a column of 0 and 1 for each class."""
+    """The columns that options name, or number from 1; None: by their known names."""
 
     text: str | None = None
     text2: str | None = None
     label: str | None = None
 
     def __post_init__(self) -> None:
-        names = [*self.texts(), *(name.strip() for name in (self.label or "").split(",") if name)]
+        names = self.names()
         if len({*names}) != len(names):
             raise DataError(
                 f"a column is named twice: {listed(names)}; --text, --text2 and --label "
@@ -96,20 +95,12 @@ def is_known(name: str) -> bool:
     return name in _KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")
 
 
-def split_label(label: str, columns: Sequence[str]) -> list[str]:
-    """The columns of a label: one, or one for each class where commas stand between names."""
-    one = plain(label) in map(plain, columns)
-    return [label] if one else [part.strip() for part in label.split(",")]
-
-
 def with_hint(chosen: Columns, hint: Columns, there: Sequence[str]) -> Columns:
     """The columns chosen, or where none is, those of the training file that are there."""
     names = {*map(plain, there)}
     text, text2, label = chosen.text, chosen.text2, chosen.label
     if not chosen.texts() and names.issuperset(map(plain, hint.texts())):
         text, text2 = hint.text, hint.text2
-    if label is None and hint.label is not None:
-        parts = split_label(hint.label, there)
-        if names.issuperset(map(plain, parts)) and not {text, text2} & {*parts}:
-            label = hint.label
+    if label is None and plain(hint.label or "") in names and hint.label not in (text, text2):
+        label = hint.label
     return Columns(text, text2, label)

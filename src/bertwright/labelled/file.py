@@ -67,10 +67,9 @@ class ReadOptions:
     """The known ones; a row with another one is a bad row."""
     multi_label: bool = False
     """A label is any number of classes: a list, or a text with commas."""
-    pair: bool | None = None
-    """Whether there are two texts; None: as the file has."""
     hint: Columns = field(default_factory=Columns)
-    """Columns of the training file, taken where they are there and no option names others."""
+    """Columns of the training file, taken where they are there and no option names others. With a
+    text it says whether there are two."""
     iob1_as_iob2: bool = False
     """Give tags in IOB1 as IOB2, the same entities."""
     as_scheme: Scheme | None = None

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from bertwright.config.task import Form
 from bertwright.errors import DataError
-from bertwright.labelled.columns import IDS, Columns, Groups, is_known, plain, split_label
+from bertwright.labelled.columns import IDS, Columns, Groups, is_known, plain
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
@@ -226,10 +226,7 @@ def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
     if not head:
         raise DataError(f"{source.name} has no rows; expected a header and a row an example")
     columns = [cell.strip() for cell in head[0][1]]
-    names, hinted = (
-        [part for name in each.names() for part in split_label(name, columns)]
-        for each in (chosen, hint)
-    )
+    names, hinted = chosen.names(), hint.names()
     headed, format = _has_header(columns, [*names, *hinted]), form.upper()
     if headed:
         _refuse_doubled(columns, source.name)

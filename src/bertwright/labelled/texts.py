@@ -18,7 +18,6 @@ from bertwright.labelled.columns import (
     Columns,
     Groups,
     plain,
-    split_label,
 )
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Stream
@@ -41,10 +40,9 @@ NO_GOLD_LABEL = "-"
 def read_texts(file: File) -> Stream:
     """Classification and regression."""
     options = file.options
-    pair = options.pair if options.pair is not None else options.hint.text2 is not None
-    if lines := file.lines(pair):
+    if lines := file.lines(options.hint.text2 is not None):
         plain_texts = (TextExample(a, b, line=number) for number, a, b in lines)
-        each = "a pair a line" if pair else "a line each"
+        each = "a line each" if options.hint.text2 is None else "a pair a line"
         return file.found(plain_texts, Columns(), f"plain text, {each}")
     table, chosen = file.table()
     columns = _columns(table, chosen, file)
@@ -53,19 +51,15 @@ def read_texts(file: File) -> Stream:
 
 def _columns(table: Table, chosen: Columns, file: File) -> Columns:
     """The columns of a classification or regression file. A text that is chosen alone stands alone,
-    also where its name is half of a pair."""
-    pair, label = file.options.pair, file.options.require_labels
-    labels: list[str] = []
-    if label and chosen.label is not None:
-        parts = split_label(chosen.label, table.columns)
-        labels = [table.named(part, "--label") for part in parts]
-    elif label:
+    also where its name is half of a pair; where training's text did, it does."""
+    hint, label = file.options.hint, None
+    if file.options.require_labels:
         groups = NUMBERS if file.kind == "regression" else CLASSES
-        what = "labels (of one with 0 and 1 for each class: --multi-label --label A,B,C)"
-        labels = [table.find(None, groups, what, "--label", chosen.texts())]
+        label = table.find(chosen.label, groups, "labels", "--label", chosen.texts())
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
-    free = [name for name in table.columns if name not in (*labels, text2)]
-    pairs = [] if pair is False or chosen.text is not None else _pairs(free, text2)
+    free = [name for name in table.columns if name not in (label, text2)]
+    alone = chosen.text is not None or (hint.text is not None and hint.text2 is None)
+    pairs = [] if alone else _pairs(free, text2)
     if len(pairs) > 1:
         raise DataError(
             f"{table.name} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose "
@@ -74,10 +68,10 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
     if pairs:
         text, text2 = pairs[0]
     else:
-        text = table.find(chosen.text, TEXTS, "texts", "--text", [*labels, text2])
-    if pair and text2 is None:
+        text = table.find(chosen.text, TEXTS, "texts", "--text", [label, text2])
+    if hint.text2 is not None and text2 is None:
         table.find(None, (), "second texts", "--text2")
-    return Columns(text, text2, ",".join(labels) or None)
+    return Columns(text, text2, label)
 
 
 def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
@@ -88,27 +82,19 @@ def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
 
 
 def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExample]:
-    log = file.log
-    labels = [] if columns.label is None else split_label(columns.label, table.columns)
-    if len(labels) > 1 and not file.options.multi_label:
-        raise DataError(
-            f"{log.name}: the label is in {len(labels)} columns, {listed(labels)}; with "
-            "a column for each class a text may have several: pass --multi-label"
-        )
     gold = columns.label is not None and plain(columns.label) == "gold_label"
 
     def make(row: Row, id_: str, line: int) -> TextExample | None:
         text = read_text(row, columns.text)
         text2 = None if columns.text2 is None else read_text(row, columns.text2)
-        if not labels:
+        if columns.label is None:
             return TextExample(text, text2, None, id_, line)
         if gold and row[columns.label] == NO_GOLD_LABEL:
-            log.leave_out(line, "the annotators did not agree (gold_label is '-')")
+            file.log.leave_out(line, "the annotators did not agree (gold_label is '-')")
             return None
-        value = row[columns.label] if len(labels) == 1 else _held(row, labels)
-        return TextExample(text, text2, _label(value, file), id_, line)
+        return TextExample(text, text2, _label(row[columns.label], file), id_, line)
 
-    return table.examples([*columns.texts(), *labels], make)
+    return table.examples(columns.names(), make)
 
 
 def read_targets(file: File) -> Stream:
@@ -155,16 +141,6 @@ def _several(value: Any) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     return [] if value is None or value != value else [value]
-
-
-def _held(row: Row, classes: Sequence[str]) -> list[str]:
-    """The classes of a row that has a column of 0 and 1 for each."""
-    values = {name: str(row[name]).strip().lower().removesuffix(".0") for name in classes}
-    for name, value in values.items():
-        if value not in ("0", "1", "true", "false"):
-            came = f"{shorten(row[name])} in the column {shorten(name)}"
-            raise BadValue("label is not 0 or 1", came, "0 or 1 in the column of a class")
-    return [name for name, value in values.items() if value in ("1", "true")]
 
 
 def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:

@@ -246,14 +246,10 @@ def read_labelled(
 
 def _options(task: TaskConfig, bad_rows: BadRows, form: Form | None) -> ReadOptions:
     """How a file of a task is read: as its training file was."""
-    is_pair = None  # not known of models that name no columns
-    if task.kind in ("classification", "regression") and task.text_column is not None:
-        is_pair = task.text2_column is not None
     return ReadOptions(
         format=form,
         labels=task.labels or None,
         multi_label=task.multi_label,
-        pair=is_pair,
         hint=Columns(task.text_column, task.text2_column, task.label_column),
         as_scheme=task.scheme if task.kind == "tagging" else None,
         bad_rows=bad_rows,
