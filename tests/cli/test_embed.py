@@ -146,7 +146,6 @@ def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
         (["--out", "v.npy", "--pooling", "first-last", "--combine", "sum"], 2, "--combine sum"),
         (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
-        (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
         (["--out", "v.jsonl", "--pooling", "none", "--dimensions", "2"], 2, "for vectors of texts"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),

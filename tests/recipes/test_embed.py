@@ -10,25 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from bertwright.atomic import write_manifest
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.export.exported import Exported
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
 from bertwright.inference.embed import Embedder
-from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
@@ -281,41 +276,6 @@ def test_what_is_not_read_is_no_other_model(embed: Embed, folder: str, tmp_path:
         (model / name).write_bytes(b"of a trainer")
     report = embed(out, model=str(model), resume=True)
     assert report.resumed == 10
-
-
-class Export(ExportedBackend):
-    """Computes as another backend does, in the name of an exported folder."""
-
-    def __init__(self, inner: Backend, folder: Path) -> None:
-        self.inner, self.name = inner, "onnx int8"
-        self.exported = cast(Exported, SimpleNamespace(folder=folder))
-
-    def run(
-        self,
-        ids: Ids,
-        segments: Ids | None,
-        layers: tuple[int, ...],
-        positions: Positions | None = None,
-    ) -> Iterator[LayerBatch]:
-        return self.inner.run(ids, segments, layers, positions)
-
-
-def test_going_on_with_another_export_is_refused(
-    embed: Embed, embedder: Embedder, tmp_path: Path
-) -> None:
-    makers = []
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.onnx").write_text(name)
-        write_manifest(tmp_path / name)
-        maker = copy.copy(embedder)
-        maker.backend = Export(embedder.backend, tmp_path / name)
-        makers.append(maker)
-    out = tmp_path / "v.npy"
-    embed.until_killed(out, makers[0])
-    raises(ConfigError, "made with another export", embed, out, makers[1], resume=True)
-    raises(ConfigError, "made with another backend", embed, out, resume=True)
-    assert embed(out, makers[0], resume=True).resumed == 10
 
 
 def test_scales_are_of_their_file(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:

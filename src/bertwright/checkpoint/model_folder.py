@@ -168,7 +168,7 @@ def read_headers(folder: Path) -> dict[str, Header]:
     if (folder / EXPORT).is_file():
         raise DataError(
             f"{folder} is an exported model, for the runtime it was written for: give the "
-            "checkpoint it was made of as --model (embed takes the export beside it, as --exported)"
+            "checkpoint it was made of"
         )
     raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
 

@@ -12,7 +12,7 @@ from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
-from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
+from bertwright.config.vectors import Combine, Pooling, VectorPrecision, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
 
@@ -39,9 +39,7 @@ def embed(
     prompt_name: str | None = None,
     dimensions: int | None = None,
     dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
-    backend: BackendName = "torch",
     precision: VectorPrecision = "fp32",
-    exported: Path | None = None,
     plot: Path | None = None,
     color: str | None = None,
     projection: Literal["pca", "tsne"] = "pca",
@@ -76,9 +74,7 @@ def embed(
         dimensions: Keep the first dimensions of a vector, this many. Unset: as the folder says,
             else all.
         dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
-        backend: Runtime of the model.
         precision: fp32 is exact; the others are first compared with it on a sample.
-        exported: Folder of bertwright export, for onnx and openvino.
         plot: Write a scatter plot of the texts to this .html file.
         color: Column that colours the plot.
         projection: Projection of the plot to two dimensions.
@@ -143,16 +139,11 @@ def embed(
     if config.prompt:
         say(f"before every text: {config.prompt!r}")
     sample: list[str | tuple[str, str]] = []
-    if (backend, precision) != ("torch", "fp32"):
+    if precision != "fp32":
         first = next(chunks(texts.rows, 128), [])
         texts.rows = chain(first, texts.rows)
         sample = [each for each, _ in first]
-    settings: dict[str, Any] = {
-        "backend": backend,
-        "precision": precision,
-        "exported": exported and exported.resolve(),
-        "sample": sample,
-    }
+    settings: dict[str, Any] = {"precision": precision, "sample": sample}
     embedder = loaded.embedder(config, **settings)
     for note in embedder.notes:
         say(note)

@@ -33,7 +33,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "precision overwrite json",
         "Which vector": "combine prompt-name truncate dimensions",
         "Input and output": "bad-rows dtype resume",
-        "Backend": "backend exported",
         "Scatter plot": "plot color projection",
     },
     "serve": {

@@ -25,9 +25,6 @@ token keeps its own. All but the last two may be joined by `+`, and are then sid
 Combine = Literal["concat", "sum", "mean"]
 """How several layers are combined: concatenated, summed, or averaged."""
 
-BackendName = Literal["torch", "onnx", "openvino"]
-"""What computes layers."""
-
 VectorPrecision = Literal["fp32", "bf16", "int8"]
 """In which numbers; what is not float32 is compared with it first."""
 

@@ -16,13 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import MANIFEST, disk_errors, sha256_file
+from bertwright.atomic import disk_errors, sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import config_file, weight_files
 from bertwright.config.values import differing_keys
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
@@ -193,17 +192,14 @@ def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, 
     """All that a row depends on, apart from its text."""
     checkpoint = find_checkpoint(model)
     files = [config_file(checkpoint), *weight_files(checkpoint)]
-    backend = embedder.backend
     dense = [layer.dense.activation.encode() for layer in embedder.dense]
     dense += [x.numpy().tobytes() for layer in embedder.dense for x in layer.tensors.values()]
-    export = isinstance(backend, ExportedBackend) and backend.exported.folder / MANIFEST
     return {
         "model": _digest([f"{path.name} {sha256_file(path)}\n".encode() for path in files]),
         "tokenizer": embedder.tokenizer.fingerprint,
         **asdict(embedder.config),
         "layers": list(embedder.layers),
-        "backend": backend.name,
-        "export": sha256_file(export) if export else None,
+        "backend": embedder.backend.name,
         "dense_weights": _digest(dense),
         "dtype": dtype,
         "tokens": tokens,
