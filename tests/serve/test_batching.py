@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.serve.batching import Batcher, QueuedItem, Watch, choose
+from bertwright.serve.batching import Batcher, QueuedItem, choose
 from bertwright.serve.errors import HttpError
 
 LANE = object()
@@ -174,7 +174,7 @@ def test_deadlines_and_departed_callers_are_dropped_when_popped() -> None:
     dropped: list[str] = []
 
     async def test(batcher: Batcher, device: Device) -> None:
-        batcher.watch = Watch(on_dropped=dropped.append)
+        batcher.on_dropped = dropped.append
 
         first = await held(batcher, device)
         late = asyncio.create_task(batcher.run(items(1, start=1), 0.01))

@@ -19,7 +19,7 @@ from torch import Tensor
 from bertwright.config.generation import GenerationConfig
 from bertwright.models.ngram import LastTokens
 from bertwright.nn.search import RowsInFlight
-from bertwright.serve.batching import Batcher, QueuedItem, Watch
+from bertwright.serve.batching import Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Text
@@ -74,7 +74,7 @@ class Place:
         self.batcher = Batcher(self.device, 100, 1000, 50, **settings)
         self.dropped: list[str] = []
         self.tokens = 0
-        self.batcher.watch = Watch(on_dropped=self.dropped.append)
+        self.batcher.on_dropped = self.dropped.append
         make_rows = partial(RowsInFlight, self.decoder, {V - 1})
         self.flight = Flight(make_rows, self.batcher, self.count)
 

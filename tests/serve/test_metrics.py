@@ -8,7 +8,6 @@ from typing import Any, cast
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from bertwright.serve.batching import Batcher
 from bertwright.serve.metrics import Metrics
 
 
@@ -40,13 +39,12 @@ def test_requests_and_what_a_model_read() -> None:
 
 
 def test_batches() -> None:
-    metrics, batcher = Metrics(), SimpleNamespace(waiting=[1, 2, 3], tokens=40, watch=None)
-    metrics.follow(cast(Batcher, batcher))
-    watch: Any = batcher.watch
-    watch.on_batch(2, 30, 0.25)
-    watch.on_batch(1, 12, 0.5)
-    watch.on_dropped("gone")
-    watch.on_failed()
+    metrics, batcher = Metrics(), cast(Any, SimpleNamespace(waiting=[1, 2, 3], tokens=40))
+    metrics.follow(batcher)
+    batcher.on_batch(2, 30, 0.25)
+    batcher.on_batch(1, 12, 0.5)
+    batcher.on_dropped("gone")
+    batcher.on_failed()
     found = figures(metrics.text().decode())
     assert (found["batch_texts_sum"], found["batch_tokens_sum"]) == (3, 42)
     assert (found["batch_seconds_sum"], found["batch_seconds_count"]) == (0.75, 2)

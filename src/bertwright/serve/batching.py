@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -70,18 +70,6 @@ class Call:
             self.future.set_result(self.results)
 
 
-@dataclass
-class Watch:
-    """Called by a batcher; metrics replace these."""
-
-    on_batch: Callable[[int, int, float], None] = lambda items, tokens, seconds: None
-    """Texts, tokens and seconds of a batch."""
-    on_dropped: Callable[[str], None] = lambda reason: None
-    """A request that was dropped: `deadline` or `gone`."""
-    on_failed: Callable[[], None] = lambda: None
-    """A batch of which nothing succeeded."""
-
-
 class Failed:
     """Stands for the result of a text that could not be computed."""
 
@@ -114,7 +102,12 @@ class Batcher:
     failures: int = 5
     batch_timeout: float = 120.0
     on_failing: Callable[[], None] = lambda: None
-    watch: Watch = field(default_factory=Watch)
+    on_batch: Callable[[int, int, float], None] = lambda items, tokens, seconds: None
+    """Called with texts, tokens and seconds of a batch."""
+    on_dropped: Callable[[str], None] = lambda reason: None
+    """Called where a request is dropped: `deadline` or `gone`."""
+    on_failed: Callable[[], None] = lambda: None
+    """Called when nothing of a batch succeeded."""
     at_once: int = 1
     """Batches that the device computes side by side, where half a batch and more waits."""
 
@@ -277,7 +270,7 @@ class Batcher:
             item.call.set(item.index, result)
         self._count(results)
         if tokens := sum(item.tokens for item in batch.items):  # a turn has none
-            self.watch.on_batch(len(batch.items), tokens, seconds)
+            self.on_batch(len(batch.items), tokens, seconds)
 
     def _take(self, budget: int) -> list[QueuedItem]:
         """The next batch, out of the queue."""
@@ -302,7 +295,7 @@ class Batcher:
         if call.future.done():
             return False
         if now > call.deadline:
-            self.watch.on_dropped("deadline")
+            self.on_dropped("deadline")
             call.fail(unavailable("it waited longer than its deadline", "deadline"))
             return False
         return True
@@ -314,7 +307,7 @@ class Batcher:
             assert call is not None
             gone = call.gone is not None and call.gone()
             if gone:
-                self.watch.on_dropped("gone")
+                self.on_dropped("gone")
                 call.fail(HttpError(499, "gone", "the client left"))
             left[id(call)] = gone or call.future.done()
         return [item for item in batch if not left[id(item.call)]]
@@ -367,7 +360,7 @@ class Batcher:
             self._failed_in_a_row = 0
             return
         self._failed_in_a_row += 1
-        self.watch.on_failed()
+        self.on_failed()
         if self._failed_in_a_row == self.failures:
             self.on_failing()
 

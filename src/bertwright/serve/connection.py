@@ -1,14 +1,4 @@
-"""A client's connection, with bounds that uvicorn's lacks.
-
-| what a client does | what happens |
-|---|---|
-| sends a request to a full server | 429 at once, before a task is made and the body is read |
-| sends its headers too slowly, or nothing | the connection is closed |
-| sends more than 64 KB of headers, trailers and chunk extensions | 431 |
-| sends more requests than 64 before it has the first's reply | 429, and the end |
-| does not read its reply | the connection is cut, and its memory freed |
-| asks to upgrade to another protocol | 400 |
-"""
+"""A client's connection, with bounds that uvicorn's lacks (docs/serving.md, "Settings")."""
 
 from __future__ import annotations
 
@@ -26,8 +16,6 @@ MAX_HEAD = 65536
 """Bytes of a request that are not its body."""
 CHUNK = 16
 """Such bytes that each chunk of a body may have beside: its size and line ends."""
-
-
 MAX_AHEAD = 64
 """Requests that wait for the reply to one before them; uvicorn keeps any number."""
 

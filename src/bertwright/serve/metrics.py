@@ -13,7 +13,7 @@ from prometheus_client import (
     process_collector,
 )
 
-from bertwright.serve.batching import Batcher, Watch
+from bertwright.serve.batching import Batcher
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 TOKENS = tuple(float(2**n) for n in range(3, 17))
@@ -74,9 +74,8 @@ class Metrics:
             self.batch_tokens.observe(tokens)
             self.batch_seconds.observe(seconds)
 
-        batcher.watch = Watch(
-            on_batch, lambda reason: self.dropped.labels(reason).inc(), self.failed.inc
-        )
+        batcher.on_batch, batcher.on_failed = on_batch, self.failed.inc
+        batcher.on_dropped = lambda reason: self.dropped.labels(reason).inc()
         self.queued.set_function(lambda: len(batcher.waiting))
         self.queued_tokens.set_function(lambda: batcher.tokens)
 

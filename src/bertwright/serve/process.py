@@ -1,10 +1,4 @@
-"""A server as a process: address, signals, logs, and how it ends.
-
-| signal | what happens |
-|---|---|
-| SIGTERM, SIGINT | /readyz replies 503; active requests are finished; the end, with code 0 |
-| SIGHUP | keys are read again, models loaded again from their folders; no request fails |
-"""
+"""A server as a process: address, signals, logs, and how it ends (docs/serving.md)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ class Reply(BaseModel):
     layers: list[int]
     pooling: str | None
     normalized: bool
-    prompt: Literal["none", "default", "asked"] | None
     tokens_used: int
     truncated: list[Truncated]
 

@@ -52,8 +52,6 @@ class PreparedRequest:
     """Of the reply, where there may be many more than texts came; see `MAX_NUMBERS`."""
     characters: int = 0
     """Likewise; see `MAX_CHARACTERS`."""
-    prompt: str | None = None
-    """Before every text, of vectors: `none`, the model's `default`, or as `asked`."""
 
     @property
     def tokens(self) -> int:
@@ -74,7 +72,6 @@ class PreparedRequest:
             "layers": list(self.layers),
             "pooling": self.pooling,
             "normalized": self.normalized,
-            "prompt": self.prompt,
             "tokens_used": self.tokens,
             "truncated": self.truncated,
         }
@@ -257,9 +254,6 @@ def request_vectors(
     count: int,
 ) -> PreparedRequest:
     """A request whose reply holds so many vectors, and says how they are made."""
-    prompt = "none"
-    if vectors.prompt:
-        prompt = "default" if vectors.prompt == engine.default.prompt else "asked"
     return PreparedRequest(
         engine,
         items,
@@ -269,7 +263,6 @@ def request_vectors(
         vectors.normalize,
         truncated,
         numbers=count * vectors.width(engine.spec.widths),
-        prompt=prompt,
     )
 
 

@@ -305,10 +305,10 @@ class Flight:
         if generation.over:
             return
         if now > (generation.end_by if generation.begun else generation.begin_by):
-            self._batcher.watch.on_dropped("deadline")
+            self._batcher.on_dropped("deadline")
             generation.end(unavailable("it took longer than its deadline", "deadline"))
         elif looks and generation.gone():
-            self._batcher.watch.on_dropped("gone")
+            self._batcher.on_dropped("gone")
             generation.end(HttpError(499, "gone", "the client left"))
 
     def run(self, items: Sequence[list[PromptTexts]]) -> list[None]:

@@ -47,7 +47,6 @@ def prepare_embeddings(
     tokens = prepared.tokens
     prepared.headers = {
         "x-bertwright-sha256": engine.sha256,
-        "x-bertwright-prompt": prepared.prompt or "none",
         "x-bertwright-truncated": str(len(prepared.truncated)),
     }
     return prepared
