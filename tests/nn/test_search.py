@@ -148,7 +148,9 @@ def test_a_wide_beam_finds_the_best_text(penalty: float) -> None:
     for seed in range(4):
         chain = Chain(seed)
         limits = [3, 4, 2]
-        found = finish(beam_steps(chain, PROMPTS, {END}, limits, beam=V**4, length_penalty=penalty))
+        found = finish(
+            beam_steps(chain, PROMPTS, {END}, limits, beam=V**4, norm=lambda n: n**penalty)
+        )
         for prompt, limit, of_source in zip(PROMPTS, limits, found, strict=True):
             score, ids = chain.best(prompt, limit, penalty)
             assert of_source[0].ids == ids
@@ -167,7 +169,9 @@ def test_settings_that_contradict_each_other() -> None:
     for settings, message in (
         ({"beam": 0}, "beam is 0; expected 1 or more"),
         ({"top_k": 3}, "add --sample"),
-        ({"beam": 2, "sample": True}, "not both"),
+        ({"beam": 2, "sample": True}, "beam search or sample, not both"),
+        ({"beam": 2, "stop": ("a",)}, "beam search or stop, not both"),
+        ({"beam": 2, "repetition_penalty": 1.2}, "beam search or repetition_penalty, not both"),
         ({"num": 3}, "--beam 3"),
         ({"stop": ("",)}, "not empty"),
     ):

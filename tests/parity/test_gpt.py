@@ -145,7 +145,7 @@ def test_beams_as_theirs(pair: Pair, texts: list[list[int]], beam: int, penalty:
     end = int(greedy[0, -2])  # a token that comes
     decoder = CausalDecoder(learner.encoder, learner.objectives["next_token"])
     limits = [7] * len(texts)
-    found = finish(beam_steps(decoder, texts, {end}, limits, beam=beam, length_penalty=penalty))
+    found = finish(beam_steps(decoder, texts, {end}, limits, beam=beam, norm=lambda n: n**penalty))
     ended = 0
     for ids, hypotheses in zip(texts, found, strict=True):
         theirs = pair.theirs.eval().generate(

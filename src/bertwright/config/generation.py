@@ -51,8 +51,10 @@ class GenerationConfig:
         ]
         if given and not self.sample:
             raise ConfigError(f"{given[0]} is of sampling: add --sample (sample=True)")
-        if self.sample and self.beam > 1:
-            raise ConfigError("beam search or sampling, not both: leave out --beam or --sample")
+        others = [name for name in ("sample", "stop") if getattr(self, name)]
+        others += ["repetition_penalty"] if self.repetition_penalty != 1 else []
+        if others and self.beam > 1:
+            raise ConfigError(f"beam search or {others[0]}, not both: leave out one of them")
         if not self.sample and self.num > self.beam:
             raise ConfigError(
                 f"num is {self.num}, but a beam of {self.beam} ends in {self.beam}: add --sample, "

@@ -246,11 +246,7 @@ def beam_steps(
     limits: Sequence[int],
     *,
     beam: int,
-    length_penalty: float = 1.0,
-    norm: Callable[[int], float] | None = None,
-    repetition_penalty: float = 1.0,
-    prompts: Sequence[Sequence[int]] | None = None,
-    stops: Callable[[int, list[int]], bool] | None = None,
+    norm: Callable[[int], float] = float,
     never: Collection[int] = (),
 ) -> BeamSteps:
     """The best continuations of B sources, step by step.
@@ -261,18 +257,13 @@ def beam_steps(
         ends: ids that end a text.
         limits: tokens that a text of each source may have, the end included.
         beam: K.
-        length_penalty: a; scores are divided by `length^a`, the end counted.
-        norm: what they are divided by instead, of a length (as `((5 + n) / 6)^0.6` of Wu et al.
-            2016).
-        repetition_penalty: see `GenerationConfig`.
-        prompts: of each source what that penalty counts beside its own tokens.
-        stops: whether these tokens of this source end it otherwise (a stop string).
+        norm: what scores are divided by, of a length, the end counted: `n^a`, or `((5 + n) / 6)^a`
+            (Wu et al. 2016).
         never: ids that no text has.
 
     Yields:
         Once it has begun, then after each step: the sources that are done by it.
     """
-    norm = norm or (lambda length: length**length_penalty)
     logits, state = decoder.begin(source)
     sources = [_Source(number, [[]], []) for number in range(len(logits))]
     found = sources
@@ -283,14 +274,6 @@ def beam_steps(
     while True:
         length += 1
         p = logits.float().log_softmax(1)
-        if repetition_penalty != 1:
-            seen = [
-                [*(prompts[each.number] if prompts else ()), *ids]
-                for each in sources
-                for ids in each.beams
-            ]
-            rows = [penalize(x, ids, repetition_penalty) for x, ids in zip(p, seen, strict=True)]
-            p = torch.stack(rows)
         if never:
             p[:, list(never)] = -torch.inf
         beams = scores.shape[1]
@@ -303,18 +286,15 @@ def beam_steps(
             for rank, (score, row, token) in enumerate(zip(*of_source, strict=True)):
                 if score == -math.inf:
                     break
-                ids = before[row]
-                longer = [*ids, token]
                 ends_here = token in ends
-                over = ends_here or (stops is not None and stops(each.number, longer))
-                if over or length >= limits[each.number]:
+                ids = before[row] if ends_here else [*before[row], token]
+                if ends_here or length >= limits[each.number]:
                     if rank < beam:
-                        kept = ids if ends_here else longer
-                        reason: Literal["stop", "length"] = "stop" if over else "length"
-                        each.ended.append(Hypothesis(score / norm(length), kept, reason))
+                        reason: Literal["stop", "length"] = "stop" if ends_here else "length"
+                        each.ended.append(Hypothesis(score / norm(length), ids, reason))
                 elif len(own) < beam:
                     own.append((row, token, score))
-                    each.beams.append(longer)
+                    each.beams.append(ids)
             each.ended = sorted(each.ended, key=lambda ended: -ended.score)[:beam]
             full = len(each.ended) == beam
             if not own or (full and own[0][2] / norm(length) <= each.ended[-1].score):

@@ -30,7 +30,7 @@ from bertwright.data.to_device import make_inputs
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Example, GenerationExample
 from bertwright.models.encoder import Encoder, GoesOn
-from bertwright.nn.search import BeamSteps, Generates, Row, RowsInFlight, beam_steps, finish
+from bertwright.nn.search import Generates, Row, RowsInFlight, beam_steps, finish
 from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress
 from bertwright.tasks.instances import (
@@ -296,45 +296,25 @@ def _by_beams(
     most_rows: int,
 ) -> Iterator[tuple[int, list[Generated]]]:
     """By beam search, some prompts at once."""
+    ends, never = ends_of(tokenizer)
     some = max(1, most_rows // config.beam)
     for first in range(0, len(prompts), some):
         own = prompts[first : first + some]
-        for number, best in enumerate(finish(begin_beams(decoder, tokenizer, own, config)), first):
-            before = prompts[number].before
-            yield (
-                number,
-                [
-                    _finished(
-                        each.ids, each.reason, Writer(tokenizer, before, config.stop), each.score
-                    )
-                    for each in best[: config.num]
-                ],
-            )
-
-
-def begin_beams(
-    decoder: Generates, tokenizer: Tokenizer, prompts: Sequence[Prompt], config: GenerationConfig
-) -> BeamSteps:
-    """A beam search for texts that continue these prompts."""
-    ends, never = ends_of(tokenizer)
-
-    def stops(source: int, ids: list[int]) -> bool:
-        writer = Writer(tokenizer, prompts[source].before, config.stop)
-        writer.write(ids)
-        return writer.stopped
-
-    return beam_steps(
-        decoder,
-        [prompt.ids for prompt in prompts],
-        ends,
-        [prompt.limit for prompt in prompts],
-        beam=config.beam,
-        length_penalty=config.length_penalty,
-        repetition_penalty=config.repetition_penalty,
-        prompts=[prompt.before for prompt in prompts],
-        stops=stops if config.stop else None,
-        never=never,
-    )
+        steps = beam_steps(
+            decoder,
+            [prompt.ids for prompt in own],
+            ends,
+            [prompt.limit for prompt in own],
+            beam=config.beam,
+            norm=lambda length: length**config.length_penalty,
+            never=never,
+        )
+        for number, best in enumerate(finish(steps), first):
+            texts = []
+            for score, ids, reason in best[: config.num]:
+                writer = Writer(tokenizer, prompts[number].before, ())
+                texts.append(_finished(ids, reason, writer, score))
+            yield number, texts
 
 
 def _finished(
