@@ -1,14 +1,4 @@
-"""Multiple choice: SWAG's CSV and rows with a list of choices.
-
-| files | text | text2 | choices | label |
-|---|---|---|---|---|
-| SWAG | sent1 | sent2 | ending0 to ending3 | from 0 |
-| HellaSwag | ctx_a | ctx_b | endings | from 0 |
-| COPA | premise | question | choice1, choice2 | from 0 |
-| RACE | article | question | options | A, B, ... |
-
-A label is the number of a choice from 0, a letter from A, or the text of a choice.
-"""
+"""Multiple choice: the rows of SWAG, HellaSwag, COPA (labels from 0) and RACE (from A)."""
 
 from __future__ import annotations
 
@@ -100,14 +90,12 @@ def _label(value: Any, texts: tuple[str, ...], where: str) -> int:
     number = int(name) if name.isdecimal() else -1
     if len(name) == 1 and name.isascii() and name.isalpha():
         number = ord(name.upper()) - ord("A")
-    if not 0 <= number < len(texts) and name in texts:
-        number = texts.index(name)
     if number == len(texts) and name.isdecimal():
         raise DataError(
             f"{where}: the label {shorten(value)} is one more than the last of {number} choices, "
             "which count from 0; where labels count from 1, take 1 from each"
         )
     if not 0 <= number < len(texts):
-        expected = f"0 to {len(texts) - 1}, a letter from A, or the text of a choice"
+        expected = f"0 to {len(texts) - 1}, or a letter from A"
         raise BadValue("label is no choice", shorten(value), expected)
     return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -157,11 +156,9 @@ def refuse_missing(path: str) -> None:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file or standard input; a folder and a pattern have messages of their own."""
+    """Open a file or standard input; a folder has a message of its own."""
     if path.is_dir():
         raise DataError(f"{path} is a folder without texts of a class each; name one file in it")
-    if glob.has_magic(str(path)) and not path.exists():
-        raise DataError(f"no file {path}; expected the name of one file, no pattern")
     return open_bytes(path)
 
 

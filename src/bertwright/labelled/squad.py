@@ -1,8 +1,8 @@
 """Questions to passages: SQuAD 1.1 and 2.0 (CMRC 2018 is the same shape), and flat rows.
 
 Flat rows have `question`, `context` and `answers`, as `datasets` writes SQuAD:
-`{"text": [...], "answer_start": [...]}`, or a list of `{"text", "answer_start"}`, or columns
-`answer` and `answer_start`. `answer_start` counts characters of the passage from 0.
+`{"text": [...], "answer_start": [...]}`, or a list of `{"text", "answer_start"}`. `answer_start`
+counts characters of the passage from 0.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from bertwright.labelled.table import Row, Table, json_value, read_text
 QUESTIONS: Groups = (("question",), ("query", "text"))
 CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
 ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
-STARTS: Groups = (("answer_start",), ("start", "start_position"))
-_SHOWN = 5
 
 
 def read_span(file: File) -> Stream:
@@ -80,12 +78,10 @@ def _questions(value: Row) -> Iterator[Row]:
 
 
 def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[SpanExample]:
-    start = table.known(STARTS, "--label")
     title = table.known((("title",),), "--label")
-    log, questions, wrong = table.log, 0, list[str]()
+    log, wrong = table.log, list[str]()
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
-        nonlocal questions
         question = read_text(row, columns.text)
         context = read_text(row, columns.text2)
         name = "" if title is None or row[title] is None else str(row[title])
@@ -94,10 +90,7 @@ def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[Span
         given = row[columns.label]
         if given is None:
             raise BadValue("no answers", "", "a list, empty for none")
-        if isinstance(given, str):
-            given = {"text": given, "answer_start": row[start] if start else None}
         answers = tuple(_answers(given))
-        questions += 1
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
             wrong.append(f"{log.unit} {line:,}" + (f" ({id_})" if id_ else ""))
@@ -107,14 +100,12 @@ def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[Span
         answers = answers if keep_wrong else right
         return SpanExample(question, context, answers, id_, name, line)
 
-    more = [each for each in (start, title) if each is not None]
-    yield from table.examples([*columns.names(), *more], make)
+    yield from table.examples([*columns.names(), *([] if title is None else [title])], make)
     if wrong:
         what = "kept as they are" if keep_wrong else "such answers are left out"
-        dots = ", ..." if len(wrong) > _SHOWN else ""
         log.warn(
-            f"{len(wrong):,} of {questions:,} questions have an answer that is not at its "
-            f"answer_start, {what} ({', '.join(wrong[:_SHOWN])}{dots})"
+            f"{len(wrong):,} questions have an answer that is not at its answer_start, {what} "
+            f"(first: {wrong[0]})"
         )
 
 
@@ -134,7 +125,7 @@ def _answers(value: Any) -> Iterator[tuple[str, int]]:
                 continue
             if not isinstance(each["text"], str):
                 raise TypeError("the text of an answer")
-            yield each["text"], int(float(each["answer_start"]))  # 13.0 beside empty cells
+            yield each["text"], int(each["answer_start"])
         except (TypeError, ValueError, KeyError, OverflowError):
             expected = '{"text": "...", "answer_start": 0}'
             raise BadValue("answers of a wrong form", shorten(each), expected) from None

@@ -238,11 +238,11 @@ def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
         names = names or [name for name in hinted if name.isdecimal()]
         missing = [name for name in names if name not in columns]
         if missing or not names:
-            what = f"column {listed(missing)}" if missing else "column with a known name"
+            what = listed(missing) if missing else "with a known name"
             raise DataError(
-                f"{source.name} has no {what}; its first line is {listed(first)}. If this is the "
-                "header, name the columns: --text NAME --label NAME; if there is none, number "
-                "them: --text 1 --label 2"
+                f"{source.name} has no column {what}; its first line is {listed(first)}. Name the "
+                "columns of a header: --text NAME --label NAME; without one, number them: --text 1 "
+                "--label 2"
             )
     header = head.pop(0)[1] if headed else None
 
@@ -335,14 +335,10 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
         values = enumerate(value if isinstance(value, list) else [], 1)
     head = list(islice(values, HEAD_LINES))
     columns = list(dict.fromkeys(key for _, row in head if isinstance(row, dict) for key in row))
-    if not head:
-        raise DataError(
-            f'{log.name} has no example; expected {{"text": "...", "label": "..."}} of each'
-        )
     if not columns:
         raise DataError(
-            f"{log.at(head[0][0])}: neither this nor what follows is a JSON object; "
-            'expected {"text": "...", "label": "..."} a line, or an array of such'
+            f'{log.name} has no JSON object; expected {{"text": "...", "label": "..."}} a line, or '
+            "an array of such"
         )
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:

@@ -113,22 +113,18 @@ def _majority(task: TaskConfig, train: Sequence[Any], dev: Sequence[Any]) -> lis
 def _most_frequent(
     task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample]
 ) -> list[TaggingPrediction]:
-    """Each word's most frequent tag; its score is the fraction of its occurrences."""
+    """Each word's most frequent tag."""
     numbers = {label: number for number, label in enumerate(task.labels)}
     counts: dict[str, Counter[int]] = {}
     for example in train:
         for word, tag in zip(example.words, example.tags, strict=True):
             counts.setdefault(word, Counter())[numbers[tag]] += 1
-    otherwise = Counter({numbers["O"]: 1} if "O" in numbers else {})
-    otherwise = otherwise or sum(counts.values(), Counter())
+    usual = {word: own.most_common(1)[0][0] for word, own in counts.items()}
+    otherwise = numbers.get("O", sum(counts.values(), Counter()).most_common(1)[0][0])
     found = []
     for example in dev:
-        fractions = np.zeros((len(example.words), len(task.labels)))
-        for row, word in enumerate(example.words):
-            for number, times in counts.get(word, otherwise).items():
-                fractions[row, number] = times
-        fractions /= fractions.sum(axis=1, keepdims=True)
-        found.append(decode_tagging(task, example, fractions, fractions.argmax(axis=1)))
+        best = np.array([usual.get(word, otherwise) for word in example.words])
+        found.append(decode_tagging(task, example, np.eye(len(task.labels))[best], best))
     return found
 
 
