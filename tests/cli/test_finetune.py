@@ -181,5 +181,5 @@ def test_a_model_that_learned_nothing_is_not_called_ready(
     words += ["--train", data, "--dev", data, "--learning-rate", "1e-9"]
     error = ran(*words).err
     assert f"WARNING: {out} holds a model that has learned nothing of task" in error
-    assert "What to try next: a lower rate" in error
+    assert "What to try next: another --learning-rate (lower where" in error
     assert "is ready" not in error

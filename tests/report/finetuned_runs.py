@@ -164,7 +164,6 @@ def multi_label() -> dict[str, Any]:
         **_good_seeds("micro_f1", (0.74, 0.752, 0.749)),
         baselines={"majority": {"micro_f1": 0.21}, "tfidf": {"micro_f1": 0.742}},
         task={**TASK, "labels": TOPICS, "multi_label": True},
-        confusion={"labels": TOPICS, "by_label": [[[700, 20], [31, 49]]] * len(TOPICS)},
         per_class=_per_class(TOPICS),
     )
 

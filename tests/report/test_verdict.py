@@ -143,20 +143,10 @@ def test_a_line_of_training_does_not_say_whether_it_has_learned() -> None:
 
 
 def test_what_to_try_next() -> None:
-    worse = run((0.7, 0.72), {"tfidf": 0.8})
     assert next_steps(run((0.9, 0.92), {"tfidf": 0.8})) == ""
-    worse["best_seed"], worse["data"] = 2, {"train": {"examples": 300}}
-    worse["settings"] = {"learning_rate": 1e-4, "epochs": 5.0}
-    worse["seeds"][1] |= {"best_epoch": 5.0, "epochs": 5.0}
-    advice = next_steps(worse)
-    for part in ("--learning-rate 0.0003", "--epochs 10", "there are 300", "the baseline"):
+    advice = next_steps(run((0.7, 0.72), {"tfidf": 0.8}))
+    for part in ("--learning-rate", "--epochs", "more labelled examples", "the baseline"):
         assert part in advice
-    worse["settings"]["learning_rate"] = 1e-3
-    assert "rate" not in next_steps(worse)  # three times as high is none that helps
-    worse["seeds"][1]["degenerate"] = True
-    assert "lower rate (--learning-rate 0.0003)" in next_steps(worse)
-    worse["settings"]["transfer"] = "features"  # a linear layer does not collapse: it lags
-    assert "higher rate (--learning-rate 0.003)" in next_steps(worse)
 
 
 def test_a_model_that_learned_nothing() -> None:

@@ -35,12 +35,6 @@ def test_the_line_of_a_step() -> None:
     )
 
 
-@pytest.mark.parametrize(("cores", "said"), [(1.27, " · 1.3 of 2 cores"), (1.52, "")])
-def test_cores_are_said_where_other_processes_take_them(cores: float, said: str) -> None:
-    record = {"step": 7, "split": "train", "cores": cores}
-    assert describe(record, TITLES, threads=2) == f"step 7{said}"
-
-
 def test_the_line_of_a_validation() -> None:
     record = {
         "step": 7,

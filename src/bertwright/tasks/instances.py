@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from bertwright.arrays import Bools
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example
@@ -57,7 +58,7 @@ class Instance:
     """Tagging: the first of its words; a sentence of more than `most_windows` is several."""
     offsets: Sequence[tuple[int, int] | None] = ()
     """Span: characters of the passage that each token of the window is from; None for others."""
-    has_most_context: Sequence[bool] = ()
+    has_most_context: Sequence[bool] | Bools = ()
     """Span: whether a token has more context here than in any other window."""
 
     @property

@@ -227,13 +227,6 @@ def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> 
     return {"labels": list(labels), "counts": cells.reshape(classes, classes).tolist()}
 
 
-def confusion_by_label(gold: Bools, predicted: Bools, labels: Sequence[str]) -> dict[str, Any]:
-    """Of sets of labels [E, C], two by two for each label: `by_label[c][i][j]` is how many examples
-    that have it (i = 1) or have it not (0) were given it (j = 1) or not (0)."""
-    cells = [[(a & b).sum(0) for b in (~predicted, predicted)] for a in (~gold, gold)]
-    return {"labels": list(labels), "by_label": np.array(cells).transpose(2, 0, 1).tolist()}
-
-
 @dataclass
 class Metrics:
     """The metrics of predictions, before their intervals.

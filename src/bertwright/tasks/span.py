@@ -24,7 +24,6 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Literal, cast
 from unicodedata import category
 
@@ -87,10 +86,7 @@ def make_span_instances(
             ids = array("i", framing.two(question, passage.ids[start:stop]))
             _, inside = framing.inside(len(question), stop - start)
             before, after = inside.start, len(ids) - inside.stop
-            most_context = _all_true(before, stop - start, after)
-            if best is not None:
-                here = (best[start:stop] == window).tolist()
-                most_context = (*[False] * before, *here, *[False] * after)
+            most_context = np.pad(best[start:stop] == window, (before, after))
             instances.append(
                 Instance(
                     number,
@@ -165,11 +161,9 @@ def _label(answer: Span | None, start: int, stop: int, shift: int) -> Span | Non
     return answer[0] - start + shift, answer[1] - start + shift
 
 
-def _best_windows(spans: Sequence[Span], length: int) -> Int64s | None:
+def _best_windows(spans: Sequence[Span], length: int) -> Int64s:
     """[P] The window in which each token has most context (`windows.most_context`, of all tokens
-    at once); None where there is one window."""
-    if len(spans) == 1:
-        return None
+    at once)."""
     most, best = np.full(length, -1), np.zeros(length, np.int64)
     for window, (start, stop) in enumerate(spans):
         context = np.minimum(np.arange(stop - start), np.arange(stop - start)[::-1])
@@ -177,12 +171,6 @@ def _best_windows(spans: Sequence[Span], length: int) -> Int64s | None:
         most[start:stop][better] = context[better]
         best[start:stop][better] = window
     return best
-
-
-@lru_cache(maxsize=1 << 12)
-def _all_true(before: int, size: int, after: int) -> tuple[bool, ...]:
-    """`has_most_context` of an only window; windows of equal lengths share it."""
-    return (False,) * before + (True,) * size + (False,) * after
 
 
 Scores = npt.NDArray[np.floating[Any]]

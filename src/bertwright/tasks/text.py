@@ -33,7 +33,6 @@ from bertwright.tasks.metrics import (
     Metrics,
     class_counts,
     class_statistic,
-    confusion_by_label,
     confusion_matrix,
     multi_label_statistic,
     number_statistic,
@@ -142,7 +141,6 @@ def label_set_metrics(
         per_class=per_class(
             np.stack([gold & predicted, predicted, gold]).sum(1).astype(np.float64), task.labels
         ),
-        confusion=confusion_by_label(gold, predicted, task.labels),
     )
 
 

@@ -18,9 +18,6 @@ OnLog = Callable[[dict[str, Any]], object]
 """Called with each record of `metrics.jsonl`."""
 _PLACES = {"step", "tokens", "seconds", "split", "epoch", "seed"}
 _MOST_METRICS = 4  # of a line on the screen
-FEW_CORES = 0.7
-"""Fewer than this share of its threads' time is said: beside one busy loop two threads have 0.67,
-alone 0.9."""
 
 
 class Log:
@@ -56,8 +53,8 @@ class Log:
         self._board = open_board(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
-        """Append a record; `shown`, only printed: `done` (of the run, 0 to 1), `left` (seconds),
-        `threads` that compute on a CPU."""
+        """Append a record; `shown`, only printed: `done` (of the run, 0 to 1), `left`
+        (seconds)."""
         record = {**record, **self._labels}
         kept = {key: _number(value) for key, value in record.items()}
         line = json.dumps(kept) + "\n"
@@ -88,10 +85,8 @@ def describe(
     titles: Mapping[str, str],
     done: float | None = None,
     left: float | None = None,
-    threads: float | None = None,
 ) -> str:
-    """A record as one line: what a person wants to see while it runs; the cores that it has, where
-    other processes take some of them."""
+    """A record as one line: what a person wants to see while it runs."""
     held_out = record["split"] == "dev"
     parts = [f"step {record['step']:,}" + (" held-out" if held_out else "")]
     if done is not None:
@@ -113,9 +108,6 @@ def describe(
         "memory_gb": "{:.1f} GB",
     }
     parts += [text.format(record[key]) for key, text in formats.items() if key in record]
-    cores = record.get("cores")
-    if threads and isinstance(cores, float) and cores < FEW_CORES * threads:
-        parts.append(f"{cores:.1f} of {threads} cores")
     if left is not None:
         parts.append(f"{clock(left)} left")
     return " · ".join(parts)

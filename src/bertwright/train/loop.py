@@ -115,8 +115,6 @@ class Trainer:
         self._window = Window()
         self._saved_at = -1
         self._since = (0, 0.0)
-        self._told = (0.0, 0.0)
-        """Seconds of the run, and of the process on all cores, at the last line of the log."""
 
     def run(self, position: Position) -> Position:
         """Train from `position` until the budget is used up; the position reached.
@@ -132,7 +130,6 @@ class Trainer:
         self._saved_at = position.step or -1
         self._since = (position.step, position.seconds)
         self._window = replace(position.window)
-        self._told = (position.seconds, time.process_time())
         if not self.ranks.is_first:  # the first rank goes on with the sums of all
             self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
@@ -337,7 +334,6 @@ class Trainer:
     def _tell(self, position: Position) -> None:
         """One line of the log over the steps since the last; none where none was used."""
         window, sums = self._window, self._all_sums()
-        told, self._told = self._told, (position.seconds, time.process_time())
         self._window = Window(position.step, position.tokens, position.seconds)
         if not window.steps:
             return
@@ -356,15 +352,10 @@ class Trainer:
         if utilization <= 1:  # else other processes ran when the peak was measured
             record["utilization"] = utilization
         record["memory_gb"] = round(memory_gb(self.ranks.device), 3)
-        threads = None
-        if self.ranks.device.type == "cpu":
-            used, passed = self._told[1] - told[1], self._told[0] - told[0]
-            record["cores"] = round(used / max(1e-9, passed), 2)
-            threads = torch.get_num_threads()
         if self.log is not None:
             done = self.budget.done(position.step, position.seconds)
             left = self.budget.left(position.step, position.seconds, self._since)
-            self.log.write(record, threads=threads, done=done, left=left)
+            self.log.write(record, done=done, left=left)
 
     def _validate(self, position: Position) -> Position:
         """Ask the held-out documents, if there are any; the position, validated.

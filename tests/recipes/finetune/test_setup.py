@@ -10,7 +10,7 @@ import pytest
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.examples import TaggingExample, TextExample
+from bertwright.labelled.examples import TextExample
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, hold_out, set_up
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from tests.recipes.task_files import SPEC, write_files
@@ -29,24 +29,10 @@ def made(
     return set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None, trained)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_last_example_of_a_label_is_never_held_out(seed: int) -> None:
-    labels = ["a", "b"] * 20 + ["F", "G", "G"]
-    texts = [TextExample(str(n), label=label) for n, label in enumerate(labels)]
-    train, dev, spared = hold_out(texts, seed)
-    assert {e.label for e in train} == set(labels)
-    assert len(dev) == 5
-    assert set(spared) <= {"F", "G"}
-    tags = [TaggingExample(("w", "w"), ("O", "B-X" if n == 7 else "O")) for n in range(20)]
-    train, dev, _ = hold_out(tags, seed)
-    assert tags[7] in train
-    assert len(dev) == 2
-
-
 def test_a_text_that_comes_again_is_on_one_side() -> None:
     texts = [TextExample(str(n % 60), label="ab"[n % 2]) for n in range(120)]
     for seed in range(5):
-        train, dev, _ = hold_out(texts, seed)
+        train, dev = hold_out(texts, seed)
         assert len(dev) == 12
         assert not {e.text for e in train} & {e.text for e in dev}
 
@@ -70,16 +56,6 @@ def test_windows_are_as_long_as_the_model_was_trained_on(model: Path, tmp_path: 
         assert setup.task.max_length == length
         told = [line for line in setup.warnings if "was trained on 16 tokens at once" in line]
         assert len(told) == (given is not None)
-
-
-def test_labels_that_are_spared_are_told(model: Path, tmp_path: Path) -> None:
-    rows = [f"a b{n}\t{'yes' if n % 2 else 'no'}" for n in range(12)]
-    rows += [f"c{n}\tclass {n}" for n in range(40)]
-    (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
-    setup = made(model, "classification", tmp_path / "a.tsv")
-    assert "the last examples of 'class " in setup.warnings[0]
-    assert "are not, as no other example has them" in setup.warnings[0]
-    assert len(setup.dev.examples) == 6
 
 
 def test_an_unseen_label_of_dev_has_its_line_and_the_nearest(model: Path, tmp_path: Path) -> None:
@@ -112,17 +88,6 @@ def test_what_dev_shares_with_train_is_counted(model: Path, tmp_path: Path) -> N
         setup = made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
         assert any(each.startswith(f"{share} of ") for each in setup.warnings), setup.warnings
         assert setup.facts["dev"]["in_train"] == 2
-
-
-def test_a_metric_that_dev_cannot_give_is_refused(model: Path, tmp_path: Path) -> None:
-    train, dev = write_files(tmp_path, "span", train=20, dev=5)
-    text = train.read_text()
-    none = '{"question": "c ?", "context": "b d", "answers": {"text": [], "answer_start": []}}\n'
-    train.write_text(text + none)
-    with pytest.raises(ConfigError, match="every question of dev has one; choose f1"):
-        made(model, "span", train, dev, metric="has_answer_f1")
-    dev.write_text(dev.read_text() + none)
-    assert made(model, "span", train, dev, metric="has_answer_f1").files.metric == "has_answer_f1"
 
 
 @pytest.mark.parametrize(

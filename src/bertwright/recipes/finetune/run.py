@@ -91,7 +91,6 @@ def finetune(
         tokenizer = read_tokenizer(folder, read_config(folder))
         trained = read_length(folder, spec.max_length)
         setups = [set_up(task, config, tokenizer, spec, say, trained) for task in tasks]
-        _warn_of_old_heads(folder, setups, say)
         baselines = _baselines(setups, config, say)
         precision, peak = choose_precision(ranks.device, config.precision)
         micro = config.micro_tokens or micro_tokens(ranks.device)
@@ -206,21 +205,6 @@ def _begin_with_vocabulary_head(learner: Learner, task: str, folder: Path, rando
     if not random:
         pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
         learner.objectives[task].load_state_dict(pretrained.state_dict(), strict=False)
-
-
-def _warn_of_old_heads(
-    folder: Path, setups: Sequence[TaskSetup], say: Callable[[str], None]
-) -> None:
-    """Warn where the checkpoint has a head of this name that fits: every seed continues from it."""
-    requested = {setup.task_name: setup.task for setup in setups}
-    new = checkpoint.plan(folder, read_config(folder), [], requested, may_initialize=True).new
-    for setup in setups:
-        if setup.task_name not in new:
-            setup.warnings.append(
-                f"the model has a head {setup.task_name!r} for this kind of task and these labels: "
-                "every seed continues from its weights; with another name the head is new"
-            )
-            say(f"warning: {setup.warnings[-1]}")
 
 
 def _set_bias_to_mean(learner: Learner, setup: TaskSetup) -> None:

@@ -31,7 +31,7 @@ from bertwright.labelled.examples import (
 )
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import Rows, listed
+from bertwright.labelled.source import Rows
 from bertwright.models.encoder import EncoderSpec
 from bertwright.tasks.evaluate import check_main
 from bertwright.tasks.generation_metrics import metric_packages
@@ -96,15 +96,11 @@ def set_up(
     _report(files.train, read, say)
     labels = _labels(kind, read.examples, files.train)
     if files.dev is None:
-        train, dev, spared = hold_out(read.examples, config.seed)
+        train, dev = hold_out(read.examples, config.seed)
         warnings = [
             f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
             "held out to evaluate on"
         ]
-        if spared:
-            warnings[0] += (
-                f"; the last examples of {listed(spared)} are not, as no other example has them"
-            )
         dev_read = read
     else:
         dev_read = _read(spec.dev or files.dev, kind, files, like=read, labels=labels)
@@ -119,12 +115,7 @@ def set_up(
         )
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
     if files.metric is not None:
-        check_main(task, files.metric, dev)
-    if encoder.default_pooling == "last" and not tokenizer.framing.special_tokens():
-        warnings.append(
-            "this tokenizer has no tokens for begin and end: nothing stands between the texts of a "
-            "pair, and the last token of a text is read for all of it"
-        )
+        check_main(task, files.metric)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
     setup = TaskSetup(
         task_name=name,
@@ -147,14 +138,9 @@ def set_up(
     return setup
 
 
-def hold_out(
-    examples: Sequence[Example], seed: int
-) -> tuple[list[Example], list[Example], list[str]]:
+def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
     """Examples to train on and to evaluate on; what is of one document or passage, or the same text
     more than once, stays together.
-
-    Also the labels, if any, of which examples were spared: to hold them out would have left none to
-    train on.
 
     Raises:
         DataError: too few to hold any out.
@@ -170,25 +156,17 @@ def hold_out(
     else:
         members = [[number] for number in range(len(examples))]
     taken: set[int] = set()
-    spared: set[str] = set()
-    left = _counts(examples)
     for index in permutation(make_key("dev", seed), len(members)):
         if len(taken) >= HELD_OUT * len(examples):
             break
-        group = members[int(index)]
-        own = _counts([examples[number] for number in group])
-        last = {label for label, count in own.items() if count == left[label]}
-        spared |= last
-        if not last:
-            left -= own
-            taken.update(group)
+        taken.update(members[int(index)])
     if not taken or len(taken) == len(examples):
         raise DataError(
-            f"{len(examples)} examples are too few to hold some out and to train every label on "
-            "the others; pass more, or --dev FILE"
+            f"{len(examples)} examples are too few to hold some out and to train on the others; "
+            "pass more, or --dev FILE"
         )
     train = [example for number, example in enumerate(examples) if number not in taken]
-    return train, [examples[number] for number in sorted(taken)], sorted(spared)
+    return train, [examples[number] for number in sorted(taken)]
 
 
 def _source(example: Example) -> Hashable:
