@@ -15,11 +15,10 @@ from fastapi.testclient import TestClient
 import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
-from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.generate import PredictsTokens, RereadingDecoder
-from bertwright.nn.search import Row, RowsInFlight
+from bertwright.inference.generate import generates
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.systems import System
 from bertwright.serve.app import make_app
 from bertwright.tasks.generation import ends_of
@@ -100,8 +99,7 @@ def test_embed(run: Path, tmp_path: Path) -> None:
 
 def test_generate(run: Path) -> None:
     model = bertwright.load(run)
-    head = model.runner.learner.objectives["next_token"] if "next_token" in model.heads else None
-    if not isinstance(head, PredictsTokens):
+    if not generates(model.runner):
         with pytest.raises(DataError, match=r"no next_token head|generates no text"):
             model.generate(TEXTS[0])
         return
@@ -110,16 +108,21 @@ def test_generate(run: Path) -> None:
     together = model.generate(prompts, max_new_tokens=6)
     assert together[1] == alone
     assert "".join(model.stream(prompts[1], max_new_tokens=6)) == alone[0].text
-    again = RereadingDecoder(model.runner.encoder, head)
+    head: Any = model.runner.learner.objectives["next_token"]
+    ends, never = ends_of(model.tokenizer)
     for prompt, (found,) in zip(prompts, together, strict=True):
         ids = model.tokenizer.encode(prompt).ids[:-1]
-        ends, never = ends_of(model.tokenizer)
-        row = Row(GenerationConfig(), 6)
-        flight = RowsInFlight(again, ends, never)
-        flight.add([ids], [[row]])
-        while len(flight):
-            flight.step()
-        assert found.ids == row.ids
+        start = len(ids)
+        while len(ids) < start + 6:  # the whole text is read again at each token
+            inputs = Inputs(torch.tensor(ids), Sequences([len(ids)]))
+            with torch.inference_mode():
+                encoded = model.runner.encoder(inputs)
+                logits = head.logits(head.read(encoded, torch.tensor([len(ids) - 1])))[0]
+                logits[list(never)] = -torch.inf
+            if (token := int(logits.argmax())) in ends:
+                break
+            ids.append(token)
+        assert found.ids == ids[start:]
     beams = model.generate(prompts, max_new_tokens=4, beam=3, num=2)
     assert all(best.score >= other.score for best, other in beams)
 

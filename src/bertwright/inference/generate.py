@@ -1,7 +1,7 @@
-"""Texts that go on from a prompt: any causal encoder with a next-token objective generates.
+"""Texts that go on from a prompt, by a causal encoder that keeps a state (`GoesOn`: a KV cache, an
+LSTM) and a next-token objective.
 
-A prompt is framed without its end (`BOS A`). An encoder that keeps a state (`GoesOn`: a KV cache,
-an LSTM) reads each token once; any other reads the text again at each token.
+A prompt is framed without its end (`BOS A`). Each token is read once.
 
 Letters: B prompts, R rows (texts), V vocabulary.
 """
@@ -9,22 +9,21 @@ Letters: B prompts, R rows (texts), V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, listed, only_text
-from bertwright.models.encoder import Encoded, Encoder, GoesOn
+from bertwright.models.encoder import GoesOn
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import Row, RowsInFlight
 from bertwright.objectives.next_token import NextToken
 from bertwright.tasks.generation import (
     CausalDecoder,
     Generated,
+    GivesLogits,
     Prompt,
     Writer,
     checked,
@@ -33,20 +32,6 @@ from bertwright.tasks.generation import (
 )
 
 ROWS = 32  # texts at once, of which each needs its own state
-
-
-@runtime_checkable
-class PredictsTokens(Protocol):
-    """A `next_token` head that generates."""
-
-    layers: tuple[int, ...] | None
-    """Layers it reads; None: the last."""
-
-    def read(self, encoded: Encoded, positions: Tensor) -> Tensor:
-        """What predicts the tokens after R positions in N."""
-
-    def logits(self, x: Tensor) -> Tensor:
-        """Of the whole vocabulary by what `read` gave, `[R, V]`; log-probabilities are such."""
 
 
 class CheckedDecoder(CausalDecoder):
@@ -58,61 +43,24 @@ class CheckedDecoder(CausalDecoder):
         return checked(logits), state
 
 
-class Texts(list[list[int]]):
-    """A state: the ids so far."""
-
-    def select(self, rows: Tensor) -> Texts:
-        """See `nn/search.py`."""
-        return Texts(self[row] for row in rows.tolist())
-
-    def join(self, other: Texts) -> Texts:
-        """See `nn/search.py`."""
-        return Texts(self + other)
-
-
-class RereadingDecoder:
-    """`search.Generates` by any causal encoder: it reads texts again at each token."""
-
-    def __init__(self, encoder: Encoder, head: PredictsTokens) -> None:
-        self.encoder, self.head = encoder, head
-        self.device = encoder.device
-
-    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Texts]:
-        """B prompts -> `[B, V]`, and the prompts."""
-        texts = Texts(list(ids) for ids in source)
-        order, inputs = make_inputs(list(range(len(texts))), texts, None, self.device)
-        sequences = inputs.sequences
-        last = torch.tensor(sequences.offsets[1:], device=self.device) - 1
-        several = self.head.layers is not None
-        encoded = self.encoder(inputs, keep_layers=several, positions=None if several else last)
-        x = self.head.read(encoded, last)
-        back = torch.tensor(order, device=self.device).argsort()
-        return checked(self.head.logits(x[back])), texts
-
-    def advance(self, ids: Tensor, state: Texts) -> tuple[Tensor, Texts]:
-        """See `Generates`."""
-        return self.begin([[*text, token] for text, token in zip(state, ids.tolist(), strict=True)])
-
-
-def decoder_of(runner: ModelRunner) -> CheckedDecoder | RereadingDecoder:
+def decoder_of(runner: ModelRunner) -> CausalDecoder:
     """What continues prompts by a model.
 
     Raises:
-        DataError: it is no language model from left to right.
+        DataError: it is no language model from left to right that keeps what it has read.
     """
     runner.require("next_token", "generation")
-    head = runner.learner.objectives["next_token"]
+    if not generates(runner):
+        raise DataError(f"{runner.name} generates no text: it keeps nothing of what it has read")
+    head: Any = runner.learner.objectives["next_token"]
     lay_out(runner.learner, *([head.weight] if isinstance(head, NextToken) else []))
-    if not isinstance(head, PredictsTokens):
-        raise DataError(f"the head of {runner.name} predicts {head.title}: it generates no text")
-    keeps = isinstance(runner.encoder, GoesOn) and head.layers is None
-    return (CheckedDecoder if keeps else RereadingDecoder)(runner.encoder, head)
+    return CheckedDecoder(runner.encoder, head)
 
 
 def generates(runner: ModelRunner) -> bool:
     """Whether a model continues prompts."""
-    heads = runner.learner.objectives
-    return "next_token" in heads and isinstance(heads["next_token"], PredictsTokens)
+    heads = dict(runner.learner.objectives.items())
+    return isinstance(runner.encoder, GoesOn) and isinstance(heads.get("next_token"), GivesLogits)
 
 
 def make_prompts(

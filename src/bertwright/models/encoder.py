@@ -173,7 +173,7 @@ class HasAttentionMaps(Protocol):
 @runtime_checkable
 class GoesOn(Protocol):
     """An encoder that goes on, from left to right, from what it has read: a causal one from a text,
-    BERT from a source that it has read both ways. Others read a text again at each token.
+    BERT from a source that it has read both ways.
 
     Its states are of one class, as `nn/search.py` says.
     """

@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -93,6 +93,7 @@ def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
     return ends, (never | set(tokenizer.ids_without_token)) - ends
 
 
+@runtime_checkable
 class GivesLogits(Protocol):
     """A head that says what the next token is."""
 
