@@ -117,7 +117,7 @@ def test_the_tags_by_number(write):
 
 @pytest.mark.parametrize(
     ("column", "message"),
-    [("1", "'Sentence #' says which sentence"), ("2", "named twice"), ("5", "no column '5'")],
+    [("1", "no column of sentences"), ("2", "named twice"), ("5", "no column '5'")],
 )
 def test_numbers_of_other_columns_are_refused(write, column, message):
     with pytest.raises(DataError, match=message):

@@ -1,10 +1,5 @@
-"""Users' own labelled files, in whatever common form they come, to examples.
-
-Which form a file has is what `--format` names, else its suffix, else its header (`table.FORMS`);
-`READERS` says which kinds of task read which forms, and where. A row that cannot be read stops the
-reading with its line, or is left out and counted. All forms, columns and options are listed in
-docs/tasks-formats.md.
-"""
+"""Users' own labelled files, in whatever common form they come, to examples. All forms, columns and
+options are listed in docs/tasks-formats.md."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[Span
         given = row[columns.label]
         if given is None:
             raise BadValue("no answers", "", "a list, empty for none")
-        answers = tuple(_answers(given))
+        answers = _answers(given)
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
             wrong.append(f"{log.unit} {line:,}" + (f" ({id_})" if id_ else ""))
@@ -109,23 +109,19 @@ def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[Span
         )
 
 
-def _answers(value: Any) -> Iterator[tuple[str, int]]:
+def _answers(value: Any) -> tuple[tuple[str, int], ...]:
     """Texts with their starts; an empty text is no answer."""
-    if isinstance(value, dict):
-        texts, starts = value.get("text"), value.get("answer_start")
-        if not isinstance(texts, list) or not isinstance(starts, list):
-            texts, starts = [texts], [starts]
-        if len(texts) != len(starts):
-            came = f"{len(texts)} texts, {len(starts)} starts"
-            raise BadValue("answers of a wrong form", came, "a start each")
-        value = [{"text": a, "answer_start": b} for a, b in zip(texts, starts, strict=True)]
-    for each in value if isinstance(value, list | tuple) else [value]:
-        try:
-            if each["text"] == "":
-                continue
-            if not isinstance(each["text"], str):
-                raise TypeError("the text of an answer")
-            yield each["text"], int(each["answer_start"])
-        except (TypeError, ValueError, KeyError, OverflowError):
-            expected = '{"text": "...", "answer_start": 0}'
-            raise BadValue("answers of a wrong form", shorten(each), expected) from None
+    found = value
+    try:
+        if isinstance(value, dict):
+            pairs = zip(value["text"], value["answer_start"], strict=True)
+            found = [{"text": text, "answer_start": start} for text, start in pairs]
+        answers = [
+            (each["text"], int(each["answer_start"])) for each in found if each["text"] != ""
+        ]
+        if all(isinstance(text, str) for text, _ in answers):
+            return tuple(answers)
+    except (TypeError, ValueError, KeyError, OverflowError):
+        pass
+    expected = 'a list of {"text": "...", "answer_start": 0}'
+    raise BadValue("answers of a wrong form", shorten(value), expected)

@@ -2,11 +2,7 @@
 
 A form is what `--format` names, else the file's suffix (`FORMS`), else its first line: JSON begins
 with `{` or `[`; TSV and CSV begin with a header in which a column chosen or a known name stands,
-of CSV two. TSV has no quoting: GLUE's files hold quote characters as text. CSV quotes as the module
-csv reads; its fields may be separated by semicolons or tabs too.
-
-Columns of a file without a header are called 1, 2, ...; GLUE's CoLA, which has none, is known by
-its four columns.
+of CSV two. TSV has no quoting: GLUE's files hold quote characters as text.
 """
 
 from __future__ import annotations

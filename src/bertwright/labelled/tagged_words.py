@@ -1,17 +1,10 @@
 """Words with tags, a word a line or a row: CoNLL columns, CoNLL-U, tables of words.
 
-**CoNLL columns** (CoNLL 2000 and 2003): a word a line, a blank line between sentences. Columns are
-separated by tabs if every line has one, else by blanks. `-DOCSTART-` begins a document; in a file
-without it all sentences are one document, each with its neighbours in the file. A sentence a line
-(`w w w TAB t t t`, as Resume-NER comes) is read too.
-
-Where the first column counts the words of each sentence, the second is the word and lines that
-begin with `#` are comments: **CoNLL-U** (Nivre et al. 2020, universaldependencies.org/format.html),
-GermEval 2014, Universal NER. Of CoNLL-U the syntactic words are read, those that have tags: ranges
-(`1-2`, as written) and empty nodes (`1.1`) are not; `# newdoc` begins a document.
-
-**A word a row** of CSV or TSV: a column says which sentence it is of, and where that is empty the
-sentence before goes on.
+CoNLL columns (CoNLL 2000 and 2003) are separated by tabs if every line has one, else by blanks; a
+sentence a line (`w w w TAB t t t`, as Resume-NER comes) is read too. Where the first column counts
+the words of each sentence, the second is the word and lines that begin with `#` are comments:
+CoNLL-U (Nivre et al. 2020, universaldependencies.org/format.html), GermEval 2014. Of CoNLL-U the
+syntactic words are read: ranges (`1-2`) and empty nodes (`1.1`) are not.
 """
 
 from __future__ import annotations
@@ -71,8 +64,7 @@ class Layout:
         if self.universal:
             return "CoNLL-U" + ("" if tag is None else f", tags in {self.names[tag].upper()}")
         tags = "" if tag is None else f", tags in column {tag + 1}"
-        mark = "tabs" if self.tabs else "blanks"
-        return f"CoNLL columns ({self.width}, separated by {mark}{tags})"
+        return f"CoNLL columns ({self.width}{tags})"
 
 
 def layout_of(source: Source, universal: bool = False) -> Layout:
@@ -268,12 +260,7 @@ def word_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Columns
     if label:
         tags = table.find(chosen.label, (*TAGS, ("tag",)), "tags (tag, ner_tags)", "--label")
     what = "sentences (sentence_id, Sentence #); expected a word a row with its tag and sentence"
-    sentences = table.find(None, SENTENCES, what, "--text")
-    if sentences in (words, tags):
-        raise DataError(
-            f"{table.name}: the column {shorten(sentences)} says which sentence a word is of; "
-            "--text and --label must name others"
-        )
+    sentences = table.find(None, SENTENCES, what, "--text", [words, tags])
     return Columns(words, None, tags), sentences
 
 

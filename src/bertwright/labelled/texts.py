@@ -169,8 +169,6 @@ def _class_name(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise BadValue("no label", "", "a number")
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
