@@ -260,21 +260,6 @@ def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str) -> None:
         assert shown in page, shown
 
 
-@pytest.mark.parametrize(
-    ("length", "told"),
-    [
-        ("steps = 8", "for 8 steps"),
-        ("steps = 2000", "for 8 of 2,000 steps"),
-        ("minutes = 0.333", "for 8 steps"),
-        ("minutes = 3.0", "of 3:00, for 8 steps"),
-    ],
-)
-def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, length: str, told: str) -> None:
-    run = write_run(tmp_path / "news")
-    (run / "config.toml").write_text(f"{length}\n")
-    assert f"<b>0:20</b><span>{told}</span>" in run_page(read_run(run))
-
-
 @pytest.mark.parametrize("value", [5e-324, 1e308, 10**400])
 def test_numbers_beyond_every_axis(tmp_path: Path, value: float) -> None:
     write_run(tmp_path, [record(step) | {"masked_lm.loss": value} for step in (1, 2)])

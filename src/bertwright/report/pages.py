@@ -189,21 +189,11 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
             yield f"{loss:.3f}", f"{shown} loss, {where}"
     end = run.records[-1]
     yield count(end.get("tokens")), "tokens trained on"
-    yield clock(number(end.get("seconds")) or 0.0), _length(run)
+    step = number(end.get("step")) or 0
+    yield clock(number(end.get("seconds")) or 0.0), f"for {count(step)} step{'s' * (step != 1)}"
     rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
     if rates:
         yield count(sorted(rates)[len(rates) // 2]), "tokens per second, median"
-
-
-def _length(run: Run) -> str:
-    """Steps up to the last record, and of how many, or of what time, where it is not the end."""
-    step, seconds = (number(run.records[-1].get(key)) or 0 for key in ("step", "seconds"))
-    planned = 60 * (number(run.config.get("minutes")) or 0)
-    if seconds < 0.95 * planned:  # its last step may not have had the time
-        return f"of {clock(planned)}, for {count(step)} step{'s' * (step != 1)}"
-    steps = number(run.config.get("steps")) or 0
-    of = f" of {count(steps)}" if step < steps else ""
-    return f"for {count(step)}{of} step{'s' * (step != 1)}"
 
 
 def _finetuned_page(run: Run) -> str:

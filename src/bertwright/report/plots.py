@@ -166,23 +166,11 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def labels(values: Sequence[float], percent: bool = False) -> list[str]:
-    """Labels of ticks: with as many decimals each as their distance needs."""
+    """Labels of ticks: no two are the same."""
     if percent:
-        return [f"{label}%" for label in labels([float(f"{100 * v:.12g}") for v in values])]
-    step = min((b - a for a, b in pairwise(values)), default=1.0)
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
-    if decimals > 3:
-        return [_power(value) for value in values]
-    if step < 1000:
-        return [f"{value:,.{decimals}f}" for value in values]
-    found = [short(value) for value in values]
-    return found if len(set(found)) == len(found) else [f"{value:.6g}" for value in values]
-
-
-def _power(value: float) -> str:
-    """`8e-5`"""
-    mantissa, exponent = f"{value:.6e}".split("e")
-    return f"{float(mantissa):g}e{int(exponent)}" if value else "0"
+        return [f"{100 * value:.10g}%" for value in values]
+    found = [short(value) if abs(value) >= 1000 else f"{value:.10g}" for value in values]
+    return found if len(set(found)) == len(found) else [f"{value:.10g}" for value in values]
 
 
 def _finite(series: Series) -> Series:

@@ -2,14 +2,13 @@
 
 PCA keeps distances along the two directions of most variance; t-SNE (van der Maaten and Hinton
 2008) keeps neighbours; its distances mean nothing. One HTML file, no script: who cannot point at
-a mark, or cannot see it, has a table of the texts, each with its nearest on the plane.
+a mark, or cannot see it, has a table of the texts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,12 +20,6 @@ COLORS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
     "#9c6b4e", "#9498a0",
 )  # fmt: skip
-SHAPES = (
-    "m-{r} 0a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0-{d} 0",
-    "m-{r}-{r}h{d}v{d}h-{d}z",
-    "m0-{d}l{d} {d}l-{d} {d}l-{d}-{d}z",
-)
-"""A disc, a square, a diamond: neighbouring colours differ in shape too."""
 SIZE, EDGE = 720, 16
 SHOWN, NAMED = 120, 40
 """Characters of a text that a mark shows, and of a value in the legend."""
@@ -80,25 +73,6 @@ def project(
     return points, [*facts, (f"{perplexity:.0f}", meaning)]
 
 
-@dataclass(frozen=True)
-class _Style:
-    """Colour and form of the marks of one value."""
-
-    index: int
-
-    @property
-    def color(self) -> str:
-        return COLORS[self.index]
-
-    def path(self, size: float) -> str:
-        """The rest of an SVG path that begins at the middle of the mark."""
-        form = SHAPES[self.index % len(SHAPES)]
-        if form == SHAPES[-1]:
-            return form.format(d=1.3 * size)
-        radius = size if form == SHAPES[0] else 0.88 * size
-        return form.format(r=radius, d=2 * radius)
-
-
 def dots_of(
     points: Float32s, texts: Sequence[str], values: Sequence[str], column: str | None
 ) -> dict[str, Any]:
@@ -110,33 +84,28 @@ def dots_of(
         values: n, of the column that colours; those beyond the nine most frequent share a colour.
         column: its name, if there is one.
     """
-    from scipy.spatial import KDTree
-
     counts = Counter(values)
-    others = _Style(len(COLORS) - 1)
-    styles = {each: _Style(n) for n, (each, _) in enumerate(counts.most_common(others.index))}
-    legend = [(_truncated(each, NAMED), style, counts[each]) for each, style in styles.items()]
+    *own_colors, others = COLORS
+    frequent = [each for each, _ in counts.most_common(len(own_colors))]
+    colors = dict(zip(frequent, own_colors, strict=False))
+    legend = [(_truncated(each, NAMED), color, counts[each]) for each, color in colors.items()]
     if rest := len(values) - sum(count for _, _, count in legend):
         legend.append(("others", others, rest))
     low, high = points.min(0), points.max(0)
     scale = (SIZE - 2 * EDGE) / max(float((high - low).max()), 1e-9)
     coordinates = EDGE + (points - low) * scale
     width, height = (2 * EDGE + (high - low) * scale).tolist()
-    _, found = KDTree(points).query(points, k=2)
     dots: list[dict[str, Any]] = [
         {
             "x": x,
             "y": height - y,
-            "style": styles.get(value, others),
+            "color": colors.get(value, others),
             "text": _truncated(text, SHOWN) or "(empty)",
             "value": _truncated(value, NAMED),
-            "nearest": first if first != own else second,
             "title": _truncated(text, SHOWN)
             + ("" if column is None else f" ({column}: {_truncated(value, SHOWN)})"),
         }
-        for own, ((x, y), text, value, (first, second)) in enumerate(
-            zip(coordinates.tolist(), texts, values, found.tolist(), strict=True)
-        )
+        for (x, y), text, value in zip(coordinates.tolist(), texts, values, strict=True)
     ]
     return {
         "column": column,
