@@ -209,12 +209,10 @@ class Engine:
         """
         found = self._embedders.get(config)
         if found is None:
+            if len(self._embedders) >= MAX_EMBEDDERS:
+                self._embedders.clear()
             given = self.backend, self.tokenizer, self.spec, config
-            found = Embedder(*given, dense=self.dense)
-            if config.prompt in ("", self.default.prompt, *self.prompts.values()):
-                if len(self._embedders) >= MAX_EMBEDDERS:
-                    self._embedders.clear()
-                self._embedders[config] = found
+            found = self._embedders[config] = Embedder(*given, dense=self.dense)
         return found
 
     @property

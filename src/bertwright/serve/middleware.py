@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -24,17 +23,11 @@ OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favico
 """What needs no key."""
 NAMED = OPEN | {"/v1/models"}
 """Paths that have metrics of their own, beside those of models."""
-UNROUTED = {
-    404: ("not_found", "no such route; /docs lists them"),
-    405: ("method", "another method is needed: POST where /docs shows a body, else GET"),
-}
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
-"""An `X-Request-Id` that is taken over."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -63,7 +56,7 @@ class Middleware:
             return
         start, status, seconds, complete = time.perf_counter(), 0, None, False
         headers, path, service = scope["headers"], scope["path"], self.service
-        request_id = self._id(headers)
+        request_id = next(self._ids)
 
         async def send_more(message: Message) -> None:
             nonlocal status, seconds, complete
@@ -121,7 +114,7 @@ class Middleware:
         error = self._refusal(path, headers, counted=True) if method == "POST" else None
         if error is None:
             return None
-        request_id = self._id(headers)
+        request_id = next(self._ids)
         self._log(path, error.status, 0.0, request_id, {})
         return error, request_id
 
@@ -139,13 +132,6 @@ class Middleware:
                 return busy("too many requests wait; try again")
         return None
 
-    def _id(self, headers: Headers) -> str:
-        """The id of a request in the log: a caller's or a proxy's, else ours."""
-        given = [value for name, value in headers if name == b"x-request-id"]
-        if len(given) == 1 and REQUEST_ID.fullmatch(given[0]):
-            return given[0].decode()
-        return next(self._ids)
-
     def _log(
         self, path: str, status: int, seconds: float, request_id: str, facts: dict[str, Any]
     ) -> None:
@@ -158,7 +144,8 @@ class Middleware:
 
 def _unrouted(error: HTTPException) -> HttpError:
     """In our words what no route takes."""
-    code, message = UNROUTED.get(error.status_code, ("error", "this cannot be served"))
+    message = "no such route, or one of another method; /docs lists them"
+    code = "method" if error.status_code == 405 else "not_found"
     return HttpError(error.status_code, code, message, headers=error.headers)
 
 

@@ -61,7 +61,6 @@ Prompt = Annotated[str, Field(max_length=MAX_PROMPT), AfterValidator(_check_prom
 Start = Annotated[str, AfterValidator(_check_prompt)]
 """What a text goes on from: also nothing."""
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
-TopP = Annotated[float, Field(gt=0, le=1)]
 NoPenalty = Annotated[float, Field(ge=0, le=0)]
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
 Num = Annotated[int, Field(ge=1, le=MAX_NUM)]
@@ -291,7 +290,9 @@ class EmbeddingsRequest(OpenAIRequest):
 class ContinueRequest(Schema):
     """How prompts are continued."""
 
-    top_p: TopP = Field(1.0, description="Sample from the fewest tokens that have this together.")
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="Sample from the fewest tokens that have this together."
+    )
     top_k: Count | None = Field(None, description="Sample from so many tokens; unset: all.")
     repetition_penalty: Annotated[float, Field(gt=0, le=100)] = Field(
         1.0, description="Above 1, tokens that were there become less probable."
@@ -335,12 +336,6 @@ class TranslateRequest(ModelRequest):
     stream: bool = Field(False, description="Send each translation when it is done, as an event.")
 
 
-class StreamOptions(Schema, extra="ignore"):
-    """OpenAI's."""
-
-    include_usage: bool = False
-
-
 class CompletionsRequest(ContinueRequest, OpenAIRequest):
     """Of /v1/completions; what would change the text and is not supported is refused."""
 
@@ -351,9 +346,6 @@ class CompletionsRequest(ContinueRequest, OpenAIRequest):
         1.0, description="0: take the most probable token."
     )
     n: Num = Field(1, description="Texts of each prompt.")
-    stream_options: StreamOptions = Field(
-        StreamOptions(), description="include_usage: tokens that were used, as the last event."
-    )
     suffix: Literal[""] = Field("", description="Not supported, as all keys below.")
     frequency_penalty: NoPenalty = 0.0
     presence_penalty: NoPenalty = 0.0

@@ -147,20 +147,16 @@ def prepare_completions(
         own = {"text": piece.text, "index": index}
         return {**own, "logprobs": None, "finish_reason": piece.reason}
 
-    def usage(generated: int) -> Json:
-        own = {"prompt_tokens": read, "completion_tokens": generated}
-        return {"usage": {**own, "total_tokens": read + generated}}
-
     def finish(pieces: list[Piece]) -> Json:
         choices = sorted(map(choice, pieces), key=lambda each: each["index"])
-        return {**common, "choices": choices, **usage(sum(len(each.ids) for each in pieces))}
+        made = sum(len(piece.ids) for piece in pieces)
+        usage = {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
+        return {**common, "choices": choices, "usage": usage}
 
     headers = {"x-bertwright-sha256": engine.sha256}
     prepared = PreparedGeneration(engine, [], finish, headers=headers, prompts=prompts)
     if body.stream:
         prepared.event = lambda piece: {**common, "choices": [choice(piece)], "usage": None}
-        if body.stream_options.include_usage:
-            prepared.last = lambda generated: {**common, "choices": [], **usage(generated)}
     return prepared
 
 

@@ -74,11 +74,8 @@ def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> Prep
     if "masked_lm" not in engine.model.heads:
         raise _no_head(engine, ("masked_lm",))
     (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
-    output, top, texts = (
-        Fill(engine),
-        min(body.top_k, len(engine.tokenizer.vocab)),
-        listed(body.input),
-    )
+    output, texts = Fill(engine), listed(body.input)
+    top = min(body.top_k, len(engine.tokenizer.vocab))
     items: list[RequestItem] = []
     truncated: list[Truncation] = []
     tokens = characters = 0
@@ -111,20 +108,13 @@ def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> Prep
 
 def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[list[Json]]:
     parts, vocab = text.split(mask), engine.tokenizer.vocab
-    found = []
+    found: list[list[Json]] = []
     for number, blank in enumerate(blanks, 1):
         before, after = mask.join(parts[:number]), mask.join(parts[number:])
-        found.append(
-            [
-                {
-                    "score": score,
-                    "token": vocab[token],
-                    "token_str": token,
-                    "sequence": f"{before}{token}{after}",
-                }
-                for token, score in blank
-            ]
-        )
+        found.append([])
+        for token, score in blank:
+            own = {"score": score, "token": vocab[token], "token_str": token}
+            found[-1].append({**own, "sequence": f"{before}{token}{after}"})
     return found
 
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
-from bertwright.inference.embed import normalized
 from bertwright.serve.engine import Engine
-from bertwright.serve.errors import invalid_request
 from bertwright.serve.replies import EmbeddingsReply
 from bertwright.serve.requests import Json, PreparedRequest, vector_config
 from bertwright.serve.routes.router import JsonRoute, model_route
@@ -30,15 +27,12 @@ def prepare_embeddings(
     engine: Engine, body: EmbeddingsRequest, config: ServeConfig
 ) -> PreparedRequest:
     """Vectors as OpenAI's clients request them."""
-    vectors = vector_config(engine, body)
-    width = vectors.width(engine.spec.widths)
-    dimensions = body.dimensions
-    if dimensions is not None and dimensions > width:
-        raise invalid_request(f"dimensions must be from 1 to {width}")
-    encoding = body.encoding_format
+    vectors, encoding = vector_config(engine, body), body.encoding_format
+    if body.dimensions is not None:
+        vectors = vectors.over(dimensions=body.dimensions, normalize=True)
 
     def finish(results: list[Any]) -> Json:
-        shown = [_shown(result, dimensions, encoding) for result in results]
+        shown = [x if encoding == "float" else base64.b64encode(x).decode() for x in results]
         data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(shown)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
@@ -50,13 +44,6 @@ def prepare_embeddings(
         "x-bertwright-truncated": str(len(prepared.truncated)),
     }
     return prepared
-
-
-def _shown(vector: Any, dimensions: int | None, encoding: str) -> Any:
-    if dimensions is not None:
-        (vector,) = normalized(vector[None, :dimensions])
-    vector = np.ascontiguousarray(vector, np.float32)
-    return vector if encoding == "float" else base64.b64encode(vector.tobytes()).decode()
 
 
 def describe(engine: Engine) -> Json:
