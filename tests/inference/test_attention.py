@@ -18,7 +18,7 @@ from bertwright.errors import DataError
 from bertwright.inference.attention import coreference, maps, syntax
 from bertwright.inference.attention.coreference import pronoun_sentences, score_coreference
 from bertwright.inference.attention.measures import HeadMeasures, measure_heads
-from bertwright.inference.attention.syntax import Tally, score_syntax, word_maps
+from bertwright.inference.attention.syntax import chosen, score_syntax, word_maps
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.model import Model, load
 from bertwright.text.tokenizer.train import train_tokenizer
@@ -138,11 +138,9 @@ def test_attention_between_words() -> None:
 
 
 def test_what_is_chosen_on_one_half_is_evaluated_on_the_other() -> None:
-    tally = Tally(3)
-    for half, right in ((0, [1, 0, 1]), (0, [1, 0, 1]), (1, [0, 1, 1]), (1, [0, 1, 0])):
-        tally.add(half, np.array(right, bool))
+    right = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
     # half 0 chooses candidate 0, never right in half 1; half 1 chooses 1, never right in half 0
-    assert tally.best() == (2, 0.0)
+    assert chosen(right, np.array([0, 0, 1, 1])) == (2, 0.0)
 
 
 def planted(
@@ -177,7 +175,8 @@ def test_the_head_that_attends_to_heads_is_found(
         syntax,
         lambda row, token: dict(enumerate(sentences[row].heads, 1)).get(token, -1) + 1 or None,
     )
-    count, found = score_syntax(model.runner, sentences, least=2)
+    monkeypatch.setattr(syntax, "LEAST", 2)
+    count, found = score_syntax(model.runner, sentences)
     assert count == 8
     assert list(found) == [syntax.ALL, "x", "y"]
     for best in found.values():

@@ -1,4 +1,4 @@
-"""Bracketed trees and CoNLL-U: what is read, whose head is whose, what is wrong on which line."""
+"""Bracketed trees: what is read, whose head is whose, what is wrong on which line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.text.treebank.dependencies import dependencies_of, read_dependencies
+from bertwright.text.treebank.dependencies import dependencies_of
 from bertwright.text.treebank.trees import parse_trees, pruned, read_trees
 
 DOG = (
@@ -59,40 +59,3 @@ def test_heads_of_a_tree() -> None:
     assert found.words == ["The", "dog", "chases", "its", "tail", "."]
     assert found.heads == [1, 2, -1, 4, 2, -1]
     assert found.relations[:5] == ["DT of NP", "NP-SBJ of S", "", "PRP$ of NP", "NP of VP"]
-
-
-CONLLU = """# text = It works
-1-2\tItworks\t_\t_\t_\t_\t_\t_\t_\t_
-1\tIt\tit\tPRON\tPRP\t_\t2\tnsubj\t_\t_
-2\tworks\twork\tVERB\tVBZ\t_\t0\troot\t_\t_
-2.1\tx\t_\t_\t_\t_\t_\t_\t_\t_
-3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
-
-1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
-"""
-
-
-def test_conllu(tmp_path: Path) -> None:
-    file = tmp_path / "a.conllu"
-    file.write_text(CONLLU, "utf-8")
-    first, second = read_dependencies(file)
-    assert (first.words, first.heads) == (["It", "works", "."], [1, -1, -1])
-    assert first.relations[0] == "nsubj"
-    assert second.words == ["Yes"]
-
-
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        ("1\tIt\tit", "3 columns"),
-        ("1\tIt\tit\tPRON\tPRP\t_\tx\tnsubj\t_\t_", "10 columns"),
-        ("It works", "no line of CoNLL-U"),
-        ("1\tIt\tit\tPRON\tPRP\t_\t7\tnsubj\t_\t_", "a head of number 7"),
-    ],
-)
-def test_broken_conllu(tmp_path: Path, row: str, what: str) -> None:
-    file = tmp_path / "a.conllu"
-    file.write_text(f"# text\n{row}\n\n", "utf-8")
-    with pytest.raises(DataError, match=r"line \d of") as caught:
-        list(read_dependencies(file))
-    assert what in str(caught.value)

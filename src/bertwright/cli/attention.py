@@ -35,8 +35,7 @@ def attention(
         out: HTML page to write: all heads, and each in detail.
         corpus: Measure every head over texts: a column of .jsonl, .csv, .tsv or .parquet, else one
             per line.
-        treebank: Find the heads that follow syntax: a .conllu file, or bracketed trees (a file or a
-            folder).
+        treebank: Find the heads that follow syntax: bracketed trees, a file or a folder.
         coreference: Find the head that links it and its to nouns (40 sentences of ours).
         limit: Texts of --corpus and sentences of --treebank to read.
     """
@@ -79,7 +78,8 @@ def _measure(
     from bertwright.inference.attention.measures import measure_heads
     from bertwright.inference.attention.syntax import score_syntax
     from bertwright.inference.text_files import open_texts
-    from bertwright.text.treebank.dependencies import read_dependencies
+    from bertwright.text.treebank.dependencies import dependencies_of
+    from bertwright.text.treebank.trees import pruned, read_trees
 
     found: dict[str, Any] = {"model": runner.name}
     if corpus is not None:
@@ -89,9 +89,11 @@ def _measure(
         means = {name: x.tolist() for name, x in heads.means().items()}
         found["heads"] = {"texts": heads.texts, "tokens": heads.tokens, **means}
     if treebank is not None:
-        parsed = read_dependencies(treebank)
+        trees = filter(None, map(pruned, read_trees(treebank)))
         with bar("Parsing", "sentences") as on_progress:
-            sentences, best = score_syntax(runner, parsed, limit, on_progress=on_progress)
+            sentences, best = score_syntax(
+                runner, map(dependencies_of, trees), limit, on_progress=on_progress
+            )
         relations = {name: vars(each) for name, each in best.items()}
         found["syntax"] = {"sentences": sentences, "relations": relations}
     if coreference:

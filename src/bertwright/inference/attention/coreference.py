@@ -17,7 +17,7 @@ import numpy as np
 
 from bertwright.errors import DataError
 from bertwright.inference.attention.maps import maps_of_all
-from bertwright.inference.attention.syntax import Best, Tally, split_words, word_maps
+from bertwright.inference.attention.syntax import Best, best_head, split_words, word_maps
 from bertwright.inference.encode import ModelRunner
 
 SENTENCES = """
@@ -81,18 +81,12 @@ def score_coreference(runner: ModelRunner) -> Best:
     read = [found for found in split if found is not None]
     if len(read) < len(sentences):
         raise DataError(f"{runner.name} cannot read these English sentences word by word")
-    found = dict(maps_of_all(runner, [ids for ids, _ in read]))
-    grid = found[0].shape[:2]
-    heads, fixed = Tally(grid[0] * grid[1]), Tally(2)
-    for row, maps in found.items():
+    heads, fixed, halves = [], [], []
+    for row, maps in maps_of_all(runner, [ids for ids, _ in read]):
         each = sentences[row]
         attended = word_maps(maps, read[row][1])[..., each.pronoun, :]
-        half = row // 2 % 2
-        heads.add(half, (attended[..., each.right] > attended[..., each.wrong]).reshape(-1))
-        fixed.add(half, np.array([each.right < each.wrong, each.right > each.wrong]))
-    place, accuracy = heads.best()
-    layer, head = np.unravel_index(place, grid)
-    baseline, right = fixed.best()
-    name = ("first noun", "nearest noun")[baseline]
-    direction = "pronoun to noun"
-    return Best(len(sentences), int(layer) + 1, int(head) + 1, direction, accuracy, name, right)
+        heads.append([attended[..., each.right] > attended[..., each.wrong]])
+        fixed.append([each.right < each.wrong, each.right > each.wrong])
+        halves.append(row // 2 % 2)
+    cases = np.array(heads), np.array(fixed), np.array(halves)
+    return best_head(*cases, ["pronoun to noun"], ["first noun", "nearest noun"])

@@ -6,11 +6,12 @@ where, in the other direction, it is the word that attends most to this one. The
 best fixed distance. What is best is chosen on one half of the sentences and evaluated on the other,
 and the other way round: of many heads the best would be too good on the sentences it is chosen on.
 
-Letters: W words, T tokens, L layers, A heads, K candidates.
+Letters: W words, T tokens, L layers, A heads, C cases, K candidates.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
@@ -27,6 +28,8 @@ from bertwright.text.treebank.dependencies import DependencySentence
 CHUNK = 64
 REACH = 10
 """The furthest fixed distance."""
+LEAST = 50
+"""Words that a relation must have to be shown."""
 ALL = "all"
 DIRECTIONS = ("dependent to head", "head to dependent")
 
@@ -69,47 +72,64 @@ def word_maps(maps: Float32s, words: Sequence[slice]) -> Float32s:
     return found
 
 
-class Tally:
-    """How often each of K candidates is right, in both halves."""
+def chosen(right: Bools, half: Int64s) -> tuple[int, float]:
+    """Which of K candidates is the best, and the accuracy of those chosen on the other half.
 
-    def __init__(self, candidates: int) -> None:
-        self.right: Int64s = np.zeros((2, candidates), np.int64)
-        self.count = np.zeros(2, np.int64)
+    right `[C, K]`: whether a candidate is right in each of C cases; half `[C]`, 0 or 1.
+    """
+    sums = np.stack([right[half == number].sum(0) for number in (0, 1)])  # [2, K]
+    found = sum(int(sums[number, sums[1 - number].argmax()]) for number in (0, 1))
+    return int(sums.sum(0).argmax()), found / len(right)
 
-    def add(self, half: int, right: Bools) -> None:
-        """Count a case of a half: which of the K candidates are right."""
-        self.right[half] += right.astype(np.int64)
-        self.count[half] += 1
 
-    def best(self) -> tuple[int, float]:
-        """The best candidate over all, and the accuracy of those chosen on the other half."""
-        chosen = [int(self.right[1 - half].argmax()) for half in (0, 1)]
-        right = sum(int(self.right[half][chosen[half]]) for half in (0, 1))
-        return int(self.right.sum(0).argmax()), right / max(1, int(self.count.sum()))
+def best_head(
+    heads: Bools,
+    fixed: Bools,
+    half: Int64s,
+    directions: Sequence[str],
+    baselines: Sequence[str],
+) -> Best:
+    """The best head of attention in C cases, whose halves are `half`.
+
+    Args:
+        heads: whether each is right, `[C, directions, L, A]`.
+        fixed: whether each baseline is, `[C, K]`.
+        half: `[C]`, 0 or 1.
+        directions: what the first axis of heads is called.
+        baselines: what the K are called.
+    """
+    place, accuracy = chosen(heads.reshape(len(heads), -1), half)
+    direction, layer, head = map(int, np.unravel_index(place, heads.shape[1:]))
+    baseline, right = chosen(fixed, half)
+    return Best(
+        len(heads),
+        layer + 1,
+        head + 1,
+        directions[direction],
+        accuracy,
+        baselines[baseline],
+        right,
+    )
 
 
 def score_syntax(
     runner: ModelRunner,
     sentences: Iterable[DependencySentence],
     limit: int = 1000,
-    least: int = 50,
     on_progress: OnProgress = silent,
 ) -> tuple[int, dict[str, Best]]:
     """How well heads of attention find the heads of words of a treebank: the number of sentences
-    that were measured, and the best by relation, `ALL` first.
-
-    Args:
-        limit: sentences that are read.
-        least: words that a relation must have to be shown.
+    that were measured, of the first `limit`, and the best by relation, `ALL` first.
 
     Raises:
         DataError: a model without attention, or no sentence that it can read.
     """
     require_attention(runner)
     offsets = [n for n in range(-REACH, REACH + 1) if n]
-    heads: dict[str, Tally] = {}
-    fixed: dict[str, Tally] = {}
-    grid: tuple[int, ...] = (0, 0)
+    heads: list[Bools] = []
+    fixed: list[list[bool]] = []
+    halves: list[int] = []
+    relations: list[str] = []
     measured, done = 0, 0
     rows = iter(sentences)
     while chunk := list(islice(rows, min(CHUNK, limit - done))):
@@ -117,7 +137,6 @@ def score_syntax(
         usable = [(each, found) for each, found in split if found is not None]
         for row, maps in maps_of_all(runner, [ids for _, (ids, _) in usable]):
             sentence, (_, words) = usable[row]
-            grid = maps.shape[:2]
             attended = word_maps(maps, words)
             attended[..., np.arange(len(words)), np.arange(len(words))] = -1
             best = np.stack([attended.argmax(-1), attended.argmax(-2)])  # [2, L, A, W]
@@ -126,31 +145,19 @@ def score_syntax(
             ):
                 if parent < 0:
                     continue
-                right = (best[..., word] == parent).reshape(-1)
-                near = np.array([parent - word == offset for offset in offsets])
-                for name in (ALL, relation):
-                    heads.setdefault(name, Tally(len(right))).add((done + row) % 2, right)
-                    fixed.setdefault(name, Tally(len(offsets))).add((done + row) % 2, near)
+                heads.append(best[..., word] == parent)
+                fixed.append([parent - word == offset for offset in offsets])
+                halves.append((done + row) % 2)
+                relations.append(relation)
         done, measured = done + len(chunk), measured + len(usable)
         on_progress(done, limit)
-    if ALL not in heads:
+    if not heads:
         raise DataError("the treebank has no sentence with heads that this model can read")
-    names = sorted(heads, key=lambda name: (name != ALL, -int(heads[name].count.sum()), name))
-    found = {}
-    for name in names:
-        count = int(heads[name].count.sum())
-        if count < least and name != ALL:
-            continue
-        place, accuracy = heads[name].best()
-        direction, layer, head = np.unravel_index(place, (2, *grid))
-        offset, baseline = fixed[name].best()
-        found[name] = Best(
-            count,
-            int(layer) + 1,
-            int(head) + 1,
-            DIRECTIONS[int(direction)],
-            accuracy,
-            f"word {offsets[offset]:+d}",
-            baseline,
-        )
+    right, near, half = np.array(heads), np.array(fixed), np.array(halves)
+    named = DIRECTIONS, [f"word {offset:+d}" for offset in offsets]
+    found = {ALL: best_head(right, near, half, *named)}
+    for name, count in Counter(relations).most_common():
+        if count >= LEAST:
+            rows = np.array(relations) == name
+            found[name] = best_head(right[rows], near[rows], half[rows], *named)
     return measured, found

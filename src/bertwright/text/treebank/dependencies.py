@@ -1,4 +1,4 @@
-"""Words and their heads: from CoNLL-U, or from bracketed trees by the rules of Collins.
+"""Words and their heads, from bracketed trees by the rules of Collins.
 
 Collins 1999 (Head-driven statistical models for natural language parsing, appendix A): a table says
 which part of a phrase its head is in; every other part depends on that word. The relation is the
@@ -7,18 +7,12 @@ label of the part and of the phrase, as `NP-SBJ of S`; empty elements are left o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from bertwright.errors import DataError
-from bertwright.text.corpus.files import decoded_lines, open_bytes
-from bertwright.text.treebank.trees import Tree, category, pruned, read_trees
+from bertwright.text.treebank.trees import Tree, category
 
-CONLLU = (".conllu", ".conll", ".conllx")
 PUNCTUATION = {"``", "''", ",", ".", ":", "-LRB-", "-RRB-", "HYPH"}
 """Tags of the Penn Treebank whose words have no relation."""
-NO_RELATION = {"root", "punct", ""}
 
 _HEADS = """
 ADJP left NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB
@@ -57,64 +51,8 @@ class DependencySentence:
 
     words: list[str]
     heads: list[int]
-    """From 0; -1: of the root, and of words whose relation does not count."""
+    """From 0; -1: of the root, and of punctuation."""
     relations: list[str]
-
-
-def read_dependencies(path: str | Path) -> Iterator[DependencySentence]:
-    """Sentences of a CoNLL-U file, of a file of bracketed trees, or of a folder of these.
-
-    Raises:
-        DataError: no such file, or a line that is no word; names it.
-    """
-    path = Path(path)
-    if path.suffix in CONLLU:
-        yield from _read_conllu(path)
-        return
-    for tree in read_trees(path):
-        bare = pruned(tree)
-        if bare is not None:
-            yield dependencies_of(bare)
-
-
-def _read_conllu(path: Path) -> Iterator[DependencySentence]:
-    """Words of ten columns, of which the second, seventh and eighth are read; a subtype of a
-    relation (`nmod:poss`) is kept, lines of several words and of empty ones are left out."""
-    if not path.is_file():
-        raise DataError(f"no file {path}; expected a treebank")
-    rows: list[tuple[str, int, str]] = []
-    with open_bytes(path) as file:
-        for number, line in enumerate(decoded_lines(file, path), start=1):
-            columns = line.rstrip("\r\n").split("\t")
-            if len(columns) == 1 and not columns[0].strip():
-                if rows:
-                    yield _sentence(rows, path, number)
-                rows = []
-            elif not columns[0].startswith("#") and columns[0].isdigit():
-                if len(columns) < 8 or not columns[6].isdigit():
-                    raise DataError(
-                        f"line {number} of {path}: {len(columns)} columns; expected the ten of "
-                        "CoNLL-U, the number of the word's head in the seventh"
-                    )
-                rows.append((columns[1], int(columns[6]) - 1, columns[7]))
-            elif not columns[0].startswith("#") and not columns[0][:1].isdigit():
-                raise DataError(f"line {number} of {path} is no line of CoNLL-U: {columns[0]!r}")
-    if rows:
-        yield _sentence(rows, path, number)
-
-
-def _sentence(rows: list[tuple[str, int, str]], path: Path, number: int) -> DependencySentence:
-    words, heads, relations = map(list, zip(*rows, strict=True))
-    if max(heads) >= len(words):
-        raise DataError(
-            f"line {number} of {path}: the sentence before it has {len(words)} words, and a head "
-            f"of number {max(heads) + 1}"
-        )
-    kept = [
-        -1 if relation in NO_RELATION else head
-        for head, relation in zip(heads, relations, strict=True)
-    ]
-    return DependencySentence(words, kept, relations)
 
 
 def head_child(tree: Tree) -> int:
