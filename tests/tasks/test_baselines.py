@@ -12,7 +12,7 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.tasks.baselines import baseline_predictions, overlaps, shape
+from bertwright.tasks.baselines import baseline_predictions, shape
 from bertwright.tasks.evaluate import Evaluation, evaluate
 
 NOUNS = ("film", "book", "song", "play", "meal")
@@ -170,21 +170,6 @@ def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
     assert len(baseline_predictions(task, train, train)["tfidf"]) == 2
     one_class = baseline_predictions(task, train[:1], train)
     assert [p.as_dict()["label"] for p in one_class["tfidf"]] == ["a", "a"]
-
-
-def test_overlap_of_a_pair() -> None:
-    train = [
-        TextExample("one two three", "one two three"),
-        TextExample("in 1984", "in 1985 again"),
-        TextExample("red fish", "blue sky"),
-        TextExample("one two", "one two three four"),
-    ]
-    scaled, again = overlaps(train, train)
-    assert (scaled == again).all()
-    assert scaled.mean(0) == pytest.approx(0, abs=1e-9)
-    for cosine in scaled.T:  # of words, and of three characters
-        assert cosine.argmax() == 0  # the same text twice
-        assert cosine.argmin() == 2  # nothing in common
 
 
 def test_nothing_to_learn_from() -> None:

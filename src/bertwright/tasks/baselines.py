@@ -4,15 +4,15 @@
 |---|---|
 | classification | `majority`: the most frequent class; `tfidf`: TF-IDF + logistic regression |
 | multi-label | `majority`: the labels that most examples have; `tfidf`, one against the rest |
-| regression | `mean`; `tfidf_ridge`: TF-IDF or, for pairs, their overlap + ridge regression |
+| regression | `mean`; `tfidf_ridge`: TF-IDF + ridge regression |
 | tagging | `majority`: each word's most frequent tag; `word_shape`: + logistic regression |
 
 Spans, choices and generation have none.
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
 Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where texts are mostly
-Chinese. Features of a pair: those of each text, their absolute difference, their product and their
-cosines. Words: the word, its ends and its shape ("Xx", "d-x"), and its two neighbours (Ratinov and
+Chinese. Features of a pair: those of each text, their absolute difference, their product, their
+cosine and that of runs of three characters. Words: the word, its ends and its shape ("Xx", "d-x"), and its two neighbours (Ratinov and
 Roth, CoNLL 2009).
 
 All is trained on the training examples alone, in one thread and without torch: on one core less
@@ -196,7 +196,7 @@ def _numbers(train: Sequence[Any], dev: Sequence[Any]) -> list[NumberPrediction]
     """Numbers of `dev` by ridge regression learned on `train`, within the range of the latter."""
     from sklearn.linear_model import Ridge
 
-    x, x_dev = overlaps(train, dev) if _are_pairs(train) else _features(train, dev)
+    x, x_dev = _features(train, dev)
     gold = np.array([e.label for e in train], dtype=np.float64)
     predicted = Ridge(alpha=1.0).fit(x, gold).predict(x_dev)
     return [NumberPrediction(v) for v in np.clip(predicted, gold.min(), gold.max()).tolist()]
@@ -213,44 +213,24 @@ def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int) -> Float64s:
     return cast(Float64s, model.fit(x, gold).predict_proba(x_dev))
 
 
-def _are_pairs(examples: Sequence[Any]) -> bool:
-    return any(e.text2 is not None for e in examples)
-
-
-def _texts(examples: Sequence[Any]) -> list[str]:
-    """All texts, first and second."""
-    return [e.text for e in examples] + [e.text2 for e in examples if e.text2 is not None]
-
-
 def _features(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Any, Any]:
     """Sparse features of both, [E, F] each."""
     from scipy.sparse import csr_matrix, hstack
-
-    words = _tfidf(_texts(train))
-    if not _are_pairs(train):
-        return words.transform([e.text for e in train]), words.transform([e.text for e in dev])
-    found = []
-    for side, overlap in zip((train, dev), overlaps(train, dev), strict=True):
-        x = words.transform([e.text for e in side])
-        y = words.transform([e.text2 or "" for e in side])
-        found.append(hstack([x, y, abs(x - y), x.multiply(y), csr_matrix(overlap)]).tocsr())
-    return found[0], found[1]
-
-
-def overlaps(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Float64s, Float64s]:
-    """How much the two texts of each pair share, [E, 2] each, scaled by what `train` has: cosines
-    of words and of runs of three characters (both TF-IDF of `train`)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.preprocessing import StandardScaler
 
-    texts = _texts(train)
+    texts = [e.text for e in train]
+    seconds = [e.text2 for e in train if e.text2 is not None]
+    words = _tfidf(texts + seconds)
+    if not seconds:
+        return words.transform(texts), words.transform([e.text for e in dev])
     size = (1, 3) if is_mostly_chinese(texts[:1000]) else (3, 3)
     runs = TfidfVectorizer(analyzer="char", ngram_range=size, sublinear_tf=True)
-    models = [_tfidf(texts), runs.fit([*texts, *_NO_WORDS])]
+    runs.fit([*texts, *seconds, *_NO_WORDS])
     found = []
     for side in (train, dev):
         first, second = [e.text for e in side], [e.text2 or "" for e in side]
-        products = [m.transform(first).multiply(m.transform(second)) for m in models]
-        found.append(np.hstack([np.asarray(x.sum(axis=1), dtype=np.float64) for x in products]))
-    scale = StandardScaler().fit(found[0])
-    return scale.transform(found[0]), scale.transform(found[1])
+        x, y = words.transform(first), words.transform(second)
+        shared = runs.transform(first).multiply(runs.transform(second))
+        cosines = [csr_matrix(each.sum(axis=1)) for each in (x.multiply(y), shared)]
+        found.append(hstack([x, y, abs(x - y), x.multiply(y), *cosines]).tocsr())
+    return found[0], found[1]
