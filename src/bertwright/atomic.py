@@ -24,8 +24,6 @@ from typing import Any, TextIO
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 
 MANIFEST = "MANIFEST.json"
-VERIFIED = "VERIFIED.json"
-"""What `verify_once` remembers of the files of a manifest."""
 
 # A damaged checkpoint of a run may have lost its manifest, a trained vocabulary never had one.
 _TRAINERS = {"trainer.json", "trainer.safetensors"}
@@ -85,7 +83,7 @@ def _not_ours(folder: Path) -> str | None:
     own = set(_VOCABULARY) if names >= _VOCABULARY else set()
     with contextlib.suppress(IntegrityError):
         files = read_manifest(folder)["files"]
-        own |= {MANIFEST, VERIFIED, *(PurePath(name).parts[0] for name in files)}
+        own |= {MANIFEST, *(PurePath(name).parts[0] for name in files)}
     return min(names - own, default=None)
 
 
@@ -323,29 +321,3 @@ def verify_files(folder: Path, files: Mapping[str, Any], deep: bool = True) -> N
                 raise DataError(message) from error
         if wrong:
             raise IntegrityError(f"{place} {wrong}; copy it again or write the folder again")
-
-
-def verify_once(folder: Path, files: Mapping[str, Any]) -> None:
-    """As `verify_files`, but what was verified before and not touched since is not read again.
-
-    `VERIFIED.json` in the folder remembers size, time of change and SHA-256 of every file. Where it
-    cannot be written, all is read each time. Damage that leaves the time of change as it was (of
-    the disk itself) is found by `verify_files`.
-
-    Raises:
-        IntegrityError, DataError: as `verify_files`.
-    """
-    path = folder / VERIFIED
-    known: Any = None
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        known = json.loads(path.read_bytes())
-    verify_files(folder, files, deep=False)
-    found = {}
-    for name, expected in files.items():
-        state = (folder / name).stat()
-        found[name] = [state.st_size, state.st_mtime_ns, expected["sha256"]]
-        if not isinstance(known, dict) or known.get(name) != found[name]:
-            verify_files(folder, {name: expected})
-    if found != known:
-        with contextlib.suppress(OSError):
-            path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertwright.atomic import disk_errors, refuse_folder, verify_manifest, write_manifest
+from bertwright.atomic import disk_errors, write_manifest
 from bertwright.data.shards import Shards, open_shards, require_tokenizer, token_dtype
 from bertwright.errors import DataError, IntegrityError
 from tests.raising import raises
@@ -72,30 +72,6 @@ def test_a_flipped_bit_is_found_by_its_hash(make_shards: MakeShards) -> None:
     damage(folder / "shard-00000.tokens", 33)
     open_shards(folder, verify=False)
     raises(IntegrityError, r"shard-00000\.tokens.*SHA-256", open_shards, folder)
-
-
-def test_what_was_verified_is_read_again_only_if_touched(make_shards: MakeShards) -> None:
-    folder = make_shards([[40, 40]]).folder  # opens, and so verifies, once
-    place = folder / "shard-00000.tokens"
-    before = place.stat()
-    damage(place, 33)
-    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
-    open_shards(folder)
-    raises(IntegrityError, "SHA-256", verify_manifest, folder)
-    os.utime(place)
-    raises(IntegrityError, r"shard-00000\.tokens.*SHA-256", open_shards, folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"shard-00000.tokens": 3}', b"[" * 100_000])
-def test_a_damaged_memory_of_verification_is_made_again(
-    make_shards: MakeShards, content: bytes
-) -> None:
-    folder = make_shards([[40, 40]]).folder
-    whole = (folder / "VERIFIED.json").read_bytes()
-    (folder / "VERIFIED.json").write_bytes(content)
-    open_shards(folder)
-    assert (folder / "VERIFIED.json").read_bytes() == whole
-    refuse_folder(folder, overwrite=True)  # all of it is ours
 
 
 def test_a_changed_tokenizer_is_found_each_time(make_shards: MakeShards) -> None:

@@ -32,7 +32,6 @@ from bertwright.atomic import (
     sha256_file,
     sync_file,
     verify_files,
-    verify_once,
     write_manifest,
 )
 from bertwright.errors import DataError, IntegrityError
@@ -175,9 +174,7 @@ def open_shards(folder: Path | str, verify: bool = True) -> Shards:
 
     Args:
         folder: the folder.
-        verify: compare every file with its SHA-256: the tokenizer's always, those of the shards
-            unless they were verified before and not touched since (`atomic.verify_once`). False
-            compares sizes alone.
+        verify: compare every file with its SHA-256, some 1 GB a second; False compares sizes alone.
 
     Raises:
         DataError: the folder is no built corpus, holds no tokens, or cannot be read.
@@ -185,14 +182,7 @@ def open_shards(folder: Path | str, verify: bool = True) -> Shards:
     """
     folder = Path(folder)
     manifest = read_shards_manifest(folder)
-    files = manifest["files"]
-    small = {name: files[name] for name in files if name.startswith("tokenizer/")}
-    verify_files(folder, small, deep=verify)
-    large = {name: files[name] for name in files if name not in small}
-    if verify:
-        verify_once(folder, large)
-    else:
-        verify_files(folder, large, deep=False)
+    verify_files(folder, manifest["files"], deep=verify)
     if not manifest["shards"]:
         raise DataError(f"{folder} holds no documents; build it again from a corpus with text")
     dtype = token_dtype(int(manifest["tokenizer"]["vocab_size"]))
