@@ -12,8 +12,8 @@ Spans, choices and generation have none.
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
 Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where texts are mostly
 Chinese. Features of a pair: those of each text, their absolute difference, their product, their
-cosine and that of runs of three characters. Words: the word, its ends and its shape ("Xx", "d-x"), and its two neighbours (Ratinov and
-Roth, CoNLL 2009).
+cosine and that of runs of three characters. Words: the word, its ends and its shape ("Xx", "d-x"),
+and its two neighbours (Ratinov and Roth, CoNLL 2009).
 
 All is trained on the training examples alone, in one thread and without torch: on one core less
 than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003.
