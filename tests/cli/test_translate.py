@@ -153,13 +153,6 @@ def test_a_vocabulary_of_another_model(folder: Path, tmp_path: Path, ran: Ran) -
     assert "they do not belong together" in said
 
 
-def test_texts_that_find_no_end_are_counted(folder: Path, ran: Ran) -> None:
-    printed = ran("translate", "do ga ke", "ba be", "--model", folder, "--max-length", "1")
-    said = " ".join(printed.err.split())
-    assert "2 translations reached the maximum length" in said
-    assert "in the language that the model translates from?" in said
-
-
 def test_without_sacrebleu(
     folder: Path, source: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:

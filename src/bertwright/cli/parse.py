@@ -123,8 +123,7 @@ def parse(
         if json:
             print_json(figures)
             return
-        short = figures.pop("short")
-        print_fields({**figures, **{f"{name}, short": value for name, value in short.items()}})
+        print_fields(figures)
     elif json and prints:
         print_json({"parses": [{**vars(each), "tree": str(each.tree)} for each in found]})
     elif json:

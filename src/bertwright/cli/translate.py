@@ -82,11 +82,6 @@ def translate(
             as_object = out is not None and out.suffix == ".jsonl"
             write(dumps(found[-1], ensure_ascii=False) if as_object else each.text)
             on_progress(len(found), total)
-    if unfinished := sum(each["reason"] == "length" for each in found):
-        say(
-            f"warning: {counted(unfinished, 'translation')} reached the maximum length; where that "
-            "is most of them, are the texts in the language that the model translates from?"
-        )
     translations = [each["text"] for each in found]
     figures = evaluate.evaluate_translations(translations, references) if reference else {}
     if json and prints:

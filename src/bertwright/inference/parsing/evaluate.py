@@ -17,8 +17,6 @@ from bertwright.text.treebank.trees import TOP, Tree, category
 
 PUNCTUATION = {",", ":", "``", "''", "."}
 SAME = {"PRT": "ADVP"}
-SHORT = 40
-"""Words of sentences that figures are often limited to, punctuation not counted."""
 
 
 def brackets(tree: Tree, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
@@ -54,8 +52,8 @@ def evaluate_parses(
         well_formed: of each, whether it needed no repair.
 
     Returns:
-        `f1`, `precision`, `recall` and `exact` (sentences without an error) in percent, the same
-        under `short` for sentences of at most 40 words, and `well_formed`, the fraction.
+        `f1`, `precision`, `recall` and `exact` (sentences without an error) in percent, and
+        `well_formed`, the fraction.
 
     Raises:
         DataError: trees over other words.
@@ -69,23 +67,17 @@ def evaluate_parses(
             )
         counted = [leaf.label not in PUNCTUATION for leaf in leaves]
         ours, theirs = brackets(found, counted), brackets(gold, counted)
-        rows.append((sum((ours & theirs).values()), ours.total(), theirs.total(), sum(counted)))
-    short = [row for row in rows if row[3] <= SHORT]
-    return {
-        "sentences": len(rows),
-        **_figures(rows),
-        "short": {"sentences": len(short), **_figures(short)},
-        "well_formed": sum(well_formed) / max(1, len(well_formed)),
-    }
-
-
-def _figures(rows: Sequence[tuple[int, int, int, int]]) -> dict[str, float]:
-    hits, found, right = (sum(row[n] for row in rows) for n in range(3))
+        rows.append((sum((ours & theirs).values()), ours.total(), theirs.total()))
+    hits, matched, wanted = (sum(row[n] for row in rows) for n in range(3))
     exact = sum(row[0] == row[1] == row[2] for row in rows)
     percent = {
-        "f1": 200 * hits / max(1, found + right),
-        "precision": 100 * hits / max(1, found),
-        "recall": 100 * hits / max(1, right),
+        "f1": 200 * hits / max(1, matched + wanted),
+        "precision": 100 * hits / max(1, matched),
+        "recall": 100 * hits / max(1, wanted),
         "exact": 100 * exact / max(1, len(rows)),
     }
-    return {name: round(value, 2) for name, value in percent.items()}
+    return {
+        "sentences": len(rows),
+        **{name: round(value, 2) for name, value in percent.items()},
+        "well_formed": sum(well_formed) / max(1, len(well_formed)),
+    }

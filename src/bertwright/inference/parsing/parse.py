@@ -71,15 +71,13 @@ def parse(
         some = [list(words) for words in group]
         sources = []
         for number, words in enumerate(some, done + 1):
-            ids = tokenizer.framing.one(source_ids(tokenizer, words[:MOST_WORDS]) if words else [])
-            longest = runner.spec.max_length
-            if len(words) > MOST_WORDS or (longest is not None and len(ids) > longest):
+            if len(words) > MOST_WORDS:
                 raise DataError(
-                    f"sentence {number} has {len(words):,} words; this parser reads {MOST_WORDS}, "
-                    f"and {longest} tokens: give it a sentence at a time"
+                    f"sentence {number} has {len(words):,} words; a parser reads {MOST_WORDS}: "
+                    "give it a sentence at a time"
                 )
-            sources.append(ids)
-        found = search_targets(runner, sources, config, LONGER, never)
+            sources.append(tokenizer.framing.one(source_ids(tokenizer, words) if words else []))
+        found = search_targets(runner, sources, config, LONGER, never, done)
         for words, best in zip(some, found, strict=True):
             if best is None:
                 yield Parsed(words, Tree(TOP), True, 0.0)

@@ -86,7 +86,8 @@ def translate(
     done = 0
     for group in groups:
         some = [only_text(text) for text in group]
-        found = search_targets(runner, _sources(runner, some, done), config)
+        sources = [runner.tokenizer.framing.one(i) for i in runner.tokenizer.encode_bare_ids(some)]
+        found = search_targets(runner, sources, config, done=done)
         for text, best in zip(some, found, strict=True):
             if best is None:
                 yield Translated(text, "", 0.0, "stop")
@@ -114,13 +115,25 @@ def search_targets(
     config: TranslationConfig,
     longer: int = LONGER,
     never: Collection[int] = (),
+    done: int = 0,
 ) -> list[Hypothesis | None]:
     """The best target of each source of framed ids by beam search; None where it is empty.
 
     Args:
         longer: tokens that a target may have more than its source.
         never: ids that no target has, beside those that stand for no token.
+        done: how many sources came before.
+
+    Raises:
+        DataError: a source that is longer than the model reads; its number is named.
     """
+    longest = runner.spec.max_length
+    for number, ids in enumerate(sources, done + 1):
+        if longest is not None and len(ids) > longest:
+            raise DataError(
+                f"text {number} has {len(ids):,} tokens; this model reads {longest:,} at once: "
+                "give it a sentence at a time"
+            )
     found: list[Hypothesis | None] = [None] * len(sources)
     full = [number for number, own in enumerate(sources) if len(own) > 2]
     tokens = max(1, runner.batch_tokens // config.beam)
@@ -142,19 +155,6 @@ def target_limit(
     most = most or length - 2 + longer
     longest = runner.spec.max_length
     return most if longest is None else min(most, longest)
-
-
-def _sources(runner: ModelRunner, texts: Sequence[str], before: int) -> list[list[int]]:
-    """Framed ids of texts; DataError if one is too long."""
-    framing, longest = runner.tokenizer.framing, runner.spec.max_length
-    found = [framing.one(ids) for ids in runner.tokenizer.encode_bare_ids(texts)]
-    for number, ids in enumerate(found, before + 1):
-        if longest is not None and len(ids) > longest:
-            raise DataError(
-                f"text {number} has {len(ids):,} tokens; this model reads {longest:,} at once: "
-                "give it a sentence at a time"
-            )
-    return found
 
 
 def begin_targets(
