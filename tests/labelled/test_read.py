@@ -271,7 +271,11 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
         ("a.jsonl", "null\n", "has no JSON object"),
         ("a.jsonl", "[" * 100_000, "has no JSON object"),
         ("a.jsonl", "{'text': 'a'}\n", "has no JSON object"),
-        ("a.txt", "just words\n", "has no columns"),
+        (
+            "a.txt",
+            "just words\n",
+            "has no column with a known name; its first line is 'just words'",
+        ),
         ("none.tsv", None, "cannot be read"),
         (".", None, "is a folder"),
     ],

@@ -170,7 +170,7 @@ def test_rows_of_choices(write, row, text, text2, label):
     [
         ({"label": 2}, r"line 1: the label '2' is one more than the last of 2 choices.*from 1"),
         ({"label": "Z"}, r"label is no choice: 'Z'"),
-        ({"label": None}, r"no label"),
+        ({"label": None}, r"label is no choice: 'None'"),
         ({"choices": ["a"]}, r"fewer than two choices: 1; expected two"),
         ({"choices": "a b"}, r"'a b' in the column 'choices'; expected a list"),
         ({"choices": ["a", ""]}, r"empty text: column 'choices'"),

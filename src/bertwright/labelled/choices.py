@@ -82,11 +82,7 @@ def _texts(row: Row, columns: list[str]) -> tuple[str, ...]:
 
 def _label(value: Any, texts: tuple[str, ...], where: str) -> int:
     """The number of the right choice; where labels seem to count from 1, that is an error."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    name = "" if value is None else str(value).strip()
-    if not name:
-        raise BadValue("no label", "", "the number of a choice")
+    name = str(value).strip().removesuffix(".0")
     number = int(name) if name.isdecimal() else -1
     if len(name) == 1 and name.isascii() and name.isalpha():
         number = ord(name.upper()) - ord("A")

@@ -94,13 +94,7 @@ class File:
     def table(self, form: Form | None = None) -> tuple[Table, Columns]:
         """The table that it is, and the columns chosen or those of training."""
         form, hint = form or self.form, self.options.hint
-        if form == "text":
-            if "\t" not in self.source.first and self.options.require_labels:
-                raise DataError(
-                    f"{self.source.name} has no columns; expected TSV, CSV (with a header, "
-                    "or named .csv), JSON lines, JSON or Parquet"
-                )
-            form = "tsv"
+        form = "tsv" if form == "text" else form
         table = read_table(self.source, form, self.chosen, hint, self.log)
         return table, with_hint(self.chosen, hint, table.columns)
 

@@ -110,14 +110,8 @@ def text_example(text: str, line: int) -> TaggingExample:
 
 
 def line_examples(source: Source) -> Iterator[TaggingExample]:
-    """Plain text: a sentence a line; a blank line begins a new document."""
-    document, any_before = 0, False
-    for number, line in source.lines():
-        if line.strip():
-            any_before = True
-            yield replace(text_example(line, number), document=document)
-        else:
-            document, any_before = document + any_before, False
+    """Plain text: a sentence a line."""
+    return (text_example(line, number) for number, line in source.lines() if line.strip())
 
 
 Entity = tuple[int, int, str]

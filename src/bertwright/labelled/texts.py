@@ -57,9 +57,11 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
         groups = NUMBERS if file.kind == "regression" else CLASSES
         label = table.find(chosen.label, groups, "labels", "--label", chosen.texts())
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
-    free = [name for name in table.columns if name not in (label, text2)]
+    free = {plain(name): name for name in table.columns if name not in (label, text2)}
     alone = chosen.text is not None or (hint.text is not None and hint.text2 is None)
-    pairs = [] if alone else _pairs(free, text2)
+    pairs = [(free[a], free[b]) for a, b in PAIRS if a in free and b in free]
+    if alone or text2 is not None:
+        pairs = []
     if len(pairs) > 1:
         raise DataError(
             f"{table.name} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose "
@@ -72,13 +74,6 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
     if hint.text2 is not None and text2 is None:
         table.find(None, (), "second texts", "--text2")
     return Columns(text, text2, label)
-
-
-def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
-    """Columns that are a known pair; with a second text given, those it may stand beside."""
-    there = {plain(column): column for column in columns}
-    seconds = there if text2 is None else {plain(text2): text2}
-    return [(there[a], seconds[b]) for a, b in PAIRS if a in there and b in seconds]
 
 
 def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExample]:
