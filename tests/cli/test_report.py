@@ -31,9 +31,8 @@ def test_data_that_cannot_be_read_or_went_away(tmp_path: Path, ran: Ran) -> None
     (tmp_path / "shards").mkdir()
     for data, told in (("gone", False), (str(tmp_path / "shards"), True)):
         (folder / "config.toml").write_text(f"data = {json.dumps(data)}\n")
-        ran("report", folder)
-        page = (folder / "report.html").read_text(encoding="utf-8")
-        assert ("The data" in page, "is no built corpus" in page) == (told, told)
+        assert ("without examples: " in ran("report", folder).err) == told
+        assert (folder / "report.html").is_file()
 
 
 def test_a_fine_tuned_run(tmp_path: Path, ran: Ran) -> None:

@@ -21,7 +21,6 @@ from tests.report.test_labelled_curve import figures
 from tests.report.test_pretrained_page import examples, record, write_run
 
 DAMAGE: list[Any] = [None, "a word", math.nan, [], [1, "x"], {"a": 1}, -1, 1e308, [None], [[]]]
-DOCTOR = {"findings": [{"level": "ok", "name": "size", "message": "large", "advice": "go on"}]}
 MOST = 30
 """Kinds of damage tried per file, sampled."""
 
@@ -73,7 +72,7 @@ def test_damaged_results(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("examples", examples()), ("learning_curve", figures()), ("doctor", DOCTOR)],
+    [("examples", examples()), ("learning_curve", figures())],
 )
 def test_damaged_files_of_a_quickstart(name: str, found: Any, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r")

@@ -110,5 +110,5 @@ def test_a_long_line_is_thinned_and_keeps_its_end() -> None:
     paths = [p for p in ET.fromstring(drawn).iter("path") if p.get("class") == "line dev"]
     path = paths[-1]  # behind that of the legend
     points = path.get("d", "")[1:].split("L")
-    assert len(points) == 500
+    assert 400 < len(points) <= 500
     assert points[-1].startswith("506.0 ")

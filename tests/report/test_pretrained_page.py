@@ -130,7 +130,6 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
         tmp_path / "a<b>&",
         examples=examples(HOSTILE),
         environment={HOSTILE: HOSTILE, "bertwright": HOSTILE, "threads": HOSTILE},
-        doctor={"findings": [dict.fromkeys(("level", "name", "message", "advice"), HOSTILE)]},
     )
     (run / "config.toml").write_text("model = '''" + HOSTILE[:40] + "'''\n", encoding="utf-8")
     page = run_page(read_run(run))
@@ -156,12 +155,11 @@ def test_numbers_that_are_none_or_not_finite(tmp_path: Path) -> None:
     parse(run_page(read_run(write_run(tmp_path / "r", told))))
 
 
-def test_the_doctor_and_the_settings(tmp_path: Path) -> None:
-    finding = {"level": "warning", "name": "short_documents", "message": "many", "advice": "join"}
-    run = write_run(tmp_path / "r", doctor={"findings": [finding]}, environment={"threads": 2})
+def test_the_settings(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", environment={"threads": 2})
     (run / "config.toml").write_text('model = "bert-mini"\n[optimizer]\nlearning_rate = 0.001\n')
     page = run_page(read_run(run))
-    for shown in ("short documents", "join", "optimizer.learning_rate", "2 threads", "bert-mini"):
+    for shown in ("optimizer.learning_rate", "2 threads", "bert-mini"):
         assert shown in page
 
 

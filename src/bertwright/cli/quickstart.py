@@ -79,9 +79,8 @@ def quickstart(
         verdict = _pretrain(paths, steps.configuration(paths, minutes))
         lines.append(verdict.sentence)
     with _step("evaluate", "Evaluating the model on held-out modules", seconds) as (_, lines):
-        from bertwright.recipes.examine import write_findings, write_json
+        from bertwright.recipes.examine import write_findings
 
-        write_json(paths.run / "doctor.json", checkup.as_dict())
         write_findings(paths.run, steps.document_names(paths))
         found = _write_page(paths).examples
         lines.append(f"the page: {paths.report}")

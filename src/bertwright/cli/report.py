@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bertwright.cli.bars import bar
 from bertwright.cli.options import Json
 from bertwright.cli.output import print_json, say
 from bertwright.errors import BertwrightError
@@ -27,11 +26,11 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     if not found.results:
         from bertwright.recipes.examine import write_findings
 
-        with bar("Reading the data and running the model", "tokens") as on_progress:
-            try:
-                write_findings(found.folder, on_progress=on_progress)
-            except BertwrightError as error:  # the page is about the run
-                say(f"without examples: {error}")
+        say("Running the model on held-out text")
+        try:
+            write_findings(found.folder)
+        except BertwrightError as error:  # the page is about the run
+            say(f"without examples: {error}")
         found = read_run(run)
     path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
     print_json({"report": path}) if json else print(path)

@@ -1,5 +1,5 @@
-"""What the page of a pre-training run shows beyond its log: what the doctor finds in its data, and
-what the model makes of held-out text (`held_out.py`). Kept in `doctor.json` and `examples.json`."""
+"""What the page of a pre-training run shows beyond its log: what the model makes of held-out text
+(`held_out.py`), kept in `examples.json`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.config.systems import SYSTEMS, system_of_model
-from bertwright.data.doctor import check
-from bertwright.data.instances import Checkup, Instances
+from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
-from bertwright.progress import OnProgress, silent
 from bertwright.recipes import held_out
 from bertwright.recipes.run_folder import CONFIG
 from bertwright.recipes.systems import system_of
@@ -27,9 +25,6 @@ from bertwright.report.curves import objectives
 from bertwright.report.read import METRICS, read_run
 from bertwright.report.verdict import Verdict, pretraining_verdict
 from bertwright.train.log import read_records
-
-MOST_TOKENS = 200_000_000
-"""A larger corpus is not read again for a page."""
 
 
 def read_run_config(run: Path) -> RunConfig:
@@ -86,11 +81,7 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
     return lambda shards: system_of(config).trained_on(config, shards)[0].instances
 
 
-def write_findings(
-    run: Path,
-    names: Sequence[tuple[str, str]] | None = None,
-    on_progress: OnProgress = silent,
-) -> None:
+def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:
     """Write what the page shows, where it is not there yet or the model is newer.
 
     Nothing is written of a run whose data went away; without held-out text there are no examples.
@@ -105,8 +96,6 @@ def write_findings(
     data = found.config.get("data")
     if not isinstance(data, str) or not Path(data).is_dir():
         return
-    if not found.checkup:
-        write_json(run / "doctor.json", checkup_of(run, Path(data), on_progress).as_dict())
     records = found.split("dev")
     if not records or found.examples.get("step") == records[-1].get("step"):
         return
@@ -134,20 +123,3 @@ def verdict_of(run: Path, config: RunConfig) -> Verdict:
     if any(record.get("split") == "dev" for record in records):
         levels |= held_out.levels(shards, config, heads, counts)
     return pretraining_verdict(records, levels)
-
-
-def checkup_of(run: Path, folder: Path, on_progress: OnProgress = silent) -> Checkup:
-    """What the doctor finds in the data of a run, which is in `folder`.
-
-    Data that cannot be read is a finding, not an error: the page is about the run.
-    """
-    checkup = Checkup()
-    try:
-        tokens = int(read_shards_manifest(folder)["counts"]["tokens"])
-        if tokens <= MOST_TOKENS:
-            return check(folder, instances_of(read_run_config(run)), on_progress=on_progress)
-        message = f"{tokens:,} tokens, not read for this page: bertwright data check {folder}"
-        checkup.note("ok", "size", tokens, message)
-    except BertwrightError as error:
-        checkup.note("error", "data", str(folder), str(error), "build the data again")
-    return checkup

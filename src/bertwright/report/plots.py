@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -25,7 +24,7 @@ MARKED = ("dev", "tuned", "frozen", "random", "words")
 """Styles whose points have marks."""
 MOST_MARKS = 60
 MOST_POINTS = 500
-"""A line of more is drawn through the means of equal intervals."""
+"""A line of more is drawn through some of its points."""
 SMALLEST, LARGEST = 1e-300, 1e300
 """Ranges beyond these overflow float64 on the way to a tick."""
 
@@ -155,7 +154,7 @@ class _Frame:
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round values (1, 2 or 5 times a power of ten) that cover `low` to `high`."""
-    if not SMALLEST < high - low < LARGEST:
+    if not max(SMALLEST, 1e-9 * abs(low)) < high - low < LARGEST:
         high = low + (abs(low) if abs(low) > SMALLEST else 1.0)
     rough = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))
@@ -185,14 +184,11 @@ def _finite(series: Series) -> Series:
 
 
 def _thin(series: Series) -> Series:
-    """A long series as the means of at most `MOST_POINTS` intervals of it, the last point kept."""
-    count = len(series.xs)
-    if count <= MOST_POINTS:
+    """A long series as at most `MOST_POINTS` of its points, the last one among them."""
+    step = -(-len(series.xs) // MOST_POINTS)
+    if step < 2:
         return series
-    edges = [count * number // (MOST_POINTS - 1) for number in range(MOST_POINTS)]
-    ends = list(pairwise(edges))
-    xs, ys = ([sum(v[a:b]) / (b - a) for a, b in ends] for v in (series.xs, series.ys))
-    return replace(series, xs=[*xs, series.xs[-1]], ys=[*ys, series.ys[-1]])
+    return replace(series, xs=series.xs[::-step][::-1], ys=series.ys[::-step][::-1])
 
 
 def _line(

@@ -23,7 +23,7 @@ from bertwright.report.verdict import RESULTS
 from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
-_FILES = ("environment.json", "examples.json", "doctor.json", RESULTS, "learning_curve.json")
+_FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
 """What a `Run` has after its configuration, in the order of its fields."""
 
 
@@ -39,8 +39,6 @@ class Run:
     """Of a quickstart, each key optional: `baselines` (levels of charts, by key of a record),
     `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`, `pairs`,
     `neighbours`, and `note`, how they were chosen."""
-    checkup: dict[str, Any] = field(default_factory=dict)
-    """What `bertwright data check` found."""
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json`, of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)

@@ -8,7 +8,7 @@ Each step is a function that does one thing and returns what there is to print o
 | `corpus/` | the text and an index of its modules (`corpus.py`) |
 | `tokenizer/` | the vocabulary |
 | `shards/` | the text as ids |
-| `run/` | the pre-training run: curves, checkpoints, `doctor.json`, `examples.json` |
+| `run/` | the pre-training run: curves, checkpoints, `examples.json` |
 | `task/` | labelled files made of the corpus (`task.py`) |
 | `finetuned/` | the model fine-tuned on the most of them |
 | `report.html` | the page |
