@@ -10,7 +10,6 @@ Letters: T a sequence's length, H hidden, C scores.
 from __future__ import annotations
 
 import importlib.util
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.model_folder import EXPORT, read_json
-from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
+from bertwright.errors import DataError, IntegrityError, MissingExtra
 
 ONNX = "model.onnx"
 OPENVINO = "openvino_model.xml"
@@ -53,8 +51,6 @@ class Exported:
     """The kind of the task, if the head is a task's."""
     outputs: dict[str, bool]
     """Name -> whether it has a row for each token."""
-    layers: tuple[int, ...]
-    """Without a head: the layers that are given, 0 the embeddings."""
     longest: int
     """Tokens of a sequence, at most."""
     session: Session
@@ -109,7 +105,6 @@ def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
 
     Raises:
         DataError: no export, or one of another version.
-        ConfigError: int8 for processors unlike this one.
         IntegrityError: a file was changed.
         MissingExtra: the runtime is not installed.
     """
@@ -139,9 +134,7 @@ def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) 
             )
         outputs = {str(name): value == "token" for name, value in facts["outputs"].items()}
         head, kind = facts["head"], facts["kind"]
-        layers, longest = tuple(facts["layers"]), int(facts["longest"])
-        int8 = bool(facts["int8"])
-        bits = facts.get("weight_bits") or 8
+        longest, int8 = int(facts["longest"]), bool(facts["int8"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DataError):
             raise
@@ -149,13 +142,8 @@ def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) 
     require(runtime)
     if not path.is_file():
         raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
-    if int8 and runtime == "onnx" and bits > weight_bits():
-        raise ConfigError(
-            f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
-            "seems to be, saturates: vectors would be wrong. Export it again on this one"
-        )
     session = start(runtime, path, list(outputs), threads)
-    return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)
+    return Exported(folder, runtime, int8, head, kind, outputs, longest, session)
 
 
 def require(runtime: Runtime, *more: str) -> None:
@@ -228,23 +216,3 @@ def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Sess
         return [found[name] for name in outputs]
 
     return run
-
-
-def has_vnni() -> bool:
-    """Whether this processor adds products of 8-bit integers in 32 bits (AVX-512 VNNI)."""
-    check = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
-        torch.cpu, "_is_vnni_supported", None
-    )
-    return bool(check()) if check is not None else False
-
-
-def weight_bits() -> int:
-    """Bits of a weight that this processor sums without saturation."""
-    saturates = platform.machine() in ("x86_64", "AMD64") and not (has_vnni() or _has_avx_vnni())
-    return 7 if saturates else 8
-
-
-def _has_avx_vnni() -> bool:
-    """Whether Linux lists the same products in 256 bits, which torch does not report."""
-    flags = Path("/proc/cpuinfo")
-    return flags.is_file() and "avx_vnni" in flags.read_text("utf-8", "replace").split()
