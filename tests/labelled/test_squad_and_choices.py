@@ -57,8 +57,6 @@ def test_squad_answers_are_slices_of_the_passage(write):
         SpanExample("Why?", CONTEXT, (), "b", "Cities", 2),
         SpanExample("Also?", CONTEXT, rome, "c", "Cities", 3),
     ]
-    assert "2 questions have an answer that is not at its answer_start" in read.warnings[0]
-    assert "first: question 3 (c)" in read.warnings[0]
     (skipped,) = read.skipped.values()
     assert (skipped.count, skipped.lines) == (1, [4])
 
@@ -67,7 +65,6 @@ def test_wrong_answers_are_kept_to_evaluate(write):
     path = write("a.json", json.dumps(SQUAD, indent=1))
     read = parse(path, "span", keep_wrong_answers=True)
     assert [len(each.answers) for each in read.examples] == [1, 0, 2, 1]
-    assert "kept as they are" in read.warnings[0]
 
 
 def test_squad_without_answers_to_predict(write):
@@ -113,7 +110,7 @@ FORM = "answers of a wrong form: .*answer_start"
         ({"question": "q", "context": "c"}, "no column of answers.*--label"),
         ({"question": "q", "answers": []}, "no column of passages.*--text2"),
         ({"context": "q", "answers": []}, "no column of questions.*--text"),
-        ({"question": "q", "context": "c", "answers": None}, "line 1: no answers"),
+        ({"question": "q", "context": "c", "answers": None}, FORM),
         ({"question": "q", "context": "c", "answers": "c"}, FORM),
         ({"question": "q", "context": "c", "answers": [{"text": "c"}]}, FORM),
         ({"question": "q", "context": "c", "answers": [{"text": 5, "answer_start": 0}]}, FORM),

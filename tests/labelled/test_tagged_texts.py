@@ -144,8 +144,6 @@ def test_prodigys_own_tokens_are_passed_over_and_what_was_not_accepted_is_left_o
     assert found.skipped["the annotator did not accept it (answer)"].lines == [2, 3]
     to_predict = read(write, PRODIGY, *rest, require_labels=False)
     assert tagged(to_predict) == [("Ann Lee lives in Berlin .", "")] * 3
-    tagged_words = {**PRODIGY, "ner_tags": ["B-PER"]}
-    assert tagged(read(write, tagged_words)) == [("Ann", "B-PER")]
 
 
 def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:

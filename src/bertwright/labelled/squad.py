@@ -1,9 +1,5 @@
-"""Questions to passages: SQuAD 1.1 and 2.0 (CMRC 2018 is the same shape), and flat rows.
-
-Flat rows have `question`, `context` and `answers`, as `datasets` writes SQuAD:
-`{"text": [...], "answer_start": [...]}`, or a list of `{"text", "answer_start"}`. `answer_start`
-counts characters of the passage from 0.
-"""
+"""Questions to passages: SQuAD 1.1 and 2.0 (CMRC 2018 is the same shape), and flat rows as
+`datasets` writes them. `answer_start` counts characters of the passage from 0."""
 
 from __future__ import annotations
 
@@ -79,7 +75,7 @@ def _questions(value: Row) -> Iterator[Row]:
 
 def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[SpanExample]:
     title = table.known((("title",),), "--label")
-    log, wrong = table.log, list[str]()
+    log = table.log
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         question = read_text(row, columns.text)
@@ -87,26 +83,14 @@ def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[Span
         name = "" if title is None or row[title] is None else str(row[title])
         if columns.label is None:
             return SpanExample(question, context, None, id_, name, line)
-        given = row[columns.label]
-        if given is None:
-            raise BadValue("no answers", "", "a list, empty for none")
-        answers = _answers(given)
+        answers = _answers(row[columns.label])
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
-        if len(right) < len(answers):
-            wrong.append(f"{log.unit} {line:,}" + (f" ({id_})" if id_ else ""))
-            if not right and not keep_wrong:
-                log.leave_out(line, "no answer is at its answer_start")
-                return None
-        answers = answers if keep_wrong else right
-        return SpanExample(question, context, answers, id_, name, line)
+        if answers and not right and not keep_wrong:
+            log.leave_out(line, "no answer is at its answer_start")
+            return None
+        return SpanExample(question, context, answers if keep_wrong else right, id_, name, line)
 
-    yield from table.examples([*columns.names(), *([] if title is None else [title])], make)
-    if wrong:
-        what = "kept as they are" if keep_wrong else "such answers are left out"
-        log.warn(
-            f"{len(wrong):,} questions have an answer that is not at its answer_start, {what} "
-            f"(first: {wrong[0]})"
-        )
+    return table.examples([*columns.names(), *([] if title is None else [title])], make)
 
 
 def _answers(value: Any) -> tuple[tuple[str, int], ...]:

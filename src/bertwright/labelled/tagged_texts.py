@@ -94,7 +94,6 @@ def _strings(value: Any, column: str | None) -> tuple[str, ...]:
         raise BadValue("no list of words", f"{shorten(value)} {in_column}", "a list of strings")
     if not value:
         raise BadValue("empty text", f"a list {in_column}", "words")
-    value = [each.get("text") if isinstance(each, dict) else each for each in value]  # Prodigy's
     wrong = [each for each in value if not isinstance(each, str | int) or not str(each).strip()]
     if wrong:
         came = f"{shorten(wrong[0])} {in_column}"

@@ -129,11 +129,6 @@ def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | No
         DataError: there is one column only; that chosen is not there, or is the words'.
     """
     width, names = layout.width, [*map(plain, layout.names)]
-    if width < 2:
-        raise DataError(
-            f"{source.name} has one column; expected a word and its tag a line, with a blank or a "
-            f"tab between. It begins with {listed(source.head[:1])}"
-        )
     usual = ("upos" if layout.universal else str(width), str(width - 1))  # the last may be the word
     for column in (hint or "", *usual) if chosen is None else (chosen,):
         index = int(column) - 1 if column.isdecimal() else -1
@@ -141,10 +136,12 @@ def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | No
             index = names.index(plain(column))
         if layout.numbered <= index < width and index != layout.word:
             return index
+    which = "" if chosen is None else f" {shorten(chosen)}"
     raise DataError(
-        f"{source.name} has no column {shorten(chosen)} of tags; a line has {width} columns"
+        f"{source.name} has no column{which} of tags; a line has {width} columns"
         f"{f' ({listed(layout.names)})' if names else ''}, the word in column {layout.word + 1}. "
-        "Expected another by number or by name"
+        "Expected a word and its tag a line, with a blank or a tab between, and --label with the "
+        "number or the name of a column"
     )
 
 

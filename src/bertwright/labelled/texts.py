@@ -33,8 +33,6 @@ TARGETS: Groups = (
     ("ref", "human_reference", "summary", "highlights", "output", "headline", "question"),
 )
 UNSEEN = "label unseen in training"
-NO_GOLD_LABEL = "-"
-"""MNLI and SNLI where the annotators did not agree."""
 
 
 def read_texts(file: File) -> Stream:
@@ -84,7 +82,7 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExampl
         text2 = None if columns.text2 is None else read_text(row, columns.text2)
         if columns.label is None:
             return TextExample(text, text2, None, id_, line)
-        if gold and row[columns.label] == NO_GOLD_LABEL:
+        if gold and row[columns.label] == "-":  # MNLI, SNLI
             file.log.leave_out(line, "the annotators did not agree (gold_label is '-')")
             return None
         return TextExample(text, text2, _label(row[columns.label], file), id_, line)
