@@ -143,7 +143,9 @@ def test_attention_of_a_pair() -> None:
     assert own == []
     assert over.shape == (1, 4, 6)
     torch.testing.assert_close(over.sum(2), torch.ones(1, 4).double())
-    assert not hasattr(make("none", True).objectives["translation"].decoder, "attention_maps")
+    without = make("none", True)
+    decoder = without.objectives["translation"].decoder
+    assert decoder.attention_maps(without.encoder(inputs([6], 2)), inputs([4], 3)) == ([], [])
 
 
 def test_it_translates_and_shows_attention(tmp_path: Path) -> None:

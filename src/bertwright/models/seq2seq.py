@@ -138,10 +138,9 @@ class DecoderState:
 
 
 class Seq2SeqDecoder(nn.Module):
-    """The decoder without attention: it reads the source's last states alone."""
+    """The decoder; without attention it reads the source's last states alone."""
 
-    def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq, context: int = 0) -> None:
-        """`context`: width of what is beside `h_t` in `a_t`."""
+    def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq) -> None:
         super().__init__()
         size, depth = config.hidden_size, config.num_hidden_layers
         self.width = config.embedding_size
@@ -151,12 +150,14 @@ class Seq2SeqDecoder(nn.Module):
         self.cells = nn.ModuleList(
             nn.LSTMCell(size if number else first, size) for number in range(depth)
         )
-        self.output = nn.Linear(context + size, self.width, bias=False)
+        attends = config.attention != "none"
+        self.output = nn.Linear(size * (1 + attends), self.width, bias=False)
         self.dropout = Dropout(config.dropout)
         if config.fixed_source:
             self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
         else:
             self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+        self.attention = Attention(config.attention == "additive", size) if attends else None
 
     @property
     def table(self) -> nn.Embedding:
@@ -187,10 +188,19 @@ class Seq2SeqDecoder(nn.Module):
         state, _ = self._step(self.table(ids), state)
         return state.fed, state
 
+    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
+        """See `Decoder`: one layer, one attention head."""
+        maps = self._read(memory, target)[1]
+        return [], [torch.cat(maps)[None]] if self.attention is not None else []
+
     def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
         """Of a forward and a backward pass over pairs of these lengths."""
-        matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
-        return 6.0 * matrices * sum(target)
+        products = sum(p.numel() for p in self.parameters() if p.ndim == 2) * sum(target)
+        if self.attention is not None:  # keys are of the source; scores and contexts
+            size = self.attention.keys.weight.shape[0]
+            products += size**2 * (sum(source) - sum(target))
+            products += 2 * size * sum(s * t for s, t in zip(source, target, strict=True))
+        return 6.0 * products
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """As the encoder."""
@@ -223,32 +233,8 @@ class Seq2SeqDecoder(nn.Module):
 
     def _source(self, x: Tensor, memory: Encoded) -> tuple[Tensor, ...]:
         """What attention reads of `x`, `[N, H]`."""
-        return ()
-
-    def _attend(self, h: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """h `[R, H]` -> the context of each row and its attention, `[R, S]`."""
-        return h[:, :0], h[:, :0]
-
-
-class AttentionalDecoder(Seq2SeqDecoder):
-    """The decoder that attends to the source."""
-
-    def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq) -> None:
-        super().__init__(config, encoder, context=config.hidden_size)
-        self.attention = Attention(config.attention == "additive", config.hidden_size)
-
-    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """See `HasDecoderMaps`: one layer, one attention head."""
-        return [], [torch.cat(self._read(memory, target)[1])[None]]
-
-    def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
-        """With the keys of the source, scores and contexts."""
-        size = self.attention.keys.weight.shape[0]
-        attended = sum(s * t for s, t in zip(source, target, strict=True))
-        keys = size**2 * (sum(source) - sum(target))
-        return super().flops(source, target) + 6.0 * (keys + 2 * size * attended)
-
-    def _source(self, x: Tensor, memory: Encoded) -> tuple[Tensor, ...]:
+        if self.attention is None:
+            return ()
         sequences = memory.sequences
         rows, columns = sequences.index, sequences.positions  # [N]
         shape = sequences.count, sequences.longest
@@ -258,6 +244,9 @@ class AttentionalDecoder(Seq2SeqDecoder):
         return full, self.attention.keys(full), bias
 
     def _attend(self, h: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """h `[R, H]` -> the context of each row and its attention, `[R, S]`."""
+        if self.attention is None:
+            return h[:, :0], h[:, :0]
         x, keys, bias = source
         weights = self.attention(h, keys, bias)
         return torch.bmm(weights[:, None], x)[:, 0], weights

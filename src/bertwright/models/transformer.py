@@ -151,7 +151,7 @@ class TransformerDecoder(nn.Module):
         return x
 
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """See `HasDecoderMaps`."""
+        """See `Decoder`."""
         x: Tensor = self._tied[0](target.ids, target.sequences.positions)
         maps: list[Tensor] = []
         for layer in self.layers:

@@ -11,7 +11,7 @@ vocabulary.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -38,20 +38,15 @@ class Decoder(Protocol):
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The next token of each row, `[R]` -> `[R, H]`, and the state after it."""
 
+    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
+        """Of one pair, layer by layer: how much each of M target tokens attends to those before it,
+        `[A, M, M]`, and to the source's N, `[A, M, N]`; none of a decoder that does not."""
+
     def flops(self, source: list[int], target: list[int]) -> float:
         """Operations of a forward and a backward pass over pairs of these lengths."""
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize it as published, in place."""
-
-
-@runtime_checkable
-class HasDecoderMaps(Protocol):
-    """A decoder that attends."""
-
-    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """Of one pair, layer by layer: how much each of M target tokens attends to those before it,
-        `[A, M, M]` (none of a decoder that does not), and to the source's N, `[A, M, N]`."""
 
 
 class TranslationBatch(HasInputs, Protocol):

@@ -8,7 +8,7 @@ from bertwright.config.runs.seq2seq import Seq2SeqConfig
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoder
-from bertwright.models.seq2seq import AttentionalDecoder, Seq2Seq, Seq2SeqDecoder
+from bertwright.models.seq2seq import Seq2Seq, Seq2SeqDecoder
 from bertwright.models.transformer import Transformer, TransformerDecoder
 from bertwright.objectives.translation import Translation
 
@@ -26,8 +26,7 @@ def _transformer_translation(
 
 def _seq2seq_translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation:
     assert isinstance(encoder, Seq2Seq)
-    kind = Seq2SeqDecoder if config.attention == "none" else AttentionalDecoder
-    decoder = kind(config, encoder)
+    decoder = Seq2SeqDecoder(config, encoder)
     return Translation(decoder, decoder.table, config.label_smoothing)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.translation.translate import search_targets
 from bertwright.models.encoder import Encoded, HasAttentionMaps
-from bertwright.objectives.translation import HasDecoderMaps
+from bertwright.objectives.translation import Decoder
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -76,12 +75,11 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
     (given,) = listed([text])
     source, *target = parts_of(0, given)
     heads = dict(runner.learner.objectives.items())
-    decoder = getattr(heads.get("translation"), "decoder", None)
-    attends = isinstance(decoder, HasDecoderMaps)
-    if not attends:
+    decoder: Decoder | None = getattr(heads.get("translation"), "decoder", None)
+    if decoder is None:
         require_attention(runner)
     tokenizer, spec = runner.tokenizer, runner.spec
-    texts: list[Text] = [source if attends else given]
+    texts: list[Text] = [given if decoder is None else source]
     tokenized = tokenize(tokenizer, texts, spec.max_length, False, spec.segments > 1)
     if len(tokenized.ids) > 1:
         raise DataError(
@@ -94,7 +92,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
     if isinstance(runner.encoder, HasAttentionMaps):
         (maps,) = maps_of(runner.encoder, encoded)
         found.append(AttentionMaps("encoder", names, names, np.stack(maps)))
-    if attends:
+    if decoder is not None:
         ends = ends_of(tokenizer.special)
         begin, end = ([], []) if ends is None else ([ends[0]], [ends[1]])
         written = tokenizer.encode_bare_ids(target)
@@ -105,11 +103,15 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         read = _shown(tokenizer, ids[0])
         _, inputs = make_inputs([0], ids, None, runner.device)
         with torch.inference_mode():
-            own, over = cast(HasDecoderMaps, decoder).attention_maps(encoded, inputs)
+            own, over = decoder.attention_maps(encoded, inputs)
         if own:
             found.append(AttentionMaps("decoder", read, read, torch.stack(own).cpu().numpy()))
         then = _shown(tokenizer, [*ids[0][len(begin) :], *end])
-        found.append(AttentionMaps("encoder-decoder", then, names, torch.stack(over).cpu().numpy()))
+        if over:
+            weights = torch.stack(over).cpu().numpy()
+            found.append(AttentionMaps("encoder-decoder", then, names, weights))
+    if not found:
+        require_attention(runner)
     return found
 
 
