@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,19 +47,18 @@ class Gpt2Config(GptConfig):
     """Maximum length of a sequence, in tokens."""
 
 
-def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> dict[str, Any]:
-    small = {"mini": (4, 256, 4), "small": (4, 512, 8), "medium": (8, 512, 8)}
-    found = {f"{name}-{size}": numbers for size, numbers in small.items()} | dict(published)
+def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
+    sizes = {"-mini": (4, 256, 4), "-small": (4, 512, 8), "-medium": (8, 512, 8), "": (12, 768, 12)}
     return {
-        each: kind(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads)
-        for each, (layers, hidden, heads) in found.items()
+        name + each: kind(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads)
+        for each, (layers, hidden, heads) in sizes.items()
     }
 
 
 @dataclass(frozen=True)
 class GptRun(
     LanguageModelRun,
-    presets=_sizes(GptConfig, "gpt", {"gpt": (12, 768, 12)}),
+    presets=_sizes(GptConfig, "gpt"),
     fixed="initializer_range layer_norm_eps",
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
@@ -92,18 +90,9 @@ class GptRun(
 
 @dataclass(frozen=True)
 class Gpt2Run(GptRun):
-    """A run of a GPT-2; those without mini, small or medium are the published ones."""
+    """A run of a GPT-2; gpt2 is the smallest that was published."""
 
-    presets = _sizes(
-        Gpt2Config,
-        "gpt2",
-        {
-            "gpt2": (12, 768, 12),
-            "gpt2-355m": (24, 1024, 16),
-            "gpt2-774m": (36, 1280, 20),
-            "gpt2-xl": (48, 1600, 25),
-        },
-    )
+    presets = _sizes(Gpt2Config, "gpt2")
     default_model = "gpt2-mini"
     format = "bertwright.checkpoint.huggingface.gpt:GPT2"
 
