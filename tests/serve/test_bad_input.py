@@ -147,8 +147,9 @@ def test_unknown_model_route_and_method(client: TestClient) -> None:
     check_no(client.get("/embed"), 405)
 
 
-def test_openai_has_its_own_envelope(client: TestClient) -> None:
-    error = client.post("/v1/embeddings", json={"input": ""}).json()["error"]
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embed"])
+def test_errors_have_openais_envelope(client: TestClient, path: str) -> None:
+    error = client.post(path, json={"input": ""}).json()["error"]
     assert error["type"] == "invalid_request_error"
     assert set(error) == {"code", "message", "type", "param"}
 

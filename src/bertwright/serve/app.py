@@ -31,13 +31,13 @@ POLICY = "frame-ancestors 'none'"
 Handler = Callable[..., Coroutine[Any, Any, Response]]
 
 
-def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
+def make_app(config: ServeConfig) -> Middleware:
     """The application over the models of a configuration, which load when it starts.
 
     Raises:
         ConfigError: no model, or keys that cannot be read.
     """
-    served = service or Service(config)
+    served = Service(config)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -122,7 +122,7 @@ class ServerConnection(HttpToolsProtocol):
         found = self.middleware.refuse_early(method, path, self.headers)
         if found is None:
             return False
-        self.refuse(*found, path, close=not self.parser.should_keep_alive())
+        self.refuse(*found, close=not self.parser.should_keep_alive())
         if not self.transport.is_closing():
             self.on_response_complete()
         return True
@@ -160,12 +160,10 @@ class ServerConnection(HttpToolsProtocol):
         if not self.is_active:
             self.transport.close()
 
-    def refuse(
-        self, error: HttpError, request_id: str = "", path: str = "", close: bool = True
-    ) -> None:
+    def refuse(self, error: HttpError, request_id: str = "", close: bool = True) -> None:
         """Reply with an error to a request, or to what is none, and close."""
         if not (self.is_active and self.cycle.response_started):
-            body = error.body(path)
+            body = error.body
             own = [(name.encode(), value.encode()) for name, value in error.headers.items()]
             own += [(b"content-length", b"%d" % len(body))]
             own += [(b"connection", b"close")] * close

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 
@@ -29,13 +28,12 @@ class HttpError(Exception):
         )
         self._more = headers or {}
 
-    def body(self, path: str) -> bytes:
-        """The JSON body: OpenAI's envelope below /v1, which has ours in it."""
-        error: dict[str, Any] = {"code": self.code, "message": self.message}
-        if path.startswith("/v1/"):
-            kind = "server_error" if self.status >= 500 else "invalid_request_error"
-            error = {**error, "type": kind, "param": None}
-        return orjson.dumps({"error": error})
+    @property
+    def body(self) -> bytes:
+        """The JSON body: OpenAI's envelope."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        own = {"code": self.code, "message": self.message}
+        return orjson.dumps({"error": {**own, "type": kind, "param": None}})
 
     @property
     def headers(self) -> dict[str, str]:

@@ -83,17 +83,17 @@ class Middleware:
                 except HTTPException as unrouted:
                     error = _unrouted(unrouted)
             if error is not None:
-                await send_error(error, path, send_more)
+                await send_error(error, send_more)
         except asyncio.CancelledError:  # the time to drain is over
             if status or not service.draining:
                 raise
-            await send_error(unavailable("the server ends", "draining"), path, send_more)
+            await send_error(unavailable("the server ends", "draining"), send_more)
         except Exception as failure:
             name = type(failure).__name__
             log.error("unexpected", extra={"facts": {"error": name, "id": request_id}})
             if not status:
                 unexpected = HttpError(500, "unexpected", "unexpected failure")
-                await send_error(unexpected, path, send_more)
+                await send_error(unexpected, send_more)
             elif not complete:
                 raise
         finally:
@@ -149,10 +149,9 @@ def _unrouted(error: HTTPException) -> HttpError:
     return HttpError(error.status_code, code, message, headers=error.headers)
 
 
-async def send_error(error: HttpError, path: str, send: Send) -> None:
+async def send_error(error: HttpError, send: Send) -> None:
     """Reply with an error."""
-    body = error.body(path)
     headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
-    headers.append((b"content-length", b"%d" % len(body)))
+    headers.append((b"content-length", b"%d" % len(error.body)))
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": error.body})

@@ -42,8 +42,8 @@ def serve(config: ServeConfig, announce: Callable[[str], None] = lambda line: No
     """
     log_json()
     sys.setswitchinterval(SWITCH_SECONDS)
-    service = Service(config)
-    app = make_app(config, service)
+    app = make_app(config)
+    service = app.service
     made = uvicorn.Config(
         app,
         host=config.host,

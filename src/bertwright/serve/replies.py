@@ -232,6 +232,7 @@ class Error(BaseModel):
 
     code: str
     message: str
+    type: str
 
 
 class ErrorReply(BaseModel):

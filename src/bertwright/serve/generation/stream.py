@@ -120,7 +120,7 @@ class EventStream(Response):
             body = b"" if last is None else b"data: %b\n\n" % dump(last)
             body += b"data: [DONE]\n\n"
         except HttpError as error:
-            body = b"data: %b\n\n" % error.body(scope["path"])
+            body = b"data: %b\n\n" % error.body
         finally:
             self.generation.end()
             self.facts["generated"] = generated
