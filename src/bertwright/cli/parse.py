@@ -36,15 +36,13 @@ def trees(
     """
     from bertwright.data.parallel.trees import build_trees
 
-    with bar("Building", "trees") as on_progress:
-        manifest = build_trees(
-            treebank,
-            out,
-            None if tokenizer is None else find_tokenizer(tokenizer),
-            vocab_size=vocab_size,
-            overwrite=overwrite,
-            on_progress=on_progress,
-        )
+    manifest = build_trees(
+        treebank,
+        out,
+        None if tokenizer is None else find_tokenizer(tokenizer),
+        vocab_size=vocab_size,
+        overwrite=overwrite,
+    )
     counts = manifest["counts"]
     if json:
         print_json({"out": out, "counts": counts, "too_long": manifest["too_long"]})

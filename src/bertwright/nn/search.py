@@ -18,7 +18,7 @@ Letters: B sources, R rows, K beams, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, NamedTuple, Protocol
@@ -224,18 +224,14 @@ class _Source:
     ended: list[Hypothesis]
 
 
-BeamSteps = Generator[list[tuple[int, list[Hypothesis]]], None, list[list[Hypothesis]]]
-"""A beam search, step by step: which sources are done, by number, and what was found of them; at
-the end of all."""
+BeamSteps = Iterator[list[tuple[int, list[Hypothesis]]]]
+"""A beam search, step by step: which sources are done, by number, and what was found of them."""
 
 
 def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
     """Take all steps of a beam search: of each source K hypotheses at most, best first."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return list(end.value)
+    found = dict(each for done in steps for each in done)
+    return [found[number] for number in sorted(found)]
 
 
 @torch.inference_mode()
@@ -266,7 +262,6 @@ def beam_steps(
     """
     logits, state = decoder.begin(source)
     sources = [_Source(number, [[]], []) for number in range(len(logits))]
-    found = sources
     scores = torch.zeros(len(sources), 1, device=logits.device)  # [sources, beams]
     wide = (1 + max(1, len(ends))) * beam
     length = 0
@@ -309,7 +304,7 @@ def beam_steps(
             kept_scores.append([score for _, _, score in own])
         yield done
         if not going:
-            return [each.ended for each in found]
+            return
         sources = going
         scores = torch.tensor(kept_scores, device=logits.device)
         state = state.select(torch.tensor(rows_kept, device=logits.device))

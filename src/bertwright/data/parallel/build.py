@@ -17,7 +17,7 @@ import numpy as np
 from bertwright.arrays import Int64s
 from bertwright.atomic import atomic_folder, refuse_source
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
@@ -45,8 +45,6 @@ def build_parallel(
         DataError: files of unequal length, a line that is empty in one of them, no text.
     """
     source, target, out = Path(source), Path(target), Path(out)
-    if source == target:
-        raise ConfigError(f"{source} is given twice; expected --parallel SOURCE TARGET")
     for path in (source, target, Path(tokenizer_folder)):
         refuse_source(out, path)
     tokenizer = load_tokenizer(tokenizer_folder)

@@ -7,7 +7,6 @@ of the trees at its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ import numpy as np
 
 from bertwright.atomic import refuse_source
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.data.parallel.build import IdPairs, write_pairs
+from bertwright.data.parallel.build import write_pairs
 from bertwright.errors import DataError
-from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import rules_of, train_on_counts
 from bertwright.text.tokenizer.word_counts import count_block
@@ -29,8 +27,6 @@ from bertwright.text.treebank.linear import (
 )
 from bertwright.text.treebank.trees import pruned, read_trees
 
-BLOCK_TREES = 1 << 12
-
 
 def build_trees(
     trees: str | Path,
@@ -39,12 +35,10 @@ def build_trees(
     *,
     vocab_size: int = 8000,
     overwrite: bool = False,
-    on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
     """Encode a file or a folder of bracketed trees into the folder `out`; return its manifest.
 
     Without a `tokenizer_folder` (a WordPiece) a vocabulary of `vocab_size` is trained on the words.
-    `on_progress` counts trees.
 
     Raises:
         ConfigError: `out` holds something, or what is read.
@@ -67,18 +61,13 @@ def build_trees(
     tokens |= set(map(leaf_token, range(MOST_WORDS)))
     tokenizer = tokenizer.extended(sorted(tokens - tokenizer.vocab.keys()))
 
-    def blocks() -> Iterator[IdPairs]:
-        for done in range(0, len(short), BLOCK_TREES):
-            sides: list[list[int]] = []
-            for number in range(done, min(done + BLOCK_TREES, len(short))):
-                sides.append(source_ids(tokenizer, short[number].words()))
-                sides.append([tokenizer.vocab[token] for token in targets[number]])
-            lengths = np.array([len(side) for side in sides], np.int64)
-            yield np.array([each for side in sides for each in side]), lengths, len(sides) // 2
-            on_progress(done + len(sides) // 2, len(short))
-
+    sides: list[list[int]] = []
+    for tree, target in zip(short, targets, strict=True):
+        sides += source_ids(tokenizer, tree.words()), [tokenizer.vocab[token] for token in target]
+    lengths = np.array([len(side) for side in sides], np.int64)
+    pairs = np.array([each for side in sides for each in side]), lengths, len(short)
     facts = {"inputs": [str(trees)], "too_long": len(found) - len(short)}
-    return write_pairs(Path(out), tokenizer, blocks(), facts, overwrite=overwrite)
+    return write_pairs(Path(out), tokenizer, [pairs], facts, overwrite=overwrite)
 
 
 def source_ids(tokenizer: Tokenizer, words: list[str]) -> list[int]:
