@@ -1,17 +1,5 @@
 """GPT and GPT-2 as transformers writes them: `config.json` and names of tensors.
 
-| ours (in a learner) | `openai-gpt` | `gpt2` |
-|---|---|---|
-| `encoder.embeddings.token` | `transformer.tokens_embed` | `transformer.wte` |
-| `encoder.embeddings.position` | `transformer.positions_embed` | `transformer.wpe` |
-| `encoder.layers.I.attention.qkv` | `transformer.h.I.attn.c_attn` | the same |
-| `encoder.layers.I.attention.output` | `transformer.h.I.attn.c_proj` | the same |
-| `encoder.layers.I.attention_norm` | `transformer.h.I.ln_1` | the same |
-| `encoder.layers.I.feed_forward.intermediate` | `transformer.h.I.mlp.c_fc` | the same |
-| `encoder.layers.I.feed_forward.output` | `transformer.h.I.mlp.c_proj` | the same |
-| `encoder.layers.I.feed_forward_norm` | `transformer.h.I.ln_2` | the same |
-| `encoder.layers.L-1.final_norm` | - | `transformer.ln_f` |
-
 Matrices of layers are the other way round there (`Conv1D`). The output layer is the token
 embeddings, so every folder can generate. Also read: files without `transformer.`, which the
 published ones are, buffers of older versions, and the tied output layer written out again.
