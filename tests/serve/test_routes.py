@@ -217,7 +217,6 @@ def test_attention(client: TestClient) -> None:
     count = len(found["tokens"])
     assert found["tokens_used"] == count
     assert maps.shape == (3, 4, count, count)
-    assert found["type_ids"] == [0, 0, 0, 0, 1, 1]
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)
     two = ask(client, "/attention", input=["a b", "c"], layers=[3, 1])
     np.testing.assert_allclose(two["attentions"], maps[[2, 0]], atol=1e-4)

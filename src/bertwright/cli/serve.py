@@ -23,9 +23,8 @@ def serve(
     Each option may also come from the environment, as BERTWRIGHT_PORT=8081, which overrides
     --config. SIGTERM finishes the running requests and ends; SIGHUP reloads the models.
     """
-    signal.signal(
-        signal.SIGHUP, signal.SIG_IGN
-    )  # it would kill the process until the server handles it
+    # it would kill the process until the server handles it
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sleep_when_idle()
     config.models  # noqa: B018  (names and folders are checked before anything heavy is imported)
     for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):

@@ -115,10 +115,8 @@ class ServerConnection(HttpToolsProtocol):
         # replies come in the order of a client's requests, and wait for one that does not read
         if self.is_active or self.flow.write_paused:
             return False
-        method, path = (
-            self.parser.get_method().decode(),
-            httptools.parse_url(self.url).path.decode(),
-        )
+        method = self.parser.get_method().decode()
+        path = httptools.parse_url(self.url).path.decode()
         found = self.middleware.refuse_early(method, path, self.headers)
         if found is None:
             return False

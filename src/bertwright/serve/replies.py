@@ -11,10 +11,9 @@ T = TypeVar("T")
 
 
 class Truncated(BaseModel):
-    """An input that was truncated."""
+    """An input that was truncated, by its number from 0."""
 
     input: int
-    """Its number from 0."""
     tokens_cut: int
 
 
@@ -76,7 +75,6 @@ class AttentionReply(Reply):
     """Attention maps."""
 
     tokens: list[str]
-    type_ids: list[int]
     attentions: list[list[list[list[float]]]]
     """Layer, attention head, token, token."""
 

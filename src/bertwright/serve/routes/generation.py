@@ -29,12 +29,7 @@ from bertwright.tasks.generation import Writer
 router = APIRouter(route_class=JsonRoute)
 
 
-@model_route(
-    router,
-    "/generate",
-    GenerateReply[list[GeneratedText]],
-    respond,
-)
+@model_route(router, "/generate", GenerateReply[list[GeneratedText]], respond)
 def prepare_generate(
     engine: Engine, body: GenerateRequest, config: ServeConfig
 ) -> PreparedGeneration:
@@ -61,12 +56,7 @@ def prepare_generate(
     return prepared
 
 
-@model_route(
-    router,
-    "/translate",
-    GenerateReply[GeneratedText],
-    respond,
-)
+@model_route(router, "/translate", GenerateReply[GeneratedText], respond)
 def prepare_translate(
     engine: Engine, body: TranslateRequest, config: ServeConfig
 ) -> PreparedGeneration:
@@ -120,12 +110,7 @@ def _generated(pieces: list[Piece]) -> Json:
     return {"tokens_generated": sum(len(piece.ids) for piece in pieces)}
 
 
-@model_route(
-    router,
-    "/v1/completions",
-    CompletionsReply,
-    respond,
-)
+@model_route(router, "/v1/completions", CompletionsReply, respond)
 def prepare_completions(
     engine: Engine, body: CompletionsRequest, config: ServeConfig
 ) -> PreparedGeneration:

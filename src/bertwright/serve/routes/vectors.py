@@ -62,13 +62,8 @@ def prepare_vectors(
 ) -> PreparedRequest:
     """A vector a text."""
     engine.spec.require_vectors()
-    tokenized, truncated = tokenize_texts(
-        engine,
-        with_prompt(vectors.prompt, texts),
-        truncate,
-        windows,
-        engine.vector_tokens,
-    )
+    prompted, longest = with_prompt(vectors.prompt, texts), engine.vector_tokens
+    tokenized, truncated = tokenize_texts(engine, prompted, truncate, windows, longest)
     items = items_of(Vectors(engine, vectors), tokenized)
     return request_vectors(engine, vectors, items, finish, truncated, len(texts))
 
@@ -173,12 +168,10 @@ def prepare_attention(
     if not all(1 <= layer <= engine.top for layer in layers):
         raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
     (ids,), segments = tokenized.ids, tokenized.segments
-    type_ids = [0] * len(ids) if segments is None else segments[0]
 
     def finish(results: list[Any]) -> Json:
         tokens = engine.tokenizer.tokens_of(ids)
-        maps = np.round(results[0], 4)
-        return {"tokens": tokens, "type_ids": type_ids, "attentions": maps}
+        return {"tokens": tokens, "attentions": np.round(results[0], 4)}
 
     items = [RequestItem(Attention(engine, layers), [ids], segments)]
     numbers = len(layers) * heads * len(ids) ** 2
