@@ -89,11 +89,6 @@ class AwdLstm(Encoder):
         """See `Encoder`."""
         return self.embeddings
 
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """Four gates, each of the layer below and of the state before."""
-        products = sum(4 * (below + width) * width for below, width in pairwise(self.spec.widths))
-        return 6.0 * products * sum(lengths)
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Embeddings from -0.1 to 0.1, those of an LSTM of width W from -1 / sqrt(W) to it."""
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1, generator=generator)

@@ -101,12 +101,6 @@ class Elmo(Encoder):
         """See `Encoder`."""
         return [self.token, *self.layers]
 
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """See `Encoder`; the convolutions, over each different token once, are left out."""
-        config = self.config
-        cell = 4 * config.dim * 2 * config.projection_dim + config.dim * config.projection_dim
-        return 6.0 * cell * config.n_layers * len(self.directions) * sum(lengths)
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """See `Encoder`: as in the authors' program; spellings stay."""
         initialize(self, 0.1, generator)

@@ -146,13 +146,15 @@ class Encoder(nn.Module):
         """Floating-point operations of a forward and a backward pass over one batch.
 
         Matrix products alone, two operations a multiply-add, the backward pass twice the forward
-        (Kaplan et al. 2020, section 2.1).
+        (Kaplan et al. 2020, section 2.1). Unless it says otherwise, each weight of a matrix of
+        the layers above the first stage is one a token.
 
         Args:
             lengths: of the B sequences.
             last_rows: tokens that the last layer is computed for.
         """
-        raise NotImplementedError(f"{type(self).__name__} defines no flops")
+        weights = (each for stage in self.stages()[1:] for each in stage.parameters())
+        return 6.0 * sum(each.numel() for each in weights if each.dim() == 2) * sum(lengths)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize all parameters as published, in place."""

@@ -74,9 +74,5 @@ class NgramContext(Encoder):
         """See `Encoder`: nothing is trained."""
         return []
 
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """See `Encoder`: there are no products."""
-        return 0.0
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """See `Encoder`: there are none."""

@@ -86,10 +86,6 @@ class NnlmEncoder(Encoder):
         """See `Encoder`."""
         return self.embeddings
 
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """See `Encoder`: the product with H."""
-        return 6.0 * min(last_rows, sum(lengths)) * self.layer.hidden.weight.numel()
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """See `Encoder`: the paper leaves it open; uniform, so that tanh is not saturated."""
         nn.init.uniform_(self.embeddings.weight, -0.5, 0.5, generator=generator)

@@ -84,12 +84,6 @@ class Seq2Seq(Encoder):
         """See `Encoder`; of both languages, but for fixed ones."""
         return self.embeddings
 
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """Four gates in two directions, each of the layer below and of the state before."""
-        half = self.spec.width // 2
-        products = sum(8 * (below + half) * half for below in self.spec.widths[:-1])
-        return 6.0 * products * sum(lengths)
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Embeddings with a deviation of 1 / sqrt(E), LSTMs uniform to 1 / sqrt(H), other matrices
         as Glorot and Bengio (2010): from -0.1 to 0.1, as published, attention begins late."""

@@ -53,10 +53,6 @@ class WordVectors(Encoder):
         """See `Encoder`."""
         return self.table
 
-    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """See `Encoder`: a look-up has no products."""
-        return 0.0
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Uniform in +-1/H, as fastText and gensim do; word2vec.c and GloVe have half of it."""
         most = 1 / self.spec.width
