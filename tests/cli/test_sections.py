@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bertwright.cli.app import make_app
-from bertwright.cli.sections import SECTIONS
+from bertwright.cli.sections import COMMON
 from tests.cli.conftest import Ran
 
 
@@ -18,15 +18,15 @@ def options(verb: str, *words: str) -> set[str]:
     return {name.removeprefix("--") for name in names if name.startswith("--")}
 
 
-@pytest.mark.parametrize("verb", SECTIONS)
+@pytest.mark.parametrize("verb", COMMON)
 def test_help_shows_common_options_and_help_all_every_one(verb: str, ran: Ran) -> None:
-    listed = [name for names in SECTIONS[verb].values() for name in names.split()]
+    listed = COMMON[verb].split()
     assert len(listed) == len(set(listed))
     both = {"finetune", "glue"} if verb in ("finetune", "glue") else {verb}  # they share theirs
     systems = {"pretrain": ("bert2rnd", "seq2seq-small")}.get(verb, ())  # with options of their own
     known = [*map(options, both), *(options(verb, "--model", name) for name in systems)]
     assert set(listed) <= set().union(*known)
-    common = set(SECTIONS[verb]["Common options"].split()) & options(verb)
+    common = set(listed) & options(verb)
     for words, titles in (["--help"], ["Common options"]), (["--help-all"], None):
         out = ran(verb, *words).out
         shown = re.findall(r"╭─ (.+?) ─", out)
