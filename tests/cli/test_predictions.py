@@ -70,11 +70,10 @@ def test_answers_by_id(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     assert "no answer to 1 of 2 questions: 'b'" in printed.err
 
 
-def test_glue_and_plain_lines(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
+def test_glue_and_tables(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     data = write(tmp_path, "dev.tsv", "sentence\tlabel\n" + "a b\t1\nc d\t0\ne f\t1\n")
     for name, text in {
         "CoLA.tsv": "index\tprediction\n0\t1\n1\t1\n2\t1\n",
-        "lines.txt": "1\n1\n1\n",
         "lines.csv": "id,pred\nx,1\ny,1\nz,1\n",
     }.items():
         path = write(tmp_path, name, text)

@@ -128,7 +128,6 @@ def test_examples_are_of_the_text(finished: Finished) -> None:
     for blank in examples["blanks"]:
         assert "[MASK]" in blank["text"]
         assert len(blank["top"]) == 5
-    assert {pair["follows"] for pair in examples["pairs"]} == {True, False}
     page = (finished.out / "report.html").read_text(encoding="utf-8")
     for title in ("beside simple baselines", "Masked words", "by their vectors"):
         assert title in page

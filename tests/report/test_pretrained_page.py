@@ -66,7 +66,6 @@ def examples(word: str = "mean") -> dict[str, Any]:
                 "top": [{"token": word, "probability": 0.4}, {"token": "x", "probability": 0.1}],
             }
         ],
-        "pairs": [{"first": word, "second": word, "follows": True, "probability": 0.7}],
         "neighbours": [
             {
                 "query": word,

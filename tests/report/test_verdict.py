@@ -112,12 +112,7 @@ def test_names() -> None:
     ("masked", "follows", "answer", "shown"),
     [
         (0.30, 0.80, "yes", "masked LM 30.0% right (without a model 5.0%)"),
-        (
-            0.30,
-            0.51,
-            "perhaps",
-            "The rest takes longer: train longer (--minutes or --steps); or leave",
-        ),
+        (0.30, 0.51, "perhaps", "The rest takes longer: train longer (--minutes or --steps)"),
         (0.06, 0.51, "no", "It has learned nothing yet, on held-out text"),
     ],
 )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,7 +97,6 @@ def examine(
         note = "The table of neighbours reads the true token on the left, the model maybe a mask."
         rows.append(_row("Masked tokens", measure, count, figures, note))
     if "next_sentence" in heads:
-        found["pairs"] = pairs(model, sentences)
         tfidf, count = tfidf_accuracy(shards, config)
         figures = {
             "this model": record["next_sentence.accuracy"],
@@ -295,30 +293,6 @@ def drawn_words(
     strata = [words[len(words) * k // most : len(words) * (k + 1) // most] for k in range(most)]
     drawn = [stratum[int(generator.integers(len(stratum)))] for stratum in strata if stratum]
     return [(fitting[index].number, position, fitting[index]) for _, index, position in drawn]
-
-
-def pairs(model: Model, sentences: Sequence[Sentence], count: int = 6, seed: int = 0) -> list[Any]:
-    """Pairs that follow and pairs that do not, half each, and the probability that they do."""
-    generator = np.random.default_rng(seed)
-    fitting = [
-        number
-        for number, (first, second) in enumerate(pairwise(sentences))
-        if first.document == second.document
-        and all(8 <= len(each.text.split()) <= 30 for each in (first, second))
-    ]
-    found: list[Any] = []
-    for number in generator.permutation(fitting)[:count].tolist():
-        first, second = sentences[number : number + 2]
-        others = [sentences[n + 1] for n in fitting if sentences[n].document != first.document]
-        follows = len(found) % 2 == 0 or not others
-        if not follows:
-            second = others[int(generator.integers(len(others)))]
-        probability = model.next_sentence(first.text, second.text)
-        found.append(
-            {"first": first.text, "second": second.text}
-            | {"follows": follows, "probability": probability}
-        )
-    return found
 
 
 def _same(nearest: Int64s, owners: Int64s) -> float:

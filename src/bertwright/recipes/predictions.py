@@ -1,11 +1,7 @@
 """Predictions that were made elsewhere, evaluated on a labelled file by the metrics of its kind.
 
-| kind | the file of predictions |
-|---|---|
-| span | SQuAD's `{"id": "answer", ...}`; "" where there is no answer |
-| tagging | CoNLL columns with the same words, the predicted tag last |
-| others | GLUE's TSV with `index` and `prediction`; CSV, JSON lines; a label or a number a line |
-| any | what `bertwright predict` writes |
+SQuAD's answers by id, CoNLL columns with the predicted tag last, a table with a column of
+predictions (GLUE's TSV, CSV, JSON lines), and what `bertwright predict` writes.
 
 conlleval's file, gold and predicted tags in one, is both: `--data F --label 2 --predictions F`.
 """
@@ -79,20 +75,14 @@ def evaluate_predictions(
 
 
 def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:
-    """A prediction a row, or a line."""
     log = BadRowLog(path)
     source, form = open_form(Path(path), COLUMNS[0])
-    if form in ("text", "conll", "conllu") or (form == "tsv" and "\t" not in source.first):
-        lines = [(number, "", line.strip()) for number, line in source.lines() if line.strip()]
-        rows = lines[1:] if lines[0][2] in COLUMNS[0] else lines
-    else:
-        table = read_table(source, form, Columns(), Columns(COLUMNS[0][0]), log)
-        column = table.find(None, COLUMNS, "predictions", "prediction as")
-        names = [column, table.id([column]) or column]
-        rows = [
-            (line, str(row[1]) if names[1] != column else "", row[0])
-            for line, row in table.rows(names)
-        ]
+    table = read_table(source, form, Columns(), Columns(COLUMNS[0][0]), log)
+    column = table.find(None, COLUMNS, "predictions", "prediction as")
+    names = [column, table.id([column]) or column]
+    rows = [
+        (line, str(row[1]) if names[1] != column else "", row[0]) for line, row in table.rows(names)
+    ]
     _same_number(path, len(rows), read.examples)
     found: list[Prediction] = []
     for (line, id_, value), example in zip(rows, read.examples, strict=True):
@@ -170,8 +160,6 @@ def _answers(path: str, read: Read) -> list[Prediction]:
             f"{path} has no answer to {len(missing):,} of {len(ids):,} questions: "
             f'{listed(missing, 3)}; expected one each, "" where there is none'
         )
-    if more := len(answers.keys() - {*ids}):
-        read.log.warnings.append(f"{path}: {more:,} answers are to none of the questions")
     return [_span(answers[id_]) for id_ in ids]
 
 

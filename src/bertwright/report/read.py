@@ -37,7 +37,7 @@ class Run:
     environment: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, Any] = field(default_factory=dict)
     """Of a quickstart, each key optional: `baselines` (levels of charts, by key of a record),
-    `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`, `pairs`,
+    `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`,
     `neighbours`, and `note`, how they were chosen."""
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json`, of a fine-tuned run."""

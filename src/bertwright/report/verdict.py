@@ -43,8 +43,8 @@ def pretraining_verdict(
     levels = {"next_sentence.accuracy": 0.5} | dict(levels or {})
     held_out = [record for record in records if record.get("split") == "dev"]
     last = (held_out or list(records) or [{}])[-1]
-    learned: list[tuple[str, str]] = []
-    failed: list[tuple[str, str]] = []
+    learned: list[str] = []
+    failed: list[str] = []
     for key, value in last.items():
         level, accuracy = number(levels.get(key)), number(value)
         if level is None or accuracy is None:
@@ -55,10 +55,10 @@ def pretraining_verdict(
             f"(without a model {level:.1%})"
         )
         is_learned = accuracy >= level + (0.05 if name == "next_sentence" else 0.02)
-        (learned if is_learned else failed).append((name, shown))
+        (learned if is_learned else failed).append(shown)
     if not learned and not failed:
         return Verdict("unknown", "")  # losses alone, which nothing compares with
-    found = "; ".join(shown for _, shown in (*learned, *failed))
+    found = "; ".join((*learned, *failed))
     if not held_out:
         return Verdict(
             "unknown",
@@ -73,12 +73,10 @@ def pretraining_verdict(
             "with it: bertwright data check says which.",
         )
     if failed:
-        can_go = any(name == "next_sentence" for name, _ in failed)
-        out = "; or leave it out: --instances.objectives mlm" if can_go else ""
         return Verdict(
             "perhaps",
             f"It has learned a part, on held-out text: {found}. The rest takes longer: train "
-            f"longer (--minutes or --steps){out}.",
+            "longer (--minutes or --steps).",
         )
     return Verdict("yes", f"It has learned, on held-out text: {found}.")
 

@@ -1,12 +1,5 @@
 """What is trained and how fast, step by step: optimizer and schedule of a fine-tuning run.
 
-| transfer | what is trained | learning rate |
-|---|---|---|
-| finetune | everything | warm-up, linear decay (Devlin et al. 2019, appendix A.3) |
-| features | the heads, on a table of features | the same |
-| top-N | the last N layers and the heads | the same |
-| gradual | one more layer an epoch | slanted triangle, lower layers slower (ULMFiT) |
-
 AdamW with bias correction: without it and without warm-up, small tasks fail at some seeds (Mosbach
 et al. 2021; Zhang et al. 2021). Matrices decay, norms and biases do not.
 

@@ -1,11 +1,4 @@
-"""What a fine-tuning run writes: figures, predictions on dev, and the best model with its card.
-
-```
-RUN/ config.toml  environment.json  metrics.jsonl  results.json  dev-predictions.jsonl
-     tasks.toml    (of several tasks)
-     checkpoints/step-00000390/  checkpoints/latest
-```
-"""
+"""What a fine-tuning run writes: figures, predictions on dev, and the best model with its card."""
 
 from __future__ import annotations
 
