@@ -137,7 +137,7 @@ def test_beams_find_the_best_of_all_targets() -> None:
     for token in best:
         scores[(token,)] = score((token,), True)
         for pair in product([token], best):
-            scores[pair] = score(pair, True)
+            scores[pair] = score(pair, False)
     data = TaskData("head", task, TOKENIZER, [GenerationExample("a b")])
     settings = GenerationConfig(beam=60, num=60)
     (found,) = predict(learner, data, generation=settings)

@@ -183,17 +183,12 @@ def generate_targets(
     for row, instance in enumerate(data.instances):
         groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
     sources = sorted(groups, key=len, reverse=True)
-    most = limit + (config.beam > 1)  # the end counts there
-    prompts = [Prompt([*ids], most) for ids in sources]
+    prompts = [Prompt([*ids], limit) for ids in sources]
     done = 0
     for number, found in continue_prompts(
         decoder, data.tokenizer, prompts, config, batch_tokens, ROWS
     ):
-        texts = [
-            (each.text if len(each.ids) <= limit else data.tokenizer.decode(each.ids[:limit]))
-            for each in found
-        ]
-        first, *others = (text.strip() for text in texts)
+        first, *others = (each.text.strip() for each in found)
         score = found[0].score if decoder.finite else nan
         for row in groups[sources[number]]:
             yield row, GenerationPrediction(first, score, tuple(others))
