@@ -140,22 +140,20 @@ class TransformerDecoder(nn.Module):
             end_with_norm(self.layers)
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
-    def forward(self, memory: Encoded, target: Inputs) -> Tensor:
-        """B sources, and B targets of M tokens -> `[M, H]`"""
+    def forward(self, memory: Encoded, target: Inputs, maps: list[Tensor] | None = None) -> Tensor:
+        """B sources, and B targets of M tokens -> `[M, H]`; fills `maps`, of a pair alone."""
         sequences = target.sequences
         if sequences.longest > self.longest:
             raise ValueError(f"a target has {sequences.longest} tokens; expected {self.longest}")
         x: Tensor = self._tied[0](target.ids, sequences.positions)
         for layer in self.layers:
-            x = layer(x, sequences, memory.last, memory.sequences)
+            x = layer(x, sequences, memory.last, memory.sequences, maps)
         return x
 
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
         """See `Decoder`."""
-        x: Tensor = self._tied[0](target.ids, target.sequences.positions)
         maps: list[Tensor] = []
-        for layer in self.layers:
-            x = layer(x, target.sequences, memory.last, memory.sequences, maps)
+        self(memory, target, maps)
         return maps[::2], maps[1::2]
 
     def begin(self, memory: Encoded) -> DecoderState:
