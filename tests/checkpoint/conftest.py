@@ -37,19 +37,6 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**old, **values}))
 
 
-def into_its_own_folder(sentences: Path) -> Path:
-    """Give the Transformer of a folder of sentence-transformers its own, as the oldest have it."""
-    inner = sentences / "0_Transformer"
-    inner.mkdir()
-    for path in list(sentences.iterdir()):
-        if path.is_file() and path.name != "modules.json":
-            path.rename(inner / path.name)
-    modules = json.loads((sentences / "modules.json").read_text())
-    modules[0]["path"] = inner.name
-    (sentences / "modules.json").write_text(json.dumps(modules))
-    return inner
-
-
 def rewrite(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     """Other weights in a folder."""
     save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors")

@@ -16,35 +16,6 @@ LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 
 CONFIG = VectorConfig((-1,))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "last", "max", "mean-sqrt", "weighted"])
-@pytest.mark.parametrize("truncate", [True, False])
-def test_a_prompt_that_is_not_pooled(embedder: Embedder, pooling: str, truncate: bool) -> None:
-    """[CLS] and the prompt's tokens are read and left out; the others keep their positions."""
-    config = replace(CONFIG, prompt="the j: ", include_prompt=False, truncate=truncate)
-    made = embedder.with_config(replace(config, pooling=pooling)).embed(["a b", LONG, ""])
-    plain = embedder.with_config(VectorConfig((-1,), pooling="none", truncate=truncate))
-    for text, found in zip(["a b", LONG, ""], made, strict=True):
-        (tokens,) = plain.embed_tokens([f"the j: {text}"])
-        if text == LONG and not truncate:  # in windows: [CLS] and [SEP] between are pooled, too
-            continue
-        x = tokens.vectors[4:]
-        assert tokens.tokens[:4] == ["[CLS]", "the", "j", "[UNK]"]
-        places = np.arange(5, 5 + len(x))[:, None]
-        right = {
-            "mean": x.mean(0),
-            "cls": x[0],
-            "last": x[-1],
-            "max": x.max(0),
-            "mean-sqrt": x.sum(0) / np.sqrt(len(x)),
-            "weighted": (x * places).sum(0) / places.sum(),
-        }[pooling]
-        np.testing.assert_allclose(found, right, atol=1e-5)
-    if pooling == "mean" and not truncate:  # 20 tokens of text in windows of 10
-        first = plain.embed_tokens(["the j: a b c d e f g"])[0].vectors[4:]
-        second = plain.embed_tokens(["h i j k l m n o p q"])[0].vectors
-        np.testing.assert_allclose(made[1], np.concatenate([first, second]).mean(0), atol=1e-5)
-
-
 def test_prompts(embedder: Embedder) -> None:
     asked = embedder.with_config(replace(CONFIG, prompt="the "))
     asked.prompts = {"query": "j! ", "none": ""}

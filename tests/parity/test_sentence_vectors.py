@@ -99,19 +99,6 @@ def test_prompts(bert: Path, tmp_path: Path, default: str | None) -> None:
     check(load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "mean-sqrt", "weighted", "last", "cls"])
-def test_a_prompt_that_is_not_pooled(bert: Path, tmp_path: Path, pooling: str) -> None:
-    if pooling == "cls" and int(library().__version__.split(".")[0]) < 5:
-        pytest.skip("this version of sentence-transformers pools [CLS] all the same")
-    told = {"pooling": pooling, "include_prompt": False, "prompts": PROMPTS}
-    theirs, ours = both(bert, tmp_path / "ours", **told)
-    check(ours.embed(TEXTS), theirs.encode(TEXTS))
-    for name in ("query", "passage"):
-        check(ours.embed(TEXTS, prompt_name=name), theirs.encode(TEXTS, prompt_name=name))
-    long = "c d e f g h i j k l m n o p q r s t "  # no room for a text behind it
-    check(ours.embed(TEXTS, prompt=long), theirs.encode(TEXTS, prompt=long))
-
-
 @pytest.mark.parametrize(
     ("sizes", "bias", "activation"),
     [
@@ -166,7 +153,6 @@ def test_all_at_once(bert: Path, tmp_path: Path) -> None:
         "dense": (random_layer(tmp_path / "layer", 2 * H, 8, True, f"{ACTIVATION}.Tanh"),),
         "prompts": PROMPTS,
         "default_prompt_name": "passage",
-        "include_prompt": False,
         "max_length": 9,
     }
     if int(library().__version__.split(".")[0]) < 5:

@@ -42,10 +42,8 @@ class Served:
         return load(self.folder, device="cpu").embed(TEXTS, **asked)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["prompt pooled", "prompt not pooled"])
-def mine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("mine")
     folder = write_model(root / "mine", 3, heads=False)
     write_dense(root / "layer", 4)
@@ -54,7 +52,6 @@ def mine(
         max_length=12,
         prompts={"query": PROMPT, "passage": "b "},
         default_prompt_name="query",
-        include_prompt=request.param,
         dense=(Dense(24, 10, folder=root / "layer"),),
         dimensions=6,
     )

@@ -207,7 +207,7 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
         return
     root = folders[0]
     sources.check_links(root)
-    sources.read_config(sentence_transformers.model_folder(root))  # else nothing is opened
+    sources.read_config(root)  # else nothing is opened
     with _folder_beside(out) as copy:
         for folder in folders:
             target = copy / folder.relative_to(root)

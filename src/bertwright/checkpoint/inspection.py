@@ -104,7 +104,7 @@ def _format(source: Path) -> str:
     exported = source / EXPORT
     if exported.is_file() and not (source / WEIGHTS).is_file():
         return short(read_json(exported).get("runtime"), str)
-    if sentence_transformers.is_part(sources.folder_of(source)):
+    if sentence_transformers.is_one(sources.folder_of(source)):
         return "sentence-transformers"
     layout = sources.layout_of(source)
     bare = source.is_dir() and not (source / WEIGHTS).is_file()

@@ -54,8 +54,7 @@ def model_at(path: Path) -> Path | None:
         DataError: a folder of several checkpoints, and nothing tells which is meant.
     """
     if path.is_dir():
-        path = sentence_transformers.model_folder(path)
-        plain = (path / CONFIG).is_file()
+        plain = (path / CONFIG).is_file() or sentence_transformers.is_one(path)
         return path if plain or tensorflow.find_prefix(path) is not None else None
     prefix = tensorflow.find_prefix(path)
     if prefix is None:

@@ -53,8 +53,6 @@ class VectorConfig:
     """Maximum tokens of a sequence, [CLS] and [SEP] included; unset: what the model allows."""
     prompt: str = ""
     """Text put before every text, or the first of a pair; it counts among its tokens."""
-    include_prompt: bool = True
-    """Whether the prompt's tokens are pooled too, with [CLS]."""
     dense: int = 0
     """Size of the output of the folder's dense layers; 0: they are left out."""
     dimensions: int | None = None

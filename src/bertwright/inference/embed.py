@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -34,7 +33,6 @@ from bertwright.inference.encode import (
 )
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.features import pool
-from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -156,8 +154,7 @@ class Embedder:
         modes = self.config.pooled
         if not {"cls", "last"}.issuperset(modes):
             return None
-        firsts = zip(tokenized.ids, self._unpooled(tokenized), strict=True)
-        return [[n if mode == "cls" else len(ids) - 1 for mode in modes] for ids, n in firsts]
+        return [[0 if mode == "cls" else len(ids) - 1 for mode in modes] for ids in tokenized.ids]
 
     def pool_batches(
         self,
@@ -173,22 +170,19 @@ class Embedder:
             width = sum(self._widths)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         done, total = 0, sum(map(len, tokenized.ids))
-        unpooled = self._unpooled(tokenized)
-        starts = [start + skip for start, skip in zip(tokenized.starts, unpooled, strict=True)]
         how = "+".join(self.config.pooled)
         for rows, sequences, layers in batches:
             done += sequences.total
             with torch.inference_mode():
-                if any(unpooled):
-                    sequences, layers = _without([unpooled[row] for row in rows], sequences, layers)
-                of_rows = [starts[row] for row in rows]
+                of_rows = [tokenized.starts[row] for row in rows]
                 parts = [pool(layer, sequences, how, of_rows) for layer in layers]
                 pooled = self._combine(parts) if whole else torch.cat(parts, 1)
                 vectors[rows] = pooled.cpu().numpy()
             on_progress(done, total)
         if not whole:
-            lengths = np.array([len(ids) for ids in tokenized.ids]) - np.array(unpooled)
-            merged = self._merge(vectors, np.array(tokenized.owners), lengths, np.array(starts))
+            lengths = np.array([len(ids) for ids in tokenized.ids])
+            starts = np.array(tokenized.starts)
+            merged = self._merge(vectors, np.array(tokenized.owners), lengths, starts)
             layers = list(torch.from_numpy(merged).split_with_sizes(self._widths, 1))
             vectors = self._combine(layers).numpy()
         return self._finish(vectors)
@@ -233,18 +227,6 @@ class Embedder:
         total = torch.stack(parts).sum(0)
         return total / len(parts) if self.config.joined == "mean" else total
 
-    def _unpooled(self, tokenized: Tokenized) -> list[int]:
-        """How many first tokens of each sequence are not pooled: [CLS] and the prompt."""
-        if self.config.include_prompt or not self.config.prompt:
-            return [0] * len(tokenized.ids)
-        framing = self.tokenizer.framing
-        (prompt,) = self.tokenizer.encode_bare_ids([self.config.prompt])
-        count = framing.inside(len(prompt))[0].stop
-        return [
-            min(count, len(ids) - 1) if start == 0 else 0
-            for ids, start in zip(tokenized.ids, tokenized.starts, strict=True)
-        ]
-
     def _merge(
         self,
         vectors: Float32s,
@@ -257,7 +239,7 @@ class Embedder:
         Args:
             vectors: `[windows, layers x poolings x H]`.
             owners: the text of each window, rising.
-            lengths: tokens of each that were pooled.
+            lengths: tokens of each.
             starts: tokens of the text before them.
         """
         first = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -298,16 +280,6 @@ def with_prompt(prompt: str, texts: list[Text]) -> list[Text]:
         first, *second = parts_of(number, text)
         found.append((prompt + first, second[0]) if second else prompt + first)
     return found
-
-
-def _without(
-    counts: list[int], sequences: Sequences, layers: list[Tensor]
-) -> tuple[Sequences, list[Tensor]]:
-    """Sequences without so many of their first tokens each."""
-    bounds = zip(pairwise(sequences.offsets), counts, strict=True)
-    kept = [torch.arange(start + count, stop) for (start, stop), count in bounds]
-    rows = torch.cat(kept).to(layers[0].device)
-    return Sequences([len(each) for each in kept], sequences.device), [x[rows] for x in layers]
 
 
 def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:

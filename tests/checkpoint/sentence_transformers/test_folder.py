@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
@@ -21,7 +20,6 @@ from bertwright.checkpoint.sentence_transformers.folder import (
 )
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
-from tests.checkpoint.conftest import into_its_own_folder
 from tests.raising import raises
 
 OURS = "sentence_transformers.models.{}"
@@ -48,10 +46,10 @@ def test_defaults(sentences: Path, folder: Path) -> None:
 
 
 def test_the_oldest_form(sentences: Path) -> None:
-    inner = into_its_own_folder(sentences)
-    assert find_checkpoint(sentences) == inner
-    assert read_defaults(sentences) == read_defaults(inner) == EmbeddingDefaults(max_length=17)
-    load(sentences)
+    modules = json.loads((sentences / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    put(sentences / "modules.json", modules)
+    raises(DataError, "as before version 2 of sentence-transformers", load, sentences)
 
 
 def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:
@@ -93,7 +91,8 @@ def test_forms_of_pooling(sentences: Path, content: Any, pooling: str) -> None:
         ({"pooling_mode": [["cls"]]}, "the pooling of"),
         ({"pooling_mode": ["cls", "cls"]}, "the pooling of"),
         ({"pooling_mode_cls_token": 1}, "'pooling_mode_cls_token' in .* is 1; expected true or"),
-        ({"include_prompt": "no"}, "'include_prompt' in .* is 'no'; expected true or false"),
+        ({"include_prompt": "no"}, "'include_prompt' in .* is 'no'; expected true"),
+        ({"include_prompt": False}, "'include_prompt' in .* is False; expected true"),
         ({"pooling_mode_attention": True}, "has the unknown key 'pooling_mode_attention'"),
     ],
 )
@@ -197,12 +196,10 @@ def test_another_pooling_leaves_out_what_was_trained_on_the_first(
     assert "(mean of at most 17 tokens, truncated to 9 numbers, with prompts)" in done.notes[-1]
 
 
-@pytest.mark.parametrize("inner", [False, True])
-def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path, inner: bool) -> None:
+def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path) -> None:
     put(sentences / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
-    place = into_its_own_folder(sentences) if inner else sentences
-    weights = place / "model.safetensors"
-    torch.save(load_file(weights), place / "pytorch_model.bin")
+    weights = sentences / "model.safetensors"
+    torch.save(load_file(weights), sentences / "pytorch_model.bin")
     weights.unlink()
     convert(sentences, tmp_path / "out", "sentence-transformers")
     assert read_defaults(tmp_path / "out") == EmbeddingDefaults("cls", False, 17)

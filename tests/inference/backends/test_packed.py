@@ -74,8 +74,8 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
     layers: tuple[int, ...],
     prompt: str,
 ) -> None:
-    """Of windows too, and where the first token that is pooled stands behind a prompt."""
-    config = VectorConfig(layers, pooling=pooling, prompt=prompt, include_prompt=not prompt)
+    """Of windows too."""
+    config = VectorConfig(layers, pooling=pooling, prompt=prompt)
     maker = load(model_folder, device="cpu").embedder(config)
     packed = maker.backend.packed
     packed.open()  # else no hook is called

@@ -9,9 +9,9 @@ config_sentence_transformers.json  prompts, truncate_dim
 3_Normalize/
 ```
 
-The Transformer lies in the folder itself or, in the oldest ones, in `0_Transformer`. Read are the
-forms of every version to date, written is the oldest that can say it. A part that changes vectors
-and that is not ours is refused, never left out.
+The Transformer lies in the folder itself, as since version 2. Read are the forms of every version
+from there on, written is the oldest that can say it. A part that changes vectors and that is not
+ours is refused, never left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from bertwright.checkpoint.sentence_transformers.dense import (
     write_layer,
 )
 from bertwright.config.vectors import VectorConfig, poolings_of
-from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 MODULES = "modules.json"
@@ -85,8 +85,6 @@ class EmbeddingDefaults:
     """Name -> text that may be put before every text."""
     default_prompt_name: str | None = None
     """The prompt that is put before by default."""
-    include_prompt: bool = True
-    """Whether the prompt's tokens are pooled too, with [CLS]."""
     dense: tuple[Dense, ...] = ()
     """Layers that pooled vectors pass through, in order."""
     dimensions: int | None = None
@@ -104,7 +102,6 @@ class EmbeddingDefaults:
             truncate=True,
             max_length=self.max_length,
             prompt=prompt,
-            include_prompt=self.include_prompt,
             dense=dense,
             dimensions=self.dimensions,
         )
@@ -113,14 +110,11 @@ class EmbeddingDefaults:
 def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
     """How vectors are made in a folder; None if it is none of sentence-transformers.
 
-    Args:
-        folder: the one with `modules.json`, or the one of its Transformer.
-
     Raises:
         DataError: parts or settings that would give other vectors here.
     """
-    root = _root(Path(folder))
-    if root is None:
+    root = Path(folder)
+    if not is_one(root):
         return None
     parts = _parts(root)
     kinds = [kind for kind, _ in parts]
@@ -131,13 +125,12 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
             f"{root / MODULES} has the parts {', '.join(kinds)}; only a Transformer, a Pooling, "
             "perhaps Dense and perhaps a Normalize are read"
         )
-    transformer = parts[0][1]
-    pooling, include_prompt = _read_pooling(parts[1][1] / "config.json")
+    pooling = _read_pooling(parts[1][1] / "config.json")
     if scaled:
         _check_normalize(parts[-1][1] / "config.json")
     dense = tuple(read_config(path) for kind, path in parts if kind == "Dense")
-    max_length = read_max_length(transformer)
-    width = _width(transformer, pooling, dense)
+    max_length = read_max_length(root)
+    width = _width(root, pooling, dense)
     prompts, default, dimensions = _read_settings(root / _SETTINGS)
     return EmbeddingDefaults(
         pooling,
@@ -145,31 +138,20 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
         max_length,
         prompts=prompts,
         default_prompt_name=default,
-        include_prompt=include_prompt,
         dense=dense,
         dimensions=None if dimensions is None or dimensions >= width else dimensions,
     )
 
 
-def is_part(folder: Path) -> bool:
-    """Whether a folder is one of sentence-transformers, or the one of its Transformer."""
-    return _root(folder) is not None
-
-
-def model_folder(folder: Path) -> Path:
-    """Where the BERT of a folder lies: `0_Transformer`, where `modules.json` says so, or itself."""
-    if not (folder / MODULES).is_file():
-        return folder
-    return _parts(folder)[0][1]
+def is_one(folder: Path) -> bool:
+    """Whether a folder is one of sentence-transformers."""
+    return (folder / MODULES).is_file()
 
 
 def folders_of(folder: Path) -> list[Path]:
     """The folders that are read with one: of sentence-transformers the root and its parts."""
-    root = _root(folder)
-    if root is None:
-        return [folder]
-    parts = [path for _, path in _parts(root) if path.is_dir()]
-    return list(dict.fromkeys([root, *parts]))
+    parts = [path for _, path in _parts(folder) if path.is_dir()] if is_one(folder) else []
+    return list(dict.fromkeys([folder, *parts]))
 
 
 def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) -> None:
@@ -218,23 +200,8 @@ def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
         )
     modes = [theirs[each] for each in poolings]
     if modes == [mode for mode in _MODES if mode in modes]:
-        keys: dict[str, Any] = {flag: mode in modes for mode, (_, flag) in _MODES.items()}
-    else:
-        keys = {"pooling_mode": modes}
-    return keys if defaults.include_prompt else {**keys, "include_prompt": False}
-
-
-def _root(folder: Path) -> Path | None:
-    """The folder with `modules.json` that a folder belongs to."""
-    if (folder / MODULES).is_file():
-        return folder
-    above = folder.absolute().parent
-    if not (above / MODULES).is_file():
-        return None
-    try:
-        return above if _parts(above)[0][1] == folder.absolute() else None
-    except BertwrightError:  # a file of this name that is about something else
-        return None
+        return {flag: mode in modes for mode, (_, flag) in _MODES.items()}
+    return {"pooling_mode": modes}
 
 
 def _parts(root: Path) -> list[tuple[str, Path]]:
@@ -252,21 +219,27 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
         parts.append((kind.rpartition(".")[2] if theirs else kind[:60], root / name))
     if not parts:
         raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
+    if parts[0][1] != root:
+        raise DataError(
+            f"{path} has its first part in {parts[0][1].name}, as before version 2 of "
+            "sentence-transformers: load it there and save it again"
+        )
     return parts
 
 
-def _read_pooling(path: Path) -> tuple[str, bool]:
-    """How tokens are pooled, in our words, and whether those of a prompt are."""
+def _read_pooling(path: Path) -> str:
+    """How tokens are pooled, in our words."""
     content = read_json(path)
     flags = {flag: content.get(flag, False) for _, flag in _MODES.values()}
     known = {"pooling_mode", "include_prompt", *flags, *_WIDTHS}
     unknown = sorted(set(content) - known)
     if unknown:
         raise DataError(f"{path} has the unknown key {short(unknown[0])}: that is not read")
-    include = content.get("include_prompt", True)
-    for key, value in {**flags, "include_prompt": include}.items():
+    for key, value in flags.items():
         if type(value) is not bool:
             raise wrong(key, path, value, "true or false")
+    if content.get("include_prompt", True) is not True:
+        raise wrong("include_prompt", path, content["include_prompt"], "true")
     modes = content.get("pooling_mode")
     if modes is None:
         modes = [mode for mode, (_, flag) in _MODES.items() if flags[flag]] or ["mean"]
@@ -276,7 +249,7 @@ def _read_pooling(path: Path) -> tuple[str, bool]:
         raise DataError(
             f"the pooling of {path} is {short(modes)}; expected one or more of {', '.join(_MODES)}"
         )
-    return "+".join(_MODES[mode][0] for mode in listed), include
+    return "+".join(_MODES[mode][0] for mode in listed)
 
 
 def _check_normalize(path: Path) -> None:
