@@ -103,9 +103,9 @@ def _answers(value: Any) -> tuple[tuple[str, int], ...]:
         answers = [
             (each["text"], int(each["answer_start"])) for each in found if each["text"] != ""
         ]
-        if all(isinstance(text, str) for text, _ in answers):
-            return tuple(answers)
+        if not all(isinstance(text, str) for text, _ in answers):
+            raise TypeError("the text of an answer")
     except (TypeError, ValueError, KeyError, OverflowError):
-        pass
-    expected = 'a list of {"text": "...", "answer_start": 0}'
-    raise BadValue("answers of a wrong form", shorten(value), expected)
+        expected = 'a list of {"text": "...", "answer_start": 0}'
+        raise BadValue("answers of a wrong form", shorten(value), expected) from None
+    return tuple(answers)
