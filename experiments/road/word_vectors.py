@@ -38,7 +38,7 @@ SUBSAMPLE = 1e-3
 def sentences_of(shards: Shards) -> list[list[str]]:
     """The words of every chunk's documents, without those that are not trained."""
     words = np.array(load_tokenizer(shards.tokenizer_folder).tokens_of(range(shards.vocab_size)))
-    trained = count_words(shards, False) > 0
+    trained = count_words(shards) > 0
     found: list[list[str]] = []
     for tokens, ends in chunks(shards):
         for part in np.split(tokens, ends[:-1]):
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="1")
     given = parser.parse_args()
     shards = open_shards(given.data)
-    trained = int(count_words(shards, False).sum())
+    trained = int(count_words(shards).sum())
     text = sentences_of(shards)
     for system in given.systems.split(","):
         for seed in map(int, given.seeds.split(",")):

@@ -73,7 +73,6 @@ def test_the_model_is_named_or_found_by_the_data(tmp_path: Path, ran: Ran) -> No
     text, pairs = str(tmp_path / "unmasked" / "shards"), str(build_pairs(tmp_path))
     ran("data", "build", tmp_path / "unmasked" / "a.txt", *words, text)
     for more, code, said in (
-        ([text], 0, "warning  begin_and_end: documents have no tokens for begin and end"),
         ([text], 0, "pretrain --model gpt-mini"),
         ([text, "--model", "awd-lstm-small", "--sequence-length", "8"], 0, " 8-8 100.0%"),
         ([text, "--model", "word2vec-cbow"], 0, "--epochs 5"),

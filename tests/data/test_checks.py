@@ -52,18 +52,6 @@ def test_windows_that_documents_do_not_fill(make_shards: Callable[..., Shards]) 
     assert " 9-16 100.0%," in found["instances"].message
 
 
-def test_windows_that_mostly_repeat(make_shards: Callable[..., Shards]) -> None:
-    _, found = found_by(windows(make_shards([[20] * 30] * 5), 64, burn_in=50))
-    assert levels(found) == {"predicted": "warning"}
-    assert float(found["predicted"].value) == pytest.approx(13 / 64, abs=0.03)
-
-
-def test_documents_without_begin_and_end(make_shards: Callable[..., Shards]) -> None:
-    _, found = found_by(windows(make_shards([[20] * 30] * 5, special={"unk": 1}), 64))
-    assert levels(found) == {"begin_and_end": "warning"}
-    assert "--special-tokens bert" in found["begin_and_end"].advice
-
-
 Pair = tuple[str, str]
 
 
@@ -122,9 +110,6 @@ def test_stories(tmp_path: Path) -> None:
     shards = open_shards(build_stories(tmp_path))
     _, found = found_by(stories(shards, 50))
     assert levels(found) == {}
-    _, found = found_by(stories(shards, 1))
-    assert levels(found) == {"forgotten": "warning"}
-    assert "--architecture.memory-size" in found["forgotten"].advice
 
 
 @pytest.mark.parametrize(("others", "level"), [(0, "error"), (1, "warning"), (5, "ok")])

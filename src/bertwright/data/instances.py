@@ -57,6 +57,10 @@ class Shuffled:
         """Which instances are at these positions of an epoch's order."""
         return self._order(epoch)[positions]
 
+    def check(self, checkup: Checkup) -> None:
+        """See `Instances`."""
+        note_lengths(checkup, self.unordered, self.longest)
+
     def _shuffle(self, epoch: int) -> Int64s:
         return permutation(make_key("order", self.seed, epoch), len(self.unordered))
 

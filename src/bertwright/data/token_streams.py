@@ -18,7 +18,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, Shuffled, note_lengths
+from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.text.framing import ends_of
@@ -78,11 +78,6 @@ class TokenStreams(Shuffled):
         self._skipped = predicted - self._first
         super().__init__(self._stop - self._first, length, seed)
 
-    @property
-    def predictions(self) -> int:
-        """Tokens that an epoch predicts."""
-        return int((self.unordered - 1 - self._skipped).sum())
-
     def batch(self, epoch: int, positions: Int64s) -> TokenStreamBatch:
         """See `Instances`."""
         rows = self.rows(epoch, positions)
@@ -95,27 +90,6 @@ class TokenStreams(Shuffled):
         predicted = (within >= np.repeat(self._skipped[rows], lengths)).nonzero()[0]
         predicted = np.setdiff1d(predicted, ends - 1, assume_unique=True)
         return TokenStreamBatch(InputArrays(tokens, lengths), tokens, predicted)
-
-    def check(self, checkup: Checkup) -> None:
-        """See `Instances`."""
-        note_lengths(checkup, self.unordered, self.longest)
-        predicted = self.predictions / int(self.unordered.sum())
-        checkup.note(
-            "warning" if predicted < 0.5 else "ok",
-            "predicted",
-            round(predicted, 4),
-            f"{predicted:.0%} of the tokens that are read are predicted",
-            "the rest repeat the window before: lower --burn-in, or raise --sequence-length",
-        )
-        framed = ends_of(self.shards.special) is not None
-        checkup.note(
-            "ok" if framed else "warning",
-            "begin_and_end",
-            int(framed),
-            f"documents have {'' if framed else 'no '}tokens for begin and end",
-            "a model of them never learns where a text ends, and no first token is predicted: "
-            "train a vocabulary with bertwright tokenizer train --special-tokens bert",
-        )
 
 
 def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:

@@ -40,8 +40,7 @@ class Answer(Objective[Any]):
         sizes = (config.vocab_size, config.hidden_size)
         self.tables = nn.ModuleList(nn.Embedding(*sizes) for _ in range(config.hops))
         times = (config.memory_size, config.hidden_size)
-        count = config.hops + 1 if config.temporal_encoding else 0
-        self.times = nn.ModuleList(nn.Embedding(*times) for _ in range(count))
+        self.times = nn.ModuleList(nn.Embedding(*times) for _ in range(config.hops + 1))
 
     def count(self, batch: Any) -> int:
         """B."""
@@ -78,8 +77,7 @@ class Answer(Objective[Any]):
             )
 
         def memories(number: int, of_sentences: Tensor) -> Tensor:
-            kept = of_sentences[is_memory]
-            return kept + self.times[number](age) if len(self.times) else kept
+            return of_sentences[is_memory] + self.times[number](age)
 
         read = sentences(encoded.last)
         u = read[~is_memory]  # [B, H]
@@ -97,9 +95,7 @@ class Answer(Objective[Any]):
         return F.linear(u, last.weight).float(), maps
 
     def _position_weights(self, lengths: Tensor, sentence: Tensor, dtype: torch.dtype) -> Tensor:
-        """`[N, H]`, or 1 without position encoding."""
-        if not self.config.position_encoding:
-            return torch.ones((), dtype=dtype, device=lengths.device)
+        """`[N, H]`"""
         ends, exact = lengths.cumsum(0), lengths.to(dtype)
         words = torch.arange(len(sentence), device=lengths.device)
         j = (words - (ends - lengths)[sentence] + 1)[:, None] / exact[sentence][:, None]

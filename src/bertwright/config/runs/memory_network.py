@@ -19,10 +19,6 @@ class MemoryNetworkConfig(WordVectorsConfig):
     """How often the memory is read."""
     memory_size: int = 50
     """Maximum sentences of a story, the newest."""
-    position_encoding: bool = True
-    """Whether the order of a sentence's words counts; else it is the sum of their vectors."""
-    temporal_encoding: bool = True
-    """Whether the order of sentences counts."""
     softmax: bool = True
     """Whether the weights of memories go through a softmax; without one, the model is linear up to
     its answer: the paper's linear start is such a run, from which another goes on (init)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from bertwright.config.ranges import above, at_least, below_one, fraction
+from bertwright.config.ranges import above, at_least, below_one
 from bertwright.config.run import RunConfig, ValidationConfig
 from bertwright.errors import ConfigError
 
@@ -66,8 +66,6 @@ class WordVectorsRun(RunConfig):
 
     window: int = 5
     """Maximum words to each side of a word that are its context."""
-    train_unknown: bool = False
-    """Whether [UNK] is a word like others; else it is left out of the text, as published."""
     workers: int = 0
     """Threads, 0 one for each core. They do not wait for each other (Recht et al. 2011), so that
     only 1 gives the same bytes each time."""
@@ -101,21 +99,16 @@ class Word2VecRun(
     system = "bertwright.recipes.word_vectors.word2vec:WORD2VEC"
 
     negative: int = 5
-    """Sampled words for each predicted one."""
-    noise_power: float = 0.75
-    """They are sampled by count to this power."""
+    """Sampled words for each predicted one, by count to the power of 0.75."""
     subsample: float = 1e-3
     """Words of a larger fraction of the text than this are left out at random; 0: none."""
     learning_rate: float | None = None
     """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
-    minimum_learning_rate: float = 1e-4
-    """At the end, as a fraction of it."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "negative")
-        at_least(self, 0, "subsample", "noise_power")
+        at_least(self, 0, "subsample")
         above(self, 0, "learning_rate")
-        fraction(self, "minimum_learning_rate")
         below_one(self, "subsample")
         super().__post_init__()
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays, collate
-from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths
+from bertwright.data.instances import Checkup, Shuffled, grade
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 
@@ -90,18 +90,8 @@ class Stories(Shuffled):
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`."""
-        note_lengths(checkup, self.unordered, self.longest)
-        starts, sentences = self.shards.sentence_tokens, self.shards.document_sentences
-        owners = np.searchsorted(sentences, self._answer, side="right") - 1
-        forgotten = float((self._first > sentences[owners]).mean())
-        checkup.note(
-            grade(forgotten, 0.1, 1.0),
-            "forgotten",
-            round(forgotten, 4),
-            f"{forgotten:.1%} of the stories have more sentences than the memory holds",
-            "the first of them are never read: raise --architecture.memory-size",
-        )
-        answers = self.shards.tokens_at(starts[self._answer])
+        super().check(checkup)
+        answers = self.shards.tokens_at(self.shards.sentence_tokens[self._answer])
         words, counts = np.unique(answers, return_counts=True)
         most = float(counts.max() / counts.sum())
         checkup.note(

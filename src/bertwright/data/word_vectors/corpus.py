@@ -38,15 +38,14 @@ def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
         yield read_chunk(shards, start, stop)
 
 
-def count_words(shards: Shards, with_unknown: bool) -> Int64s:
-    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained, but
-    for [UNK] where it is a word, too.
+def count_words(shards: Shards) -> Int64s:
+    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained.
 
     Raises:
         DataError: fewer than two different words, or no two in one document.
     """
     counts = np.zeros(shards.vocab_size, np.int64)
-    left_out = sorted(shards.special_ids - ({shards.special["unk"]} if with_unknown else set()))
+    left_out = sorted(shards.special_ids)
     longest = 0
     for tokens, ends in chunks(shards):
         counts += np.bincount(tokens, minlength=shards.vocab_size)

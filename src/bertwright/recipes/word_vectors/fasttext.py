@@ -29,7 +29,7 @@ def initialize(learner: Learner, run: FastTextRun, shards: Shards) -> None:
     """Small random rows; outputs of zero."""
     word2vec.initialize(learner, run, shards)
     encoder = cast(FastText, learner.encoder)
-    counts = count_words(shards, run.train_unknown)
+    counts = count_words(shards)
     encoder.counts.copy_(torch.from_numpy(counts))
     _set_table(encoder, *_units(encoder, shards))
 

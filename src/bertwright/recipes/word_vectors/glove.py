@@ -45,7 +45,7 @@ def fit(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[
     kernels = load_kernels()
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     tables = [each.numpy() for each in objective.tables()]
-    counts = count_words(shards, run.train_unknown)
+    counts = count_words(shards)
     with tempfile.TemporaryDirectory(prefix=".cooccurrences-", dir=run.out) as folder:
         pairs = CountedPairs(Path(folder), run.memory_mb << 20)
         count_pairs(chunks(shards), counts, run.window, pairs)

@@ -81,10 +81,10 @@ def fit_context_words(
         done: passes that were made before.
     """
     kernels, config = load_kernels(), cast(Any, learner.encoder).config
-    counts = count_words(shards, run.train_unknown)
+    counts = count_words(shards)
     hierarchical = config.loss == "hierarchical-softmax"
     paths = huffman_codes(counts if hierarchical else counts[:0])
-    noise = alias_table(np.where(counts > 0, counts.astype(np.float64) ** run.noise_power, 0.0))
+    noise = alias_table(np.where(counts > 0, counts.astype(np.float64) ** 0.75, 0.0))
     output = cast(ContextWords, learner.objectives["context_words"]).output
     cbow = config.algorithm == "cbow"
     rate = run.learning_rate or (0.05 if cbow else 0.025)
@@ -93,7 +93,7 @@ def fit_context_words(
 
     def rate_at(number: int, token: int) -> float:
         left = 1 - (number + token / shards.num_tokens) / passes
-        return rate * max(left, run.minimum_learning_rate)
+        return rate * max(left, 1e-4)
 
     for number in range(done, passes):
 
