@@ -36,7 +36,7 @@ def evaluate(
     Args:
         model: A run of finetune, or a Hugging Face folder with a task head.
         predictions: In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL
-            columns, GLUE's TSV, a label a line, or of predict), with --kind.
+            columns, a table with a column of them, or of predict), with --kind.
         kind: With --predictions: the kind of task.
         data: Labelled file, as for finetune, or - for standard input.
         label: Column of the label; unset: that of training, or found by its name.
