@@ -27,7 +27,7 @@ from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
-from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
+from bertwright.inference.vector_files import decode, encode
 from bertwright.recipes.embed import Embedded, embed_file
 from tests.raising import raises
 from tests.small_bert import write_model
@@ -136,7 +136,7 @@ def test_npy_is_in_order_and_maps(embed: Embed, embedder: Embedder, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "binary"])
 def test_a_killed_run_goes_on(embed: Embed, tmp_path: Path, name: str, dtype: str) -> None:
     whole, out = tmp_path / "whole" / name, tmp_path / name
     embed(whole, dtype=dtype, at_once=5)
@@ -278,58 +278,18 @@ def test_what_is_not_read_is_no_other_model(embed: Embed, folder: str, tmp_path:
     assert report.resumed == 10
 
 
-def test_scales_are_of_their_file(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
-    other = embedder.with_config(VectorConfig((0,)))
-    for maker, name in ((embedder, "q.npy"), (other, "q.jsonl")):
-        embed(tmp_path / name, maker, dtype="int8")
-    found = decode(*read_vectors(tmp_path / "q.npy"))
-    assert np.abs(found - embedder.embed(TEXTS)).max() < 0.02
-    assert scales_path(tmp_path / "q.jsonl").is_file()
-
-
-def test_old_vectors_never_lie_beside_new_scales(
-    embed: Embed, embedder: Embedder, tmp_path: Path
-) -> None:
-    out = tmp_path / "q.npy"
-    embed(out, dtype="int8")
-    before = out.read_bytes(), scales_path(out).read_bytes()
-    other = embedder.with_config(VectorConfig((0,)))
-    embed.until_killed(out, other, overwrite=True, dtype="int8")
-    assert (out.read_bytes(), scales_path(out).read_bytes()) == before
-    embed.killed_at(SYNC, out, other, part="scales", resume=True, dtype="int8")
-    assert not out.exists()
-    assert not scales_path(out).exists()
-    assert embed(out, other, resume=True, dtype="int8", at_once=5).resumed == 23
-    found = decode(*read_vectors(out))[:5]  # what the ranges are of
-    assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
-    embed(out, other, overwrite=True)
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy"}
-
-
 def test_dtypes(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
     right = embedder.embed(TEXTS)
-    for dtype in ("float16", "int8"):
-        out = tmp_path / f"{dtype}.npy"
-        embed(out, dtype=dtype)
-        stored = np.load(out)
-        assert stored.dtype == np.dtype(dtype)
-        scales = np.load(scales_path(out)) if dtype == "int8" else None
-        bound = 2e-3 if scales is None else scales[1] / 2 + 1e-6  # half a step
-        assert (np.abs(decode(stored, scales) - right) <= bound).all()
+    out = tmp_path / "h.npy"
+    embed(out, dtype="float16")
+    assert np.load(out).dtype == np.float16
+    assert (np.abs(decode(np.load(out)) - right) <= 2e-3).all()
     out = tmp_path / "b.npy"
     embed(out, dtype="binary")
     assert np.load(out).shape == (23, 3)
     np.testing.assert_array_equal(decode(np.load(out)) > 0, right > 0)
-    signs = decode(Coder("binary")(np.array([[0, 2, -3, 0, 0, 1, 0, -1]], np.float32)))
+    signs = decode(encode(np.array([[0, 2, -3, 0, 0, 1, 0, -1]], np.float32), "binary"))
     assert signs.tolist() == [[-1, 1, -1, -1, -1, 1, -1, -1]]
-
-
-def test_int8_tells_what_it_clips(embedder: Embedder, folder: str, tmp_path: Path) -> None:
-    path = tmp_path / "in.txt"
-    path.write_text("a\na b\n" + "\n".join(TEXTS), encoding="utf-8")
-    out = tmp_path / "v.npy"
-    report = embed_file(embedder, open_texts(str(path)), out, folder, dtype="int8", at_once=2)
-    assert report.clipped > 0
 
 
 def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> None:
@@ -434,12 +394,12 @@ def test_a_run_killed_just_after_its_last_rename_is_done(
     embed: Embed, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
-    embed.killed_at("pathlib.Path.unlink", out, dtype="int8")
+    embed.killed_at("pathlib.Path.unlink", out)
     whole = out.read_bytes()
-    report = embed(out, dtype="int8", resume=True)
+    report = embed(out, resume=True)
     assert (report.resumed, report.rows, report.width) == (23, 23, 24)
     assert out.read_bytes() == whole
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name, f"{name}.scales.npy"}
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name}
 
 
 def test_what_was_finished_is_not_added_to(embed: Embed, lines: str, tmp_path: Path) -> None:

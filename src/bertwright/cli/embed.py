@@ -38,7 +38,7 @@ def embed(
     prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     prompt_name: str | None = None,
     dimensions: int | None = None,
-    dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
+    dtype: Literal["float32", "float16", "binary"] = "float32",
     precision: VectorPrecision = "fp32",
     plot: Path | None = None,
     color: str | None = None,
@@ -63,8 +63,8 @@ def embed(
             several, or 0,-1. Unset: as the folder says, else -2.
         combine: How several layers are combined; unset: concat.
         pooling: How tokens become one vector, or several concatenated, as cls+mean; weighted: by
-            position; first-last: the mean of the first and last layer's means; none: one vector
-            per token, with its offsets in the text. Unset: as the folder says, else mean.
+            position; none: one vector per token, with its offsets in the text. Unset: as the
+            folder says, else mean.
         normalize: Scale every vector to length 1. Unset: as the folder says.
         truncate: Truncate long texts and count them; else they are encoded in windows.
         max_length: Maximum tokens per sequence; unset: as the folder or the model says.
@@ -73,7 +73,7 @@ def embed(
         prompt_name: The prompt by its name in a sentence-transformers folder.
         dimensions: Keep the first dimensions of a vector, this many. Unset: as the folder says,
             else all.
-        dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
+        dtype: Type of the stored numbers; binary keeps the signs.
         precision: fp32 is exact; the others are first compared with it on a sample.
         plot: Write a scatter plot of the texts to this .html file.
         color: Column that colours the plot.
@@ -93,12 +93,6 @@ def embed(
         "--dimensions is for vectors of texts; leave it out with --pooling none": (
             of_tokens and dimensions is not None
         ),
-        "--pooling first-last has its own layers; leave out --layers": (
-            pooling == "first-last" and bool(layers)
-        ),
-        f"first-last is a mean; leave out --combine {combine}": (
-            pooling == "first-last" and combine not in (None, "mean")
-        ),
         f"--plot is {plot}; expected a name that ends in .html": (
             plot is not None and plot.suffix != ".html"
         ),
@@ -107,7 +101,7 @@ def embed(
         raise ConfigError(message)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
-    from bertwright.inference.vector_files import journal_path, scales_path
+    from bertwright.inference.vector_files import journal_path
     from bertwright.recipes import embed as recipe
 
     target = out or plot
@@ -116,8 +110,6 @@ def embed(
         recipe.check_suffix(out, of_tokens)
     # an unfinished file may stand beside the one it replaces, or be whole and not yet noted so
     refuse_existing(target, overwrite or (resume and journal_path(target).is_file()))
-    if dtype == "int8":
-        refuse_existing(scales_path(target), overwrite or resume)
     texts = open_texts(input, text, text2, color, bad_rows)
     loaded = load(model)
     known = loaded.vectors
@@ -171,7 +163,6 @@ def embed(
             facts |= {
                 "shape": [found.rows, found.width],
                 "dtype": dtype,
-                "files": found.files,
                 "backend": embedder.backend.name,
                 "layers": list(embedder.layers),
                 "pooling": embedder.config.pooling,
@@ -192,11 +183,6 @@ def embed(
                 notes.append(
                     f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
                     f"{counted(found.tokens_truncated, 'token')} left out"
-                )
-            if found.clipped:
-                notes.append(
-                    f"{found.clipped:,} numbers lie beyond the range of the first texts and were "
-                    "clipped"
                 )
     for note in [*notes, *texts.log.warnings, *texts.log.summary()]:
         say(note)

@@ -26,7 +26,7 @@ from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
 from bertwright.inference.text_files import Texts
-from bertwright.inference.vector_files import SUFFIXES, Coder, ResumableWriter, Stored, scales_path
+from bertwright.inference.vector_files import SUFFIXES, ResumableWriter, Stored, encode
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
@@ -49,9 +49,6 @@ class Embedded:
     """Rows that an earlier run had made."""
     truncated: int
     tokens_truncated: int
-    clipped: int
-    """Numbers of int8 beyond the range of the first texts."""
-    files: list[Path]
 
 
 def embed_file(
@@ -73,7 +70,7 @@ def embed_file(
 
     Args:
         model: the path it was loaded from; a resumed run must have the same weights.
-        dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
+        dtype: of the stored numbers.
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
         resume: continue what a killed run left.
         at_once: texts in memory.
@@ -89,19 +86,19 @@ def embed_file(
         DataError: a text that cannot be read, no text, or other texts than before.
     """
     check_suffix(out, tokens)
-    if tokens and dtype not in ("float32", "float16"):
+    if tokens and dtype == "binary":
         raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
     most, characters = AT_ONCE, CHARACTERS_AT_ONCE
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
-    coder, key = Coder(dtype), _key(embedder, model, dtype, tokens)
+    key = _key(embedder, model, dtype, tokens)
     make_work: Callable[[], _Work] = partial(partial, _embed, embedder, tokens)
     if cluster is not None:
         most = min(most, ON_CLUSTER)
         path = str(Path(find_checkpoint(model)).resolve())
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
     truncated = tokens_truncated = 0
-    with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
+    with disk_errors(out), closing(ResumableWriter(out, key, resume, overwrite)) as writer:
         rows, resumed = (text for text, _ in texts.rows), writer.rows
         for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
             writer.skip(part)
@@ -114,9 +111,9 @@ def embed_file(
                 if tokens:
                     columns["tokens"] = [each.tokens for each in found]
                     columns["offsets"] = [each.offsets for each in found]
-                    columns["vectors"] = [coder(each.vectors) for each in found]
+                    columns["vectors"] = [encode(each.vectors, dtype) for each in found]
                 else:
-                    columns["vector"] = coder(found)
+                    columns["vector"] = encode(found, dtype)
                 writer.write(columns, part)
                 truncated, tokens_truncated = truncated + lost[0], tokens_truncated + lost[1]
                 on_progress(writer.rows - resumed, left)
@@ -130,8 +127,6 @@ def embed_file(
         resumed=resumed,
         truncated=truncated,
         tokens_truncated=tokens_truncated,
-        clipped=coder.clipped,
-        files=[out, *([scales_path(out)] if dtype == "int8" else [])],
     )
 
 
