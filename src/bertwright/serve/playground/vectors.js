@@ -23,7 +23,7 @@ const POOLING = {
   label: "Pooling",
   kind: "choice",
   value: "",
-  choices: () => [["", "as the model says"], ...["mean", "cls", "max", "weighted", "first-last"].map(
+  choices: () => [["", "as the model says"], ...["mean", "cls", "max", "weighted"].map(
     (name) => [name, name])],
 };
 

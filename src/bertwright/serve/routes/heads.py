@@ -226,7 +226,7 @@ def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> 
 
 @model_route(router, "/rerank", RerankReply)
 def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> PreparedRequest:
-    """Documents by relevance, which a head of pairs judges."""
+    """Documents by relevance, scored by a head of pairs."""
     name, top = _pair_task(engine, body.task), body.top_k
     labels = engine.model.tasks[name].labels
     pairs = [(body.query, document) for document in listed(body.documents)]
@@ -251,7 +251,7 @@ def _pair_task(engine: Engine, name: str | None) -> str:
         if engine.reads_pairs(each) and (task.kind == "regression" or len(task.labels) == 2)
     ]
     if len(known) != 1:
-        reason = f"{engine.name} has {len(known)} heads that were trained on pairs and judge them"
+        reason = f"{engine.name} has {len(known)} heads that score pairs"
         more = "name one as task; vectors are compared by /similarity"
         raise invalid_request(f"{reason}: {more}", "which_task")
     return known[0]
