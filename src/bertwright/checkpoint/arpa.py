@@ -19,8 +19,6 @@ vocabulary, M n-grams of order k.
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +35,6 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
 from bertwright.text.corpus.files import decoded_lines, open_bytes
 from bertwright.text.framing import ends_of
-from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 SUFFIX = ".arpa"
@@ -106,8 +103,7 @@ def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
 def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
     """Write an ARPA file as a folder of ours; how many n-grams there are of the orders 1 to n.
 
-    Its tokenizer splits texts at blanks and punctuation, as BERT's does, and lower-cases if no word
-    has a capital; it then strips accents if no word has one.
+    Its tokenizer is that of `import_vectors`.
 
     Raises:
         ConfigError: `out` is there.
@@ -121,11 +117,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
     learner = checkpoint.make_learner(config, ["next_token"])
     head: Any = learner.objectives["next_token"]
     head.set_tables(tables)
-    plain = [word for word in words if not re.fullmatch(r"\[[A-Z]+\]", word)]
-    cased = any(word != word.lower() for word in plain)
-    accented = any(map(unicodedata.combining, unicodedata.normalize("NFD", "".join(plain))))
-    rules = BertRules(lowercase=not cased, strip_accents=False if cased or accented else None)
-    save_with_words(out, learner, words, rules, f"# {source.name}\n\nAn n-gram model", overwrite)
+    save_with_words(out, learner, words, f"# {source.name}\n\nAn n-gram model", overwrite)
     return sizes
 
 
@@ -139,23 +131,15 @@ def _read(path: Path) -> tuple[list[str], list[Table]]:
     tables: list[Table] = []
     for k, size in enumerate(sizes, 1):
         if k > 1:
-            number, line = next(lines, (0, ""))
-            if line != f"\\{k}-grams:":
-                raise DataError(
-                    f"{path} has {line[:40]!r} in line {number} in place of \\{k}-grams: it has "
-                    "more n-grams than it says, or is truncated"
-                )
+            _expect(path, lines, f"\\{k}-grams:")
         grams, values = _section(path, lines, k, size, ids if k > 1 else None)
         if k == 1:
             words = [_SPECIAL.get(word, word) for word in grams]
             if "[UNK]" not in words:
                 words, values = [*words, "[UNK]"], np.append(values, [[NEVER, 0.0]], 0)
-            if len(set(words)) < len(words):
-                raise DataError(f"{path} has a word twice among its 1-grams: keep one of them")
             ids = {word: n for n, word in enumerate(words)}
             ids |= {theirs: ids[ours] for theirs, ours in _SPECIAL.items() if ours in ids}
-            keys = np.arange(len(words))
-            order = keys
+            keys = np.array([ids[word] for word in words])
         else:
             matrix = torch.from_numpy(np.asarray(grams, np.int64).reshape(-1, k))
             rows = head.rows(matrix[:, :-1])[-1][:, -1].numpy()
@@ -166,31 +150,33 @@ def _read(path: Path) -> tuple[list[str], list[Table]]:
                     f"the {k - 1}-grams: it was pruned by a program that leaves them out"
                 )
             keys = rows * len(words) + matrix[:, -1].numpy()
-            order = np.argsort(keys, kind="stable")
-            if (np.diff(keys[order]) == 0).any():
-                raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
+        order = np.argsort(keys, kind="stable")
+        if (np.diff(keys[order]) == 0).any():
+            raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
         found = torch.from_numpy(values[order].astype(np.float32))
         empty = torch.empty(0)
         backoff = found[:, 1].contiguous() if k < len(sizes) else empty
         tables.append(Table(torch.from_numpy(keys[order]), found[:, 0].contiguous(), backoff))
         head = Ngrams(NgramConfig(len(words), k))
         head.set_tables(tables)
-    number, line = next(lines, (0, ""))
-    if line != "\\end\\":
-        came = f"line {number} is {line[:40]!r}" if line else "it is truncated"
-        raise DataError(
-            f"{path} does not end in \\end\\ after as many n-grams as it says: {came}; fetch it "
-            "again"
-        )
+    _expect(path, lines, "\\end\\")
     return words, tables
+
+
+def _expect(path: Path, lines: Iterator[tuple[int, str]], title: str) -> None:
+    """Read the title of a section."""
+    number, line = next(lines, (0, "the end of the file"))
+    if line != title:
+        raise DataError(
+            f"{path} has {line[:40]!r} in line {number}; expected {title}: it is truncated, or has "
+            "more n-grams than it says"
+        )
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without empty ones."""
     with open_bytes(path) as file:
         for number, line in enumerate(decoded_lines(file, path), 1):
-            if number == 1 and line.startswith("mmap lm "):
-                raise DataError(f"{path} is a binary model of KenLM: give the ARPA file it is of")
             if line.strip():
                 yield number, line.strip("\r\n ")
 
@@ -236,8 +222,7 @@ def _section(
                 f"line {number} of {path} is {line[:60]!r}; expected a logarithm, {k} "
                 f"{'word' if k == 1 else 'words of the 1-grams'} and perhaps another logarithm"
             ) from error
-    if not np.isfinite(values).all():
-        values = np.maximum(values, -99)  # SRILM writes -inf
+    values = np.maximum(values, -99)  # SRILM writes -inf
     if not np.isfinite(values).all() or (values[:, 0] > 1e-6).any():
         raise DataError(f"{path} has {k}-grams whose probability is above 1 or no number")
     return grams, values * _LN10

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertwright.checkpoint.model_folder import read_json, short
+from bertwright.checkpoint.model_folder import read_json
 from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.models.elmo import Elmo
@@ -150,12 +150,10 @@ def _config(content: Mapping[str, Any], path: Path, vocab_size: int) -> ElmoConf
             proj_clip=lstm.get("proj_clip", 0),
         )
     except (KeyError, TypeError, ValueError, ConfigError) as error:
-        if isinstance(error, DataError):
-            raise
-        what = f"a value is of the wrong kind or size ({error})"
-        if isinstance(error, KeyError):
-            what = f"{short(error.args[0])} is missing"
-        raise DataError(f"{path} is not that of an ELMo: {what}") from error
+        raise DataError(
+            f"{path} is not that of an ELMo: a value is missing, or of the wrong kind or size "
+            f"({error})"
+        ) from error
 
 
 def _tensors(file: Any) -> set[str]:

@@ -32,7 +32,7 @@ from bertwright.data.word_vectors.subwords import word_units
 from bertwright.errors import ConfigError
 from bertwright.models.word_vectors import FastText
 from bertwright.objectives.objective import Learner
-from bertwright.text.tokenizer.files import BertRules
+from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 UNKNOWN = "[UNK]"
@@ -68,24 +68,20 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
         learner = checkpoint.make_learner(config, ())
     table = torch.nn.Parameter(torch.from_numpy(vectors))
     learner.encoder.get_submodule("table").register_parameter("weight", table)
-    _save(out, learner, words, f"# {source.name}\n\nWord vectors", overwrite)
+    save_with_words(out, learner, words, f"# {source.name}\n\nWord vectors", overwrite)
     return found
 
 
 def save_with_words(
-    out: Path, learner: Learner, words: list[str], rules: BertRules, card: str, overwrite: bool
+    out: Path, learner: Learner, words: list[str], card: str, overwrite: bool
 ) -> None:
-    """Write a learner with its vocabulary as a folder of ours."""
+    """Write a learner with its vocabulary as a folder of ours; see `import_vectors`."""
+    cased = any(word != word.lower() for word in words if word not in SPECIAL_TOKENS.values())
+    rules = BertRules(lowercase=not cased, strip_accents=False)
     with atomic_folder(out, overwrite) as partial:
         make_tokenizer(words, rules).save(partial)
         checkpoint.save(partial, learner, None, f"{card}, converted by `bertwright convert`.\n")
         write_manifest(partial)
-
-
-def _save(out: Path, learner: Learner, words: list[str], card: str, overwrite: bool) -> None:
-    cased = any(word != word.lower() for word in words if word != UNKNOWN)
-    rules = BertRules(lowercase=not cased, strip_accents=False)
-    save_with_words(out, learner, words, rules, card, overwrite)
 
 
 def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
@@ -109,7 +105,7 @@ def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
     encoder.table.weight.data = torch.nn.functional.embedding_bag(*at, mode="mean")
     objective: Any = learner.objectives["context_words"]
     objective.output.data = torch.from_numpy(output.astype(np.float32))
-    _save(out, learner, words, f"# {source.name}\n\nfastText", overwrite)
+    save_with_words(out, learner, words, f"# {source.name}\n\nfastText", overwrite)
     return NamedVectors(words, encoder.table.weight.detach().numpy())
 
 

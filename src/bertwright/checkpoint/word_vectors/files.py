@@ -13,6 +13,8 @@ from __future__ import annotations
 import codecs
 import gzip
 import mmap
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +26,7 @@ from bertwright.errors import DataError, MissingExtra
 
 SUFFIXES = (".vec", ".txt", ".bin")
 _BLOCK = 1 << 24
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
 class NamedVectors(NamedTuple):
@@ -61,8 +63,6 @@ def read_vectors(path: str | Path) -> NamedVectors:
     else:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if data[:2] in _UTF_16:
-        raise DataError(f"{path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
     if data[:3] == codecs.BOM_UTF8:
         data = data[3:]
     first = bytes(data[: 1 << 20]).split(b"\n", 1)[0].split()
@@ -83,21 +83,22 @@ def read_vectors(path: str | Path) -> NamedVectors:
 def _read_binary(path: Path, data: Any, count: int, width: int) -> NamedVectors:
     at = data.find(b"\n") + 1
     size = 4 * width
+    wrong = DataError(
+        f"{path} is to have {count:,} vectors of {width} numbers, but is truncated, or goes on "
+        f"after its {count:,}"
+    )
     if not width or count * (size + 1) > len(data) - at:
-        raise DataError(
-            f"{path} is to have {count:,} vectors of {width} numbers, but has {len(data):,} bytes: "
-            "it is truncated, or its first line is not its own"
-        )
+        raise wrong
     words, vectors = [], np.empty((count, width), np.float32)
     for row in range(count):
         end = data.find(b" ", at)
         if end < 0 or end + 1 + size > len(data):
-            raise DataError(f"{path} is truncated: it has {row:,} of {count:,} vectors")
+            raise wrong
         words.append(_decoded(path, bytes(data[at:end]).lstrip(b"\n"), row + 1))
         vectors[row] = np.frombuffer(data, "<f4", width, end + 1)
         at = end + 1 + size
     if bytes(data[at : at + 2]).strip():
-        raise DataError(f"{path} goes on after its {count:,} vectors: its first line is wrong")
+        raise wrong
     return NamedVectors(words, vectors)
 
 
@@ -122,14 +123,14 @@ def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: in
         shown = bytes(data[wrong : wrong + 40]).decode("utf-8", "replace").split("\n")[0]
         raise DataError(
             f"line {read + 1 + bool(header)} of {path} ({shown!r} ...) is not a word and {width} "
-            "finite numbers with spaces between: the file is truncated or ragged"
+            "finite numbers with spaces between: the file is truncated, ragged or not UTF-8"
         )
     words = [
         _decoded(path, bytes(data[start:stop]), line + 1 + bool(header))
         for line, (start, stop) in enumerate(word_ends.tolist())
     ]
     for line, word in enumerate(words):
-        if " " in word and _is_number(word.rsplit(" ", 1)[1]):
+        if " " in word and NUMBER.fullmatch(word.rsplit(" ", 1)[1]):
             raise DataError(
                 f"line {line + 1 + bool(header)} of {path} has more than {width} numbers; expected "
                 f"as many as {'the first line says' if header else 'the first row has'}"
@@ -142,21 +143,13 @@ def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: in
     return NamedVectors(words, vectors)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return any(character.isdigit() for character in text)
-
-
 def _decoded(path: Path, word: bytes, row: int) -> str:
     try:
         return word.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"word {row} of {path}, {word[:40]!r}, is not UTF-8; convert the file: iconv -f LATIN1 "
-            "-t UTF-8 (a binary file of word2vec cannot be converted so)"
+            f"word {row} of {path}, {word[:40]!r}, is not UTF-8; convert a text: iconv -f LATIN1 "
+            "-t UTF-8"
         ) from error
 
 
@@ -165,8 +158,7 @@ def _check(path: Path, found: NamedVectors) -> None:
         row = int(np.flatnonzero(~np.isfinite(found.vectors).all(1))[0])
         raise DataError(f"the vector of {found.words[row]!r} in {path} is not finite: remove it")
     if len(set(found.words)) < len(found.words):
-        seen: set[str] = set()
-        double = next(word for word in found.words if word in seen or seen.add(word))  # type: ignore
+        double = Counter(found.words).most_common(1)[0][0]
         raise DataError(f"{path} has the word {double!r} twice: keep one of its rows")
 
 

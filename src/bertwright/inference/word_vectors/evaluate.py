@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bertwright.arrays import Float64s
+from bertwright.checkpoint.word_vectors.files import NUMBER
 from bertwright.errors import DataError
 from bertwright.inference.word_vectors.table import WordTable
 from bertwright.tasks.metrics import Statistic, bootstrap, value
@@ -68,7 +69,7 @@ def read_word_test(path: str | Path) -> list[Question]:
         return found
     for number, line in rows:
         fields = re.split(r"[\s,;]+", line)
-        rating = next((float(each) for each in fields[2:] if _is_number(each)), None)
+        rating = next((float(each) for each in fields[2:] if NUMBER.fullmatch(each)), None)
         if rating is not None:
             found.append(Question("", (fields[0], fields[1]), rating))
         elif found and not line.startswith("#"):
@@ -79,10 +80,6 @@ def read_word_test(path: str | Path) -> list[Question]:
     if len(found) < 2:
         raise DataError(f"{path} has {len(found)} pairs with a rating; expected two or more")
     return found
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from bertwright.arrays import Float32s
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
 from bertwright.checkpoint.sources import read_config
-from bertwright.checkpoint.word_vectors.files import is_vector_file, named, read_vectors
+from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.config.vectors import VectorConfig
 from bertwright.data.word_vectors.subwords import buckets_of
 from bertwright.errors import ConfigError, DataError
@@ -150,12 +151,11 @@ def _mapped(folder: Path) -> WordTable:
     words = list(read_vocab(folder / "vocab.txt"))
     vectors = _tensor(folder, "encoder.table.weight")
     names = {*SPECIAL_TOKENS.values()}
-    special = {row for row, word in enumerate(words) if word in names}
-    first = next((row for row in range(len(words)) if row not in special), 0)
-    if special <= {*range(first), len(words) - 1}:  # at the ends, as ours: nothing is copied
-        stop = len(words) - ((len(words) - 1) in special)
-        return WordTable(words[first:stop], vectors[first:stop])
-    return WordTable(*named(words, vectors, frozenset(special)))
+    kept = [row for row, word in enumerate(words) if word not in names]
+    rows: Any = kept
+    if kept and kept[-1] - kept[0] + 1 == len(kept):
+        rows = slice(kept[0], kept[-1] + 1)  # which copies nothing
+    return WordTable([words[row] for row in kept], vectors[rows])
 
 
 def _tensor(folder: Path, name: str) -> Float32s:
