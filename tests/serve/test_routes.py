@@ -30,7 +30,7 @@ def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
     return found
 
 
-POOLINGS = ["mean", "cls", "max", "mean-max", "weighted", "first-last"]
+POOLINGS = ["mean", "cls", "max", "mean+max", "weighted"]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,7 @@ def test_embed(
     assert set(found) > ABOUT
     assert found["pooling"] == pooling
     assert found["normalized"] is normalize
-    if pooling != "first-last":
-        assert found["layers"] == [layer % 4 for layer in layers]
+    assert found["layers"] == [layer % 4 for layer in layers]
     assert found["tokens_used"] == sum(len(model.tokenizer.encode(text).ids) for text in TEXTS)
     assert found["truncated"] == []
 
