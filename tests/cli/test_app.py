@@ -130,7 +130,7 @@ def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, message: str) -> 
     [
         (
             "train --optimizer.learning_rat 3",
-            "unknown key 'optimizer.learning_rat'; did you mean 'optimizer.learning_rate'? "
+            "unknown option --optimizer.learning_rat; did you mean --optimizer.learning-rate? "
             "bertwright train --help-all lists what there is.",
         ),
         ("train --learning-rate 3", "unknown option --learning-rate; did you mean --optimizer."),
@@ -145,7 +145,7 @@ def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, message: str) -> 
         ("train extra", "Unused Tokens: ['extra']. bertwright train --help"),
         (
             "data build a",
-            "missing --out (Folder to write.). bertwright data build --help-all lists",
+            "parameter --out requires an argument. bertwright data build --help-all lists",
         ),
         ("data build a --out b --jsn", "unknown option --jsn; did you mean --json?"),
         ("train --steps x --rezume", "unknown option --rezume; did you mean --resume?"),

@@ -49,7 +49,7 @@ def test_the_missing_folder_before_the_missing_length(tmp_path: Path, ran: Ran) 
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["pretrain", "--data", ".", "--optimizer.lr", "1"], "'optimizer.learning_rate'"),
+        (["pretrain", "--data", ".", "--optimizer.lr", "1"], "--optimizer.learning-rate"),
         (["pretrain", "--data", ".", "--lr", "1"], "--optimizer.learning-rate"),
         (["finetune", "span", "--lr", "1"], "--learning-rate"),
         (["finetune", "span", "--bs", "1"], "--batch-size"),

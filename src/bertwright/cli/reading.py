@@ -21,8 +21,6 @@ from cyclopts import (
     Argument,
     ArgumentCollection,
     CycloptsError,
-    MissingArgumentError,
-    UnknownOptionError,
 )
 from cyclopts.config import Dict, Env
 
@@ -151,44 +149,23 @@ def find_file(name: str, commands: Sequence[str]) -> str:
 def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError) -> str:
     """What to say of an error: what came, what was meant, where to look."""
     commands, apps, rest = app.parse_commands(words)
-    more = f"{' '.join(['bertwright', *commands])} --help-all lists what there is."
     arguments = ArgumentCollection()  # type: ignore[no-untyped-call]
     if apps[-1].default_command:
         arguments = apps[-1].assemble_argument_collection(parse_docstring=True)
-        for word in rest[: rest.index("--") if "--" in rest else None]:
-            if re.match(r"-[-A-Za-z]", word) and not _exists(word.partition("=")[0], arguments):
-                return f"{_unknown_option(word, arguments)} {more}"
-        if isinstance(error, UnknownOptionError):
-            word = error.token.keyword or error.token.value
-            return f"{_unknown_option(word, arguments)} {more}"
     if isinstance(error, OutOfRange):
         sections = [a.name for a in arguments if a.hint is error.section and a.name != "*"]
         name = error.name.replace("_", "-")
         return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
-    argument = getattr(error, "argument", None)
-    if isinstance(error, MissingArgumentError) and argument is not None and not error.keyword:
-        own = next((a for a in arguments if a.name == argument.name), argument)
-        about = own.parameter.help or ""
-        if get_origin(own.hint) is Literal:
-            about = f"{about} One of {', '.join(map(str, get_args(own.hint)))}.".strip()
-        about = f" ({about})" if about else ""
-        name = argument.name if argument.index is None else _key(argument.name).upper()
-        return f"missing {name}{about}. {more}"
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")
-    return f"{message} {more}" if isinstance(error, CycloptsError) else message
-
-
-def _unknown_option(word: str, arguments: ArgumentCollection) -> str:
-    """Name the option that does not exist and the nearest that does."""
-    option = word.partition("=")[0]
-    if "." in option:
-        message = str(values.unknown_key(_key(option), _keys(arguments)))
-        return message if message.endswith("?") else f"{message}."
-    guess = values.nearest(_key(option), _keys(arguments))
-    meant = f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
-    is_text = not re.fullmatch(r"-{1,2}[A-Za-z][\w.-]*(=.*)?", word, re.DOTALL)
-    dashes = f" Before a text that begins with a dash, put --: -- {word!r}." if is_text else ""
-    return f"unknown option {option}{meant}{dashes}"
+    options = [word.partition("=")[0] for word in rest[: (*rest, "--").index("--")]]
+    unknown = [each for each in options if re.match("--?[A-Za-z]", each)]
+    if unknown := [each for each in unknown if arguments and not _exists(each, arguments)]:
+        guess = values.nearest(_key(unknown[0]), _keys(arguments))
+        message = f"unknown option {unknown[0]}"
+        message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
+    elif isinstance(error, ConfigError):
+        return message
+    return f"{message} {' '.join(['bertwright', *commands])} --help-all lists what there is."
 
 
 def _exists(option: str, arguments: ArgumentCollection) -> bool:
