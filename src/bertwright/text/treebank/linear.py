@@ -9,6 +9,7 @@ next. A sequence of a model need not be a tree: `assemble` repairs it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 
 from bertwright.text.treebank.trees import DEEPEST, TOP, Tree, category
 
@@ -37,20 +38,20 @@ _ESCAPED = {
 def linearize(tree: Tree) -> list[str]:
     """A tree without empty elements as tokens; a TOP around it is left out."""
     found: list[str] = []
-    words = 0
-    stack: list[Tree | str] = [*reversed(tree.children)] if tree.label == TOP else [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, str):
-            found.append(node)
-        elif node.word is not None:
-            found.append(leaf_token(words))
-            words += 1
-        else:
-            label = category(node.label)
-            found.append(f"({label}")
-            stack.append(f"){label}")
-            stack.extend(reversed(node.children))
+    words = count()
+
+    def visit(node: Tree) -> None:
+        if node.word is not None:
+            found.append(leaf_token(next(words)))
+            return
+        label = category(node.label)
+        found.append(f"({label}")
+        for child in node.children:
+            visit(child)
+        found.append(f"){label}")
+
+    for node in tree.children if tree.label == TOP else [tree]:
+        visit(node)
     return found
 
 

@@ -19,8 +19,9 @@ DEEPEST = 250
 """Brackets within each other: more are no tree of a sentence, and too many to go through."""
 SUFFIXES = (".tree", ".trees", ".mrg", ".ptb", ".psd")
 """Files of a folder that are read."""
-_TOKEN = re.compile(r"[()]|[^() \t\r\n\f\v]+")
-"""Spaces beyond ASCII (a thin space in a number) are part of a word."""
+_TOKEN = re.compile(r"\([ \t]*[^() \t\r\n\f\v]*|\)|[^() \t\r\n\f\v]+")
+"""An opened bracket with its label, a closed one, a word. Spaces beyond ASCII (a thin space in a
+number) are part of a word."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,9 @@ class Tree:
 
     def leaves(self) -> list[Tree]:
         """The tags with their words, in order."""
-        found, stack = [], [self]
-        while stack:
-            node = stack.pop()
-            if node.word is not None:
-                found.append(node)
-            stack.extend(reversed(node.children))
-        return found
+        if self.word is not None:
+            return [self]
+        return [leaf for child in self.children for leaf in child.leaves()]
 
     def words(self) -> list[str]:
         """The words, in order."""
@@ -103,40 +100,30 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
     """
     open_: list[tuple[str, list[Tree | str]]] = []
     begin = number = 0
-    after_bracket = False
     for number, line in enumerate(lines, start=1):
         for token in _TOKEN.findall(line):
-            if token == "(":
+            if token[0] == "(":
                 if not open_:
                     begin = number
-                open_.append(("", []))
-                after_bracket = True
+                open_.append((token[1:].strip(" \t") or TOP, []))
                 if len(open_) > DEEPEST:
                     raise DataError(
                         f"line {number} of {name}: more than {DEEPEST} brackets within each other"
                     )
-                continue
-            if not open_:
+            elif not open_:
                 what = "a bracket is closed that was not opened" if token == ")" else "no bracket"
                 raise DataError(
                     f"line {number} of {name}: {what} before {token!r}; expected a tree, as "
                     "(S (NP (PRP it)) (VP (VBZ works)))"
                 )
-            label, parts = open_[-1]
-            if token != ")":
-                if after_bracket:
-                    open_[-1] = token, parts
-                else:
-                    parts.append(token)
-                after_bracket = False
-                continue
-            after_bracket = False
-            open_.pop()
-            tree = _tree(label or TOP, parts, f"line {number} of {name}")
-            if open_:
-                open_[-1][1].append(tree)
+            elif token != ")":
+                open_[-1][1].append(token)
             else:
-                yield tree
+                tree = _tree(*open_.pop(), f"line {number} of {name}")
+                if open_:
+                    open_[-1][1].append(tree)
+                else:
+                    yield tree
     if open_:
         raise DataError(
             f"line {begin} of {name}: the tree that begins here is not closed at the end of the "
