@@ -82,17 +82,15 @@ def test_a_part_that_is_not_there_is_not_invented(tmp_path: Path) -> None:
 
 def test_activations(folder: Path, tmp_path: Path) -> None:
     change(folder / "config.json", hidden_act="gelu_new")
-    done = convert(folder, tmp_path / "tf", "tensorflow")
+    convert(folder, tmp_path / "tf", "tensorflow")
     written = json.loads((tmp_path / "tf" / "bert_config.json").read_text())
     assert written["hidden_act"] == "gelu"  # the only one that google-research/bert has
     assert load(tmp_path / "tf").config.hidden_act == "gelu_tanh"
-    assert not [note for note in done.notes if "gelu" in note]
     del written["bertwright_hidden_act"]
     (tmp_path / "tf" / "bert_config.json").write_text(json.dumps(written))
     (tmp_path / "tf" / "MANIFEST.json").unlink()
-    done = convert(tmp_path / "tf", tmp_path / "a")
+    convert(tmp_path / "tf", tmp_path / "a")
     assert load(tmp_path / "a").config.hidden_act == "gelu"
-    assert [note for note in done.notes if '"bertwright_hidden_act": "gelu_tanh"' in note]
 
 
 @pytest.mark.parametrize("name", ["classes", "number", "answers"])

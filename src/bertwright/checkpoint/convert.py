@@ -151,17 +151,10 @@ def convert(
             notes.append(f"not carried over: {', '.join(dropped)}")
         if known is not None and to != "sentence-transformers":
             notes.append(
-                f"not carried over: how vectors are made ({known.pooling} of at most "
-                f"{known.max_length} tokens{_also(known)}); --to sentence-transformers keeps it"
+                "not carried over: how vectors are made; --to sentence-transformers keeps it"
             )
         if known is not None and known.dense and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
-        if sources.is_gelu_unclear(found):
-            notes.append(
-                "its gelu is read as the error function, as published; if its training code had "
-                f"the tanh approximation, say so in its {tensorflow.CONFIG}: "
-                f'"{tensorflow.ACTIVATION}": "gelu_tanh"'
-            )
     return Conversion(
         str(source), layout, str(out), to, written, sum(v.numel() for v in given.values()),
         report.matched, report.missing, report.unused, report.left, shapes, tuple(notes),
@@ -173,17 +166,6 @@ def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> E
     own = requested.get("pooling", known.pooling) == known.pooling
     left = {} if own else {"dense": (), "dimensions": None}
     return replace(known, **{**left, **requested})
-
-
-def _also(known: EmbeddingDefaults) -> str:
-    """What else makes a vector, in words."""
-    also = {
-        "with dense layers": known.dense,
-        f"truncated to {known.dimensions} numbers": known.dimensions,
-        "normalized": known.normalize,
-        "with prompts": any(known.prompts.values()),
-    }
-    return "".join(f", {what}" for what, there in also.items() if there)
 
 
 @contextmanager

@@ -135,8 +135,6 @@ def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
         }
         for name, task in plan.tasks.items()
     }
-    if sources.is_gelu_unclear(source):
-        found.odd.append("its gelu may be the error function (so it is read) or the tanh form")
     if "pooler" in plan.report.started:
         found.odd.append("no pooler: what needs one initializes it")
     if found.unused:

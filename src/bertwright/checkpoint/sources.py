@@ -51,7 +51,7 @@ def model_at(path: Path) -> Path | None:
     """The model that a path is by itself, not by way of a run; None if it is none.
 
     Raises:
-        DataError: a folder of several checkpoints, and nothing tells which is meant.
+        DataError: a folder of several checkpoints.
     """
     if path.is_dir():
         plain = (path / CONFIG).is_file() or sentence_transformers.is_one(path)
@@ -178,15 +178,6 @@ def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:
                 f"'{role}_token_id' in {CONFIG} is {stated}: it seems to be of another model"
             )
     return None
-
-
-def is_gelu_unclear(source: Path) -> bool:
-    """Whether the configuration may mean either of two GELUs (`tensorflow/bert.py`)."""
-    path = config_file(source)
-    if path.name != tensorflow.CONFIG:
-        return False
-    content = read_json(path)
-    return tensorflow.ACTIVATION not in content and content.get("hidden_act", "gelu") == "gelu"
 
 
 def form_of(source: Path, config: Any) -> Format[Any]:

@@ -3,7 +3,7 @@
 ```
 bert_config.json  vocab.txt
 bert_model.ckpt.index  bert_model.ckpt.data-00000-of-00001
-checkpoint                       a text file that names the newest, where training wrote several
+checkpoint                       a text file that names it; TensorFlow reads it
 ```
 
 | there | in a folder of transformers (`huggingface/bert.py`) |
@@ -51,7 +51,6 @@ CONFIG = "bert_config.json"
 PREFIX = "bert_model.ckpt"
 ACTIVATION = "bertwright_hidden_act"
 
-_NEWEST = "checkpoint"
 _SLOTS = ("adam_m", "adam_v")
 _STEP = "global_step"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -122,24 +121,19 @@ def _is_left(name: str) -> bool:
 def find_prefix(path: Path) -> Path | None:
     """The checkpoint that a path means, without `.index`; None if there is none.
 
-    A path is a folder or a checkpoint's name with or without `.index`. Of several in a folder it
-    is the one that `checkpoint` names, or `bert_model.ckpt`.
+    A path is a folder or a checkpoint's name with or without `.index`.
 
     Raises:
-        DataError: several, and nothing tells which is meant.
+        DataError: a folder of several.
     """
     if not path.is_dir():
         prefix = path.with_name(path.name.removesuffix(".index"))
         return prefix if prefix.with_name(f"{prefix.name}.index").is_file() else None
     found = sorted(file.name.removesuffix(".index") for file in path.glob("*.index"))
     if len(found) > 1:
-        wanted = _newest(path)
-        named = [name for name in (wanted, PREFIX) if name in found]
-        if not named:
-            raise DataError(
-                f"{path} has the checkpoints {', '.join(found[:8])}; name one: {path / found[0]}"
-            )
-        found = named
+        raise DataError(
+            f"{path} has the checkpoints {', '.join(found[:8])}; name one: {path / found[0]}"
+        )
     return path / found[0] if found else None
 
 
@@ -175,7 +169,7 @@ def write(folder: Path, variables: Mapping[str, Tensor]) -> None:
     write_bundle(folder / PREFIX, variables)
     keys = ("model_checkpoint_path", "all_model_checkpoint_paths")
     text = "".join(f'{key}: "{PREFIX}"\n' for key in keys)
-    (folder / _NEWEST).write_text(text, encoding="utf-8")
+    (folder / "checkpoint").write_text(text, encoding="utf-8")
 
 
 def check_task_head(architecture: str | None) -> None:
@@ -185,13 +179,3 @@ def check_task_head(architecture: str | None) -> None:
             "google-research/bert has heads for classes of texts and for spans only; "
             "convert this model to huggingface"
         )
-
-
-def _newest(folder: Path) -> str | None:
-    """The checkpoint that the text file `checkpoint` names; never outside of the folder."""
-    path = folder / _NEWEST
-    if not path.is_file() or path.stat().st_size > 1 << 20:
-        return None
-    text = path.read_text(encoding="utf-8", errors="replace")
-    found = re.search(r'^model_checkpoint_path:\s*"([^"\n]*)"', text, re.MULTILINE)
-    return found[1].replace("\\", "/").rpartition("/")[2] if found else None
