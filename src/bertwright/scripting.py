@@ -41,7 +41,7 @@ from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
 from bertwright.text.tokenizer.train import train_tokenizer
-from bertwright.train.log import OnLog, open_board, read_records, require_board
+from bertwright.train.log import OnLog, open_board, read_records, summary_writer
 
 Data = str | Path | Iterable[Any]
 """A file, or rows: mappings, tuples, a DataFrame, a `datasets` Dataset."""
@@ -442,7 +442,7 @@ def _sinks(on_log: OnLog, targets: set[str], out: str, config: Any) -> Iterator[
                 )
             )
         if "tensorboard" in targets:
-            require_board()
+            summary_writer()
             writers: dict[Any, Any] = {}  # one a seed, made when the run's folder is there
 
             def write(record: dict[str, Any]) -> None:

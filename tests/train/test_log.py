@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from bertwright.errors import DataError, MissingExtra
-from bertwright.train.log import Log, describe, read_records, require_board
+from bertwright.train.log import Log, describe, read_records, summary_writer
 
 TITLES = {"masked_lm": "masked LM", "next_sentence": "next sentence"}
 RECORD = {
@@ -168,7 +168,7 @@ class Board:
 
 def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Board.made = []
-    monkeypatch.setattr("bertwright.train.log._summary_writer", lambda: Board)
+    monkeypatch.setattr("bertwright.train.log.summary_writer", lambda: Board)
     log = Log(tmp_path, lambda line: None, tensorboard=True, step=17)
     log.write(RECORD)
     (board,) = Board.made
@@ -185,4 +185,4 @@ def test_tensorboard_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match=r'pip install "bertwright\[tensorboard\]"'):
-        require_board()
+        summary_writer()

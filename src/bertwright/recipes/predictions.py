@@ -115,7 +115,6 @@ def _prediction(kind: Kind, value: Any, example: Any, where: str) -> Prediction:
 
 
 def _tags(path: str, read: Read) -> list[Prediction]:
-    """The tags of the same sentences, as they are."""
     found = read_examples(path, "tagging", options=ReadOptions(as_scheme="none")).examples
     _same_number(path, len(found), read.examples)
     predictions: list[Prediction] = []

@@ -34,7 +34,7 @@ from bertwright.recipes.systems import system_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision, use_own_cores
-from bertwright.train.log import Log, OnLog, require_board
+from bertwright.train.log import Log, OnLog, summary_writer
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
@@ -73,7 +73,7 @@ def pretrain(
     if overwrite and resume:
         raise ConfigError("--overwrite begins from scratch, --resume continues: pass one of them")
     if config.log.tensorboard:
-        require_board()
+        summary_writer()
     keep_freed_memory()
     keep_few_kernels()
     use_own_cores()
@@ -120,7 +120,6 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
 
 
 def _ready(config: RunConfig, learner: Learner) -> Learner:
-    """A learner as training wants it."""
     for parameter in learner.parameters():
         # What was read lies in the file's memory, at any address; products of matrices that are
         # aligned otherwise are rounded otherwise, and a run must go on bit for bit.
@@ -153,7 +152,6 @@ def _train(
     counts_start: bool,
     on_log: OnLog,
 ) -> None:
-    """Wire the parts together and run the loop."""
     began = time.monotonic()
     system = system_of(config)
     if beginning is None:
@@ -322,7 +320,6 @@ def _print_beginning(
 def _validation(
     config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
-    """Evaluates on the held-out documents: always the same instances."""
     instances = None
     if config.validation.share:
         instances = system_of(config).evaluated_on(config, shards, "dev")

@@ -240,7 +240,6 @@ def save(
 def _card(
     config: RunConfig, run: Path, objectives: list[str], shards: Shards, position: Position
 ) -> str:
-    """The model card of a checkpoint: its corpus, its last validation, an example."""
     counts = shards.manifest["counts"]
     corpus = {name: counts[name] for name in ("documents", "sentences", "tokens")}
     files = [Path(name).name for name in shards.manifest["inputs"]]

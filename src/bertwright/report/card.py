@@ -161,7 +161,6 @@ def _templates() -> Environment:
 
 
 def _task(results: Results) -> dict[str, Any]:
-    """What the template shows of one task, beside its results."""
     metrics = kept_seed(results)["metrics"]
     return {
         "results": results,
@@ -193,7 +192,6 @@ def _warnings(results: Results) -> list[str]:
 
 
 def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str, Any]:
-    """Code for this kind of task."""
     task = values.from_dict(TaskConfig, results["task"])
     pair = '("One text.", "The other.")' if task.text2_column else '"A text."'
     # without a CRF transformers would choose other tags
@@ -208,7 +206,6 @@ def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str,
 
 
 def _base_model(results: Results) -> str | None:
-    """The model that was fine-tuned, if it came from the hub."""
     model = results["model"]
     found = None if Path(model).exists() else hub.id_of(model)
     return found and found.partition("@")[0]

@@ -186,7 +186,6 @@ def _lines(
 
 
 def _points(records: Iterable[Record], x_key: str, key: str) -> Line:
-    """One key over another, where both are numbers."""
     pairs = [(number(r.get(x_key)), number(r.get(key))) for r in records]
     kept = [(x, y) for x, y in pairs if x is not None and y is not None]
     return [x for x, _ in kept], [y for _, y in kept]

@@ -174,7 +174,6 @@ def _pretrained_page(run: Run) -> str:
 
 
 def _headline(run: Run) -> Iterator[tuple[str, str]]:
-    """The figures readers look for first."""
     dev, train = run.split("dev"), run.split("train")
     last = dev[-1] if dev else train[-1] if train else run.records[-1]
     where = "on held-out text" if dev else "on training text"
@@ -234,7 +233,6 @@ def _finetuned_page(run: Run) -> str:
 
 
 def _kind(results: Results) -> str:
-    """`multi-label classification`"""
     task = results["task"]
     return "multi-label classification" if task["multi_label"] else task["kind"].replace("-", " ")
 
@@ -267,7 +265,6 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
 
 
 def _task_headline(results: Results) -> Iterator[tuple[str, str]]:
-    """The figures readers look for first."""
     main, seeds, data = results["main"], results["seeds"], results["data"]
     over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
     yield show_summary(results, main), f"{title(main)} on dev, {over}"

@@ -194,7 +194,6 @@ def _thin(series: Series) -> Series:
 def _line(
     series: Series, frame: _Frame, show_x: Callable[[float], str], show: Callable[[float], str]
 ) -> Markup:
-    """The path of a series, and its marks."""
     style = f"line {series.style}"
     if series.style == "baseline":
         (x1, y), (x2, _) = (frame.point(x, series.ys[0]) for x in frame.x)
@@ -222,6 +221,5 @@ def key(style: str) -> Markup:
 
 
 def _in_words(series: Series, show: Callable[[float], str]) -> str:
-    """Where a line begins and ends."""
     first, last = (show(series.ys[end]) for end in (0, -1))
     return f"{series.name} {last}" if first == last else f"{series.name} from {first} to {last}"

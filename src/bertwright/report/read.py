@@ -78,12 +78,9 @@ def read_run(folder: Path | str) -> Run:
     if not (folder / RESULTS).is_file() and not any(
         number(r.get("loss")) is not None for r in records
     ):
-        advice = "let the run go on (bertwright pretrain ... --resume)"
-        if config.keys() & {"train", "tasks"}:  # of labelled files
-            advice = "let the run go on, or start it again (bertwright finetune ... --overwrite)"
         raise DataError(
             f"{path} holds no measurements yet: a line is written every few seconds and at the "
-            f"end; {advice} and write the page again"
+            "end; let the run go on and write the page again"
         )
     found = (read_object(folder / name) for name in _FILES)
     return Run(folder, records, config, *found)
@@ -137,7 +134,6 @@ def mapping(found: object) -> Mapping[str, Any]:
 
 
 def _no_run(folder: Path) -> DataError:
-    """The error for a folder that is no run."""
     if not folder.is_dir():
         found = "it is a file" if folder.is_file() else "no such folder"
     elif runs := sorted(each.name for each in folder.iterdir() if is_run(each)):

@@ -125,7 +125,6 @@ def _positions(
 
 
 def _labels(task: TaskConfig, chosen: Sequence[Instance], rows: Sequence[int]) -> npt.NDArray[Any]:
-    """The labels of a batch, in the form that its kind of task takes."""
     labels = [instance.label for instance in chosen]
     for row, label in zip(rows, labels, strict=True):
         if label is None:
@@ -152,5 +151,4 @@ _FORMS: dict[str, Callable[[TaskConfig, list[Any]], npt.NDArray[Any]]] = {
 
 
 def _flat(numbers: Any) -> Int64s:
-    """Lists of numbers, end to end."""
     return np.fromiter(chain.from_iterable(numbers), np.int64)

@@ -154,7 +154,6 @@ def evaluate(
 
 
 def _main(metric: str, names: Collection[str]) -> str:
-    """The metric, if it can select a model."""
     if metric not in names:
         raise ConfigError(f"metric {metric!r} is not one of this task: {', '.join(names)}")
     if metric in BETTER_WHEN_SMALL:

@@ -135,7 +135,6 @@ def _scored(
     batch_tokens: int,
     on_progress: OnProgress,
 ) -> Scored:
-    """Batches with their scores."""
     head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
     done = 0
     for rows in instance_batches(data.instances, batch_tokens):

@@ -47,8 +47,6 @@ LONGEST_QUESTION = 64
 
 @dataclass(frozen=True)
 class _Passage:
-    """A passage of P tokens."""
-
     ids: array[int]
     offsets: list[Span]
     starts: Int64s  # [P]
@@ -103,7 +101,6 @@ def make_span_instances(
 
 
 def _passage(tokenizer: Tokenizer, context: str) -> _Passage:
-    """The tokens of a passage."""
     encoding = tokenizer.encode(context)
     (inside,) = tokenizer.framing.inside(len(encoding.ids) - tokenizer.framing.special_tokens())
     offsets = _with_marks(context, encoding.offsets[inside])

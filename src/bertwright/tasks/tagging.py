@@ -121,7 +121,6 @@ def make_tagging_instances(
 
 
 def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
-    """Every distinct word with its ids, one at least."""
     words = list(dict.fromkeys(word for example in examples for word in example.words))
     found, counts = tokenizer.encode_sentence_ids(words)
     ids, stops = found.tolist(), np.cumsum(counts).tolist()

@@ -76,7 +76,6 @@ def make_text_instances(
 
 
 def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample, number: int) -> Any:
-    """An example's label as the batch wants it; None where it is not known."""
     label, where = example.label, in_words(example, number)
     if label is None:
         return None

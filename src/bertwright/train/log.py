@@ -136,11 +136,6 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def require_board() -> None:
-    """Raise MissingExtra unless TensorBoard is installed."""
-    _summary_writer()
-
-
 def _whole_lines(path: Path) -> list[bytes]:
     lines = path.read_bytes().splitlines(keepends=True)
     return [line for line in lines if line.endswith(b"\n")]
@@ -151,7 +146,8 @@ def _number(value: Number | str) -> Number | str | None:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _summary_writer() -> Any:
+def summary_writer() -> Any:
+    """TensorBoard's writer; raises MissingExtra where it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -161,9 +157,5 @@ def _summary_writer() -> Any:
 
 def open_board(folder: Path, step: int = 0) -> Any:
     """TensorBoard's writer of events into a folder; those after `step`, of a session that was
-    killed, are removed.
-
-    Raises:
-        MissingExtra: TensorBoard is not installed.
-    """
-    return _summary_writer()(str(folder), purge_step=step + 1)
+    killed, are removed; raises as `summary_writer`."""
+    return summary_writer()(str(folder), purge_step=step + 1)

@@ -182,7 +182,6 @@ class Trainer:
         self._saved_at = position.step
 
     def _all_sums(self) -> list[float]:
-        """The window's sums and operations over all ranks."""
         own = self._window.sums or [0.0] * (3 * len(self.learner.objectives))
         return self.ranks.sum([*own, self._window.flops])
 

@@ -131,7 +131,6 @@ def _of_task(
     baselines: Mapping[str, Evaluation],
     depth: int,
 ) -> dict[str, Any]:
-    """The figures of one task over the seeds, and all of the best."""
     name, task = setup.task_name, _final_task(setup, best)
     whole = evaluate(
         task, setup.dev.examples, best.predictions[name], main=setup.files.metric

@@ -178,7 +178,6 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
 
 
 def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table shows of a task."""
     metrics = found.task.metrics
     scores = [
         statistics.fmean(seed["metrics"][metric] for metric in metrics) for seed in results["seeds"]
@@ -273,7 +272,6 @@ def write_submission(
 
 
 def _submitted(prediction: Mapping[str, Any]) -> str:
-    """A prediction as the server reads it."""
     if "value" in prediction:
         return f"{min(max(prediction['value'], LIMITS[0]), LIMITS[1]):.3f}"
     return str(prediction["label"])

@@ -130,5 +130,4 @@ def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], lis
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first file that is there."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
