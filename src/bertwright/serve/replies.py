@@ -174,7 +174,7 @@ class Usage(BaseModel):
 
 
 class EmbeddingsReply(BaseModel):
-    """OpenAI's; the rest is in headers `X-Bertwright-*`."""
+    """OpenAI's; more is in headers `X-Bertwright-*`."""
 
     object: Literal["list"]
     data: list[Embedding]

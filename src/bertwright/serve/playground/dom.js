@@ -103,8 +103,7 @@ export function marked(text, spans, mark) {
 export function receipt(given) {
   const said = (value) => value ?? (value === null ? "none" : "not said");
   const cuts = (given.truncated ?? []).map((cut) =>
-    `${cut.tokens_cut} tokens of ${
-      typeof cut.input === "number" ? `text ${cut.input + 1}` : cut.input}`).join(", ");
+    `${cut.tokens_cut} tokens of text ${cut.input + 1}`).join(", ");
   const facts = [
     ["model", said(given.model)],
     ["sha256", given.sha256 ? given.sha256.slice(0, 12) : "not said"],

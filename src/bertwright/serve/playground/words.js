@@ -179,10 +179,8 @@ const ranks = {
         shown: number(r.score),
         good: i === 0,
       })), "Passages, best first"),
-      h("p", { class: "soft" }, answer.scored_by === "cosine"
-        ? "Scored by the cosine of the vectors: the model has no head that judges pairs."
-        : `Scored by the head ${answer.scored_by}${
-          answer.label ? `: the probability of “${answer.label}”` : ""}.`),
+      h("p", { class: "soft" }, `Scored by the head ${answer.task}${
+        answer.label ? `: the probability of “${answer.label}”` : ""}.`),
     ] };
   },
 };
