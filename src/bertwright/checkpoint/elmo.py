@@ -117,7 +117,7 @@ def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict
             "n_layers": config.n_layers,
         },
         "char_cnn": {
-            "activation": config.activation,
+            "activation": "relu",
             "filters": [list(each) for each in config.filters],
             "n_highway": config.n_highway,
             "embedding": {"dim": config.character_size},
@@ -132,17 +132,14 @@ def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict
 def _config(content: Mapping[str, Any], path: Path, vocab_size: int) -> ElmoConfig:
     try:
         lstm, characters = content["lstm"], content["char_cnn"]
-        if not lstm["use_skip_connections"] or lstm["projection_dim"] == lstm["dim"]:
-            raise DataError(
-                f"{path} has no skip connections, or no projection; the published ELMos have both"
-            )
+        if characters["activation"] != "relu" or not lstm["use_skip_connections"]:
+            raise ValueError("expected relu and skip connections, as the published have them")
         return ElmoConfig(
             vocab_size=vocab_size,
             max_characters_per_token=characters["max_characters_per_token"],
             character_size=characters["embedding"]["dim"],
             filters=tuple((width, number) for width, number in characters["filters"]),
             n_highway=characters.get("n_highway", 0),
-            activation=characters["activation"],
             dim=lstm["dim"],
             projection_dim=lstm["projection_dim"],
             n_layers=lstm["n_layers"],

@@ -59,7 +59,6 @@ class Elmo(Encoder):
             config.filters,
             config.projection_dim,
             config.n_highway,
-            config.activation,
         )
         p, clips = config.projection_dim, (config.cell_clip, config.proj_clip)
         self.layers = nn.ModuleList(

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
 
+from bertwright.arrays import Int64s
 from bertwright.config.runs.word_vectors import FastTextConfig, WordVectorsConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
@@ -73,6 +75,11 @@ class FastText(WordVectors):
         words, width = config.vocab_size, config.hidden_size
         self.register_buffer("rows", torch.zeros(words + config.buckets, width))
         self.register_buffer("counts", torch.zeros(words, dtype=torch.int64))
+
+    def set_table(self, starts: Int64s, units: Int64s) -> None:
+        """Make each word's vector the mean of its rows, as `word_units` gives them."""
+        at = torch.from_numpy(units), self.rows, torch.from_numpy(starts[:-1])
+        self.table.weight.data = embedding_bag(*at, mode="mean")
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """As those of words."""

@@ -11,7 +11,6 @@ Letters: W words, C bytes of a word.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +40,6 @@ class CharacterCnn(nn.Module):
         filters: Sequence[tuple[int, int]],
         projection: int,
         highways: int = 0,
-        activation: Literal["relu", "tanh"] = "relu",
     ) -> None:
         """Build it.
 
@@ -50,7 +48,6 @@ class CharacterCnn(nn.Module):
             filters: (width in bytes, number) of the convolutions.
             projection: width of a word's vector.
             highways: layers between.
-            activation: over the convolutions.
         """
         super().__init__()
         self.widest = max(width for width, _ in filters)
@@ -61,7 +58,6 @@ class CharacterCnn(nn.Module):
         width = sum(number for _, number in filters)
         self.highways = nn.ModuleList(Highway(width) for _ in range(highways))
         self.projection = nn.Linear(width, projection)
-        self.activation = torch.relu if activation == "relu" else torch.tanh
 
     def forward(self, characters: Tensor) -> Tensor:
         """`[W, C]` -> `[W, projection]`"""
@@ -70,7 +66,7 @@ class CharacterCnn(nn.Module):
         characters = characters[:, : longest + self.widest]
         x = self.bytes(characters).transpose(1, 2)  # [W, size, C]
         found = [convolution(x).amax(2) for convolution in self.convolutions]
-        x = self.activation(torch.cat(found, 1))  # [W, filters]
+        x = F.relu(torch.cat(found, 1))  # [W, filters]
         for highway in self.highways:
             x = highway(x)
         projected: Tensor = self.projection(x)

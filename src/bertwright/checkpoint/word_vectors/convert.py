@@ -99,10 +99,8 @@ def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
     learner = checkpoint.make_learner(config, ["context_words"])
     encoder: Any = learner.encoder
     bare = {words.index(UNKNOWN)}
-    starts, units = word_units(words, bare, config.buckets, config.min_n, config.max_n)
     encoder.rows, encoder.counts = torch.from_numpy(rows), torch.from_numpy(counts)
-    at = torch.from_numpy(units), encoder.rows, torch.from_numpy(starts[:-1])
-    encoder.table.weight.data = torch.nn.functional.embedding_bag(*at, mode="mean")
+    encoder.set_table(*word_units(words, bare, config.buckets, config.min_n, config.max_n))
     objective: Any = learner.objectives["context_words"]
     objective.output.data = torch.from_numpy(output.astype(np.float32))
     save_with_words(out, learner, words, f"# {source.name}\n\nfastText", overwrite)

@@ -81,10 +81,9 @@ def _read(path: Path, data: memoryview) -> FastTextFile:
     at = 8 + _SETTINGS.size
     size, words_, labels, _, pruned = struct.unpack_from("<3i2q", data, at)
     at += struct.calcsize("<3i2q")
-    if labels or model not in (_CBOW, _SKIP_GRAM):
-        raise DataError(f"{path} is a classifier of fastText; expected word vectors")
-    if loss not in (_HIERARCHICAL, _NEGATIVE) or pruned > 0 or size != words_:
-        raise DataError(f"{path} was trained with a loss or pruned in a way that is not read")
+    read = model in (_CBOW, _SKIP_GRAM) and loss in (_HIERARCHICAL, _NEGATIVE)
+    if not read or labels or pruned > 0 or size != words_:
+        raise DataError(f"{path} is a classifier of fastText, or pruned; expected word vectors")
     words, counts = [], np.empty(size, np.int64)
     for row in range(size):
         stop = at

@@ -104,7 +104,7 @@ def _read_binary(path: Path, data: Any, count: int, width: int) -> NamedVectors:
 
 def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: int) -> NamedVectors:
     try:
-        from bertwright.checkpoint.word_vectors.parse import as_bytes, parse_rows
+        from bertwright.checkpoint.word_vectors.parse import parse_rows
     except ImportError as error:
         raise MissingExtra("words", "numba", "reading vectors from text") from error
     start = data.find(b"\n") + 1 if header else 0
@@ -113,7 +113,7 @@ def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: in
         raise DataError(
             f"{path} holds no vectors; expected a word and its numbers a line, with spaces between"
         )
-    buffer = as_bytes(data)
+    buffer = np.frombuffer(data, np.uint8)
     blocks = range(start, len(data), _BLOCK)
     rows = sum(np.count_nonzero(buffer[at : at + _BLOCK] == 10) for at in blocks)
     rows += data[-1:] != b"\n"

@@ -5,8 +5,6 @@ Letters: H numbers a row.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -87,8 +85,3 @@ def parse_rows(
         row += 1
         start = stop + 1
     return row, -1
-
-
-def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
-    """A buffer as an array."""
-    return np.frombuffer(data, np.uint8)

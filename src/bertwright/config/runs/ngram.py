@@ -23,11 +23,6 @@ class NgramConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "order")
-        if self.ngrams and len(self.ngrams) != self.order - 1:
-            raise ConfigError(
-                f"ngrams has {len(self.ngrams)} numbers; expected {self.order - 1}, of the orders "
-                f"2 to {self.order}"
-            )
 
 
 @dataclass(frozen=True)

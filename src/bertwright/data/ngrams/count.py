@@ -103,25 +103,21 @@ def _count_order(
             values.astype(np.int64).tofile(of_counts)
     columns = [np.memmap(place / name, np.int64, "r") for name in ("keys", "counts")]
     suffixes = np.memmap(place / "suffixes", np.int64, "w+", shape=columns[0].shape)
-    before = np.int64(-1)  # what ended at the token before the block, which is overwritten
-    for start, stop in _blocks(1, len(tokens), block):
-        last = ending[stop - 1]
-        keys, held = _keys(tokens, begins, ending, size, start, stop, before if start > 1 else None)
+    # from the last block: each reads what ends just before it, and overwrites its own
+    for start, stop in reversed([*_blocks(1, len(tokens), block)]):
+        keys, held = _keys(tokens, begins, ending, size, start, stop)
         rows = np.where(held, np.searchsorted(columns[0], np.where(held, keys, 0)), -1)
         suffixes[rows[held]] = ending[start:stop][held]
         ending[start:stop] = rows
-        before = last
     ending[0] = -1
     return Counts(columns[0], columns[1], suffixes)
 
 
 def _keys(
-    tokens: Any, begins: Any, ending: Any, size: int, start: int, stop: int, before: Any = None
+    tokens: Any, begins: Any, ending: Any, size: int, start: int, stop: int
 ) -> tuple[Int64s, Bools]:
     """Numbers of the n-grams that end at tokens `start` to `stop` - 1, and which of them are."""
-    first = np.array(ending[start - 1 : stop - 1])
-    if before is not None:
-        first[0] = before
+    first = ending[start - 1 : stop - 1]
     held = (first >= 0) & ~begins[start:stop]
     return first * size + tokens[start:stop], held
 

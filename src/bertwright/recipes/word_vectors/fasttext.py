@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import cast
 
 import torch
-from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from bertwright.arrays import Int64s
 from bertwright.config.runs.word_vectors import FastTextRun
@@ -31,7 +29,7 @@ def initialize(learner: Learner, run: FastTextRun, shards: Shards) -> None:
     encoder = cast(FastText, learner.encoder)
     counts = count_words(shards)
     encoder.counts.copy_(torch.from_numpy(counts))
-    _set_table(encoder, *_units(encoder, shards))
+    encoder.set_table(*_units(encoder, shards))
 
 
 def fit(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
@@ -39,7 +37,7 @@ def fit(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterat
     encoder = cast(FastText, learner.encoder)
     starts, units = _units(encoder, shards)
     for each in word2vec.fit_context_words(run, shards, learner, encoder.rows, starts, units, done):
-        _set_table(encoder, starts, units)
+        encoder.set_table(starts, units)
         yield each
 
 
@@ -50,13 +48,3 @@ def _units(encoder: FastText, shards: Shards) -> tuple[Int64s, Int64s]:
     config = encoder.config
     words = load_tokenizer(shards.tokenizer_folder).tokens_of(range(config.vocab_size))
     return word_units(words, shards.special_ids, config.buckets, config.min_n, config.max_n)
-
-
-def _set_table(encoder: FastText, starts: Int64s, units: Int64s) -> None:
-    encoder.table.weight.data.copy_(means(encoder.rows, starts, units))
-
-
-def means(rows: Tensor, starts: Int64s, units: Int64s) -> Tensor:
-    """Rows `[R, H]` -> the mean of each word's rows `[V, H]`"""
-    at = torch.from_numpy(units), rows, torch.from_numpy(starts[:-1])
-    return embedding_bag(*at, mode="mean")
