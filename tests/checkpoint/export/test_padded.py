@@ -66,7 +66,7 @@ def stand_in(padded: PaddedBert, head: str | None = None) -> Exported:
         return [x.numpy() for x in run(padded, feed)]
 
     kind, outputs = padded.kind, padded.outputs
-    return Exported(None, "onnx", False, head, kind, outputs, 17, session)  # type: ignore[arg-type]
+    return Exported(head, kind, outputs, 17, session)
 
 
 @pytest.mark.parametrize("name", HEADS)

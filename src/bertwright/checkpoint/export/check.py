@@ -159,8 +159,8 @@ def check_text(
     own = ours(learner, exported, task, ids, types)
     found = []
     for name, arrays in own.items():
-        both = [np.concatenate([x.reshape(-1) for x in each]) for each in (arrays, theirs[name])]
-        found.append(float(np.corrcoef(*both)[0, 1]))
+        a, b = (np.concatenate([x.reshape(-1) for x in each]) for each in (arrays, theirs[name]))
+        found.append(float(np.corrcoef(a, b)[0, 1]))
     worst = min(found) if np.isfinite(found).all() else -1.0
     if worst < LEAST_CORRELATION:
         raise BertwrightError(

@@ -19,9 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.model_folder import EXPORT, read_json
-from bertwright.errors import DataError, IntegrityError, MissingExtra
+from bertwright.errors import MissingExtra
 
 ONNX = "model.onnx"
 OPENVINO = "openvino_model.xml"
@@ -41,10 +39,6 @@ PACKAGES: dict[Runtime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
 class Exported:
     """An exported model, ready to run."""
 
-    folder: Path
-    """Holds `config.json`, the tokenizer and, with a task head, `task.json` too."""
-    runtime: Runtime
-    int8: bool
     head: str | None
     """`masked_lm`, `next_sentence` or a task's name; None: vectors."""
     kind: str | None
@@ -71,16 +65,7 @@ class Exported:
         Returns:
             Each output by name: n arrays in the order of `ids`, `[T, H]` or `[T, C]` where it has a
             row for each token (`[T]` for start and end), else `[H]`, `[C]` or `[]`.
-
-        Raises:
-            DataError: a sequence is empty, or longer than the model's positions.
         """
-        for number, sequence in enumerate(ids):
-            if not 0 < len(sequence) <= self.longest:
-                raise DataError(
-                    f"sequence {number} has {len(sequence)} tokens; this model takes 1 to "
-                    f"{self.longest}: truncate it or encode it in windows"
-                )
         found: dict[str, list[Any]] = {name: [None] * len(ids) for name in self.outputs}
         for rows in _rectangles([len(sequence) for sequence in ids], batch_tokens):
             feed = pad([ids[r] for r in rows], None if types is None else [types[r] for r in rows])
@@ -96,54 +81,12 @@ class Exported:
         return found
 
 
-def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
-    """Open what `bertwright export` wrote.
-
-    Args:
-        folder: of the export.
-        threads: of the runtime; unset: as the runtime likes.
-
-    Raises:
-        DataError: no export, or one of another version.
-        IntegrityError: a file was changed.
-        MissingExtra: the runtime is not installed.
-    """
-    folder = Path(folder)
-    if not (folder / EXPORT).is_file():
-        raise DataError(
-            f"{folder} has no {EXPORT}: it is no exported model; write one with "
-            "bertwright export onnx|openvino --model CKPT --out DIR"
-        )
-    verify_manifest(folder)
-    return open_as(folder, read_json(folder / EXPORT), threads)
-
-
-def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) -> Exported:
-    """`open_exported` of a folder whose `export.json` says, or is to say, `facts`."""
-    try:
-        if facts["format"] != FORMAT:
-            raise DataError(
-                f"{folder / EXPORT} has the format {facts['format']!r}; this version reads {FORMAT}"
-            )
-        runtime: Runtime = facts["runtime"]
-        path = folder / _FILES[runtime]
-        if "graphs" in facts:
-            raise DataError(
-                f"{folder} is a decoder with its cache ({', '.join(facts['graphs'])}), for the "
-                "runtime itself: docs/checkpoints.md shows how"
-            )
-        outputs = {str(name): value == "token" for name, value in facts["outputs"].items()}
-        head, kind = facts["head"], facts["kind"]
-        longest, int8 = int(facts["longest"]), bool(facts["int8"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{folder / EXPORT} is damaged ({error!r})") from error
-    require(runtime)
-    if not path.is_file():
-        raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
-    session = start(runtime, path, list(outputs), threads)
-    return Exported(folder, runtime, int8, head, kind, outputs, longest, session)
+def open_exported(folder: Path, facts: Mapping[str, Any], threads: int | None = None) -> Exported:
+    """Open a folder whose `export.json` says, or is to say, `facts`, by so many threads."""
+    outputs = {name: value == "token" for name, value in facts["outputs"].items()}
+    path = folder / _FILES[facts["runtime"]]
+    session = start(facts["runtime"], path, list(outputs), threads)
+    return Exported(facts["head"], facts["kind"], outputs, facts["longest"], session)
 
 
 def require(runtime: Runtime, *more: str) -> None:

@@ -28,7 +28,7 @@ from bertwright.checkpoint.export.decoders import graphs_of
 from bertwright.checkpoint.export.exported import (
     FORMAT,
     Runtime,
-    open_as,
+    open_exported,
     require,
     start,
 )
@@ -143,13 +143,13 @@ def export(
             facts["largest_difference"] = check_decoder(learner, graphs, sessions)
             del sessions
         else:
-            exported = open_as(folder, facts | {"int8": False}, threads)
+            exported = open_exported(folder, facts, threads)
             facts["largest_difference"] = check_random(learner, exported, task)
             del exported
         if int8:
             on_step("to 8 bits, and comparing on text")
             finish_model(paths[0], runtime, True)
-            small = open_as(folder, facts, threads)
+            small = open_exported(folder, facts, threads)
             facts["int8_correlation"] = check_text(learner, small, task, tokenizer)
         if runtime != "onnx":
             remove_onnx(folder)
