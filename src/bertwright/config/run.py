@@ -13,6 +13,9 @@ from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
 
 
+_OF_MODEL = "Of the model's configuration, by the name there; unset: as its size has it."
+
+
 @dataclass(frozen=True)
 class OptimizerConfig:
     """AdamW with bias correction (Loshchilov & Hutter 2019) and Muon (train/optim.py)."""
@@ -196,7 +199,7 @@ class RunConfig:
         if presets is not None:
             cls.presets = presets
             section = changes_to(type(next(iter(presets.values()))), fixed, **defaults)
-            _declare(cls, "architecture", section, "Changes to the model.", default_factory=section)
+            _declare(cls, "architecture", section, _OF_MODEL, default_factory=section)
         if cls.presets:
             names = f"{', '.join(cls.presets)}; unset: {cls.default_model}, or the size of `init`."
             _declare(cls, "model", str | None, names, default=None)
@@ -253,12 +256,21 @@ class RunConfig:
         return {name: value for name, value in every.items() if value is not None}
 
     def model_config(self, vocab_size: int) -> Any:
-        """The model: the preset, what `architecture` changes, the vocabulary's size."""
+        """The model: the preset, what `architecture` changes, the vocabulary's size; a sequence
+        must fit into its positions."""
         preset = self.presets[self.model or self.default_model]
         try:
-            return replace(preset, vocab_size=vocab_size, **self.changes())
+            made: Any = replace(preset, vocab_size=vocab_size, **self.changes())
         except ConfigError as error:
             raise ConfigError(f"--architecture: {error}") from error
+        length = getattr(self, "sequence_length", 0)
+        room = getattr(made, "max_position_embeddings", length)
+        if length > room:
+            raise ConfigError(
+                f"sequence_length is {length}; this model has {room} positions "
+                "(architecture.max_position_embeddings)"
+            )
+        return made
 
 
 def _declare(cls: type[RunConfig], name: str, kind: Any, help: str, **default: Any) -> None:

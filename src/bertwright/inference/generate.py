@@ -108,8 +108,7 @@ def generate(
     Raises:
         DataError: see `decoder_of` and `make_prompts`; or the model gives no finite logits.
     """
-    texts = [only_text(text) for text in listed(prompts)]
-    made = make_prompts(runner, texts, config)
+    made = make_prompts(runner, listed(prompts), config)
     yield from continue_prompts(
         decoder_of(runner), runner.tokenizer, made, config, runner.batch_tokens, ROWS
     )

@@ -7,7 +7,6 @@ from typing import Any
 
 from bertwright.config.ranges import transformer
 from bertwright.config.runs.language_model import LanguageModelRun
-from bertwright.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -71,16 +70,6 @@ class GptRun(
     sequence_length: int = 512
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
     untrained."""
-
-    def model_config(self, vocab_size: int) -> Any:
-        """See `RunConfig`; a window must fit into the positions."""
-        made = super().model_config(vocab_size)
-        if self.sequence_length > made.max_position_embeddings:
-            raise ConfigError(
-                f"sequence_length is {self.sequence_length}; this model has "
-                f"{made.max_position_embeddings} positions (architecture.max_position_embeddings)"
-            )
-        return made
 
     @property
     def trained_length(self) -> int:

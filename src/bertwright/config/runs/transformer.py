@@ -7,7 +7,6 @@ from typing import Literal
 
 from bertwright.config.ranges import below_one, transformer
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
-from bertwright.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,3 @@ class TransformerRun(
     """The optimizer."""
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
     """The learning rate over time."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        room = self.model_config(6).max_position_embeddings
-        if self.sequence_length > room:
-            raise ConfigError(
-                f"sequence_length is {self.sequence_length}; expected at most "
-                f"max_position_embeddings, {room}"
-            )
