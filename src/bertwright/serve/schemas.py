@@ -390,6 +390,8 @@ def _invalid(schema: type[BaseModel], error: ValidationError) -> HttpError:
         return invalid_request(f"{name} is missing: {schema.model_fields[str(name)].description}")
     where = "".join(f", item {part}" for part in path if isinstance(part, int))
     message = "the body must be a JSON object" if worst["type"] == "model_type" else worst["msg"]
+    if worst["type"] == "missing":  # in an object
+        message = f"{path[-1]} is missing"
     if len(found) > 1 and not where and worst["type"].endswith("_type"):
         field = schema.model_fields.get(str(name))
         message += f" ({field.description})" if field and field.description else ""
