@@ -62,18 +62,6 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         assert shown in page, shown
 
 
-def test_a_degenerate_seed_is_drawn_apart(tmp_path: Path) -> None:
-    page = page_of(tmp_path / "r", classification())
-
-    fallen = [
-        attrs
-        for tag, attrs in parse(page).seen
-        if tag == "path" and attrs.get("class") == "line degenerate"
-    ]
-    assert len(fallen) == 2 * 2  # in two charts, each with a stroke in its legend
-    assert "<title>seed 2, degenerate</title>" in page
-
-
 @pytest.mark.parametrize(
     ("make", "shown", "absent"),
     [

@@ -105,7 +105,6 @@ def checkpoint_card(
         for key, each in record.items()
         if "." in key and (value := number(each)) is not None
     }
-    accuracies = [name for name in figures if name.endswith(" accuracy")]
     return _render(
         "checkpoint.md.j2",
         config=config,
@@ -120,7 +119,6 @@ def checkpoint_card(
         truth=example[1],
         step=record.get("step"),
         figures=[(name, show(name, value)) for name, value in figures.items()],
-        measured=[(name.removesuffix(" accuracy"), figures[name]) for name in accuracies],
     )
 
 

@@ -86,7 +86,6 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
     main = str(results.get("main", ""))
     dev = [record for record in records if record.get("split") == "dev"]
     train = [record for record in records if record.get("split") == "train"]
-    degenerate = {each.get("seed") for each in results.get("seeds") or [] if each.get("degenerate")}
     others = baselines(results, main).items()
     best_other = max(others, key=lambda item: direction(main) * item[1], default=None)
     x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
@@ -95,7 +94,7 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
         (dev, prefix + main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
         (train, prefix + "loss", "Training loss", "step"),
     ):
-        drawn = _lines(split, where, key, degenerate)
+        drawn = _lines(split, where, key)
         is_main = key == prefix + main
         # one level: a second far below would flatten the seeds
         if drawn and is_main and best_other:
@@ -168,18 +167,13 @@ def best_sentence(found: Mapping[str, Any]) -> str:
     return f"Best {'; '.join(parts)}."
 
 
-def _lines(
-    records: Sequence[Record], x_key: str, key: str, degenerate: set[object]
-) -> list[Series]:
+def _lines(records: Sequence[Record], x_key: str, key: str) -> list[Series]:
     """One key, a line a seed; a single seed, and few points, with marks."""
     drawn = []
     for seed in dict.fromkeys(record.get("seed") for record in records):
         xs, ys = _points([r for r in records if r.get("seed") == seed], x_key, key)
-        name, style = f"seed {seed}", "seed"
-        if seed in degenerate:
-            name, style = f"{name}, degenerate", "degenerate"
         if ys:
-            drawn.append(Series(name, xs, ys, style, style))
+            drawn.append(Series(f"seed {seed}", xs, ys, "seed", "seed"))
     if len(drawn) == 1:
         return [replace(drawn[0], style="dev", legend=None)]
     return drawn

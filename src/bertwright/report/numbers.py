@@ -86,16 +86,6 @@ def spread(metric: str, mean: object, sd: object) -> str:
     return f"{shown} ± {found:.{decimals}f}"
 
 
-def figure(value: object) -> str:
-    """A number with few digits; anything else as it is."""
-    found = number(value)
-    if found is None:
-        return "-" if value is None else str(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{found:,.0f}" if abs(found) >= 1000 else f"{found:.4g}"
-
-
 def count(value: object) -> str:
     """`12,345` or `6.5M`"""
     found = number(value)

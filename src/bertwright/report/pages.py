@@ -123,7 +123,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = ("count", "figure", "show", "spread", "number", "title", "baseline_title")
+    shown = ("count", "show", "spread", "number", "title", "baseline_title")
     found.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
         "percent": "{:.1%}".format,
@@ -147,8 +147,6 @@ def _pretrained_page(run: Run) -> str:
     config, environment = run.config, run.environment
     data, threads = config.get("data"), environment.get("threads")
     on = f"{threads} thread{'s' * (threads != 1)}" if threads else None
-    splits = {"training, last line": run.split("train"), "held out": run.split("dev")}
-    last = {name: records[-1] for name, records in splits.items() if records}
     plot = mapping(run.examples.get("plot"))
     return render(
         "pretrained.html.j2",
@@ -163,8 +161,6 @@ def _pretrained_page(run: Run) -> str:
         ],
         headline=list(_headline(run)),
         curves=curves.run_curves(run),
-        last=last,
-        keys=dict.fromkeys(key for record in last.values() for key in record if key != "split"),
         config=values.flatten(config),
         verdict=pretraining_verdict(run.records, mapping(run.examples.get("baselines"))),
         plot=dots_of(np.array(plot["points"]), plot["texts"], plot["values"], plot["column"])

@@ -43,8 +43,8 @@ class Series:
     ys: Sequence[float]
     """As many as `xs`; of a level the first alone counts."""
     style: str = "train"
-    """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed), `seed` and
-    `degenerate` (thin lines, one a seed); `tuned`, `frozen`, `random`, `words`
+    """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed), `seed`
+    (thin lines, one a seed); `tuned`, `frozen`, `random`, `words`
     (lines with marks, one a method)."""
     legend: str | None = None
     """Its name in the legend; a name is shown once. Unset: the name; empty: nothing."""
