@@ -166,6 +166,8 @@ def test_reasons(client: TestClient) -> None:
     assert "several tasks; name one as task: mood, mixed, score" in reason("/classify", input="a")
     assert reason("/fill-mask", input="a") == "input 0 has no [MASK]"
     assert reason("/embed", input=None).startswith("input is missing")
+    pairs = reason("/rerank", query="a", documents=["b"], model="bare")
+    assert pairs.endswith("request a model that has one: full")
     assert reason("/answer", input={"question": "a"}).startswith("input: context is missing")
     assert reason("/embed", input=["a", " "]).endswith("item 1: expected text that is not empty")
 

@@ -250,6 +250,8 @@ def _pair_task(engine: Engine, name: str | None) -> str:
         for each, task in engine.model.tasks.items()
         if engine.reads_pairs(each) and (task.kind == "regression" or len(task.labels) == 2)
     ]
+    if not any(task.kind in OF_TEXTS for task in engine.model.tasks.values()):
+        raise _no_head(engine, OF_TEXTS)
     if len(known) != 1:
         reason = f"{engine.name} has {len(known)} heads that score pairs"
         more = "name one as task; vectors are compared by /similarity"
