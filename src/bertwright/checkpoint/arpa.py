@@ -33,7 +33,7 @@ from bertwright.checkpoint.word_vectors.convert import save_with_words
 from bertwright.config.runs.ngram import NgramConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
-from bertwright.text.corpus.files import decoded_lines, open_bytes
+from bertwright.text.corpus.files import numbered_lines
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -123,7 +123,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
 
 def _read(path: Path) -> tuple[list[str], list[Table]]:
     """The vocabulary and the tables of an ARPA file."""
-    lines = _numbered(path)
+    lines = numbered_lines(path)
     sizes = _header(path, lines)
     words: list[str] = []
     ids: dict[str, int] = {}
@@ -171,14 +171,6 @@ def _expect(path: Path, lines: Iterator[tuple[int, str]], title: str) -> None:
             f"{path} has {line[:40]!r} in line {number}; expected {title}: it is truncated, or has "
             "more n-grams than it says"
         )
-
-
-def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, without empty ones."""
-    with open_bytes(path) as file:
-        for number, line in enumerate(decoded_lines(file, path), 1):
-            if line.strip():
-                yield number, line.strip("\r\n ")
 
 
 def _header(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:

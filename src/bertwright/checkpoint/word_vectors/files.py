@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import mmap
 import re
 from collections import Counter
@@ -23,6 +22,7 @@ import numpy as np
 
 from bertwright.arrays import Float32s
 from bertwright.errors import DataError, MissingExtra
+from bertwright.text.corpus.files import open_bytes
 
 SUFFIXES = (".vec", ".txt", ".bin")
 _BLOCK = 1 << 24
@@ -54,10 +54,8 @@ def read_vectors(path: str | Path) -> NamedVectors:
     path = Path(path)
     data: Any
     if path.name.endswith(".gz"):
-        try:
-            data = gzip.decompress(path.read_bytes())
-        except (OSError, EOFError) as error:
-            raise DataError(f"{path} cannot be unpacked ({error}); fetch it again") from error
+        with open_bytes(path) as packed:
+            data = packed.read()
     elif path.stat().st_size == 0:
         data = b""
     else:

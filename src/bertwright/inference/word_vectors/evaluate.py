@@ -21,6 +21,7 @@ from bertwright.checkpoint.word_vectors.files import NUMBER
 from bertwright.errors import DataError
 from bertwright.inference.word_vectors.table import WordTable
 from bertwright.tasks.metrics import Statistic, bootstrap, value
+from bertwright.text.corpus.files import numbered_lines
 
 _CELLS = 1 << 24
 MOST_FREQUENT = 300_000
@@ -45,40 +46,27 @@ def read_word_test(path: str | Path) -> list[Question]:
         DataError: a line is neither; the message names it.
     """
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 (byte {error.start}): no file of word pairs"
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    rows = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    rows = list(numbered_lines(path))
+    analogies = bool(rows) and rows[0][1].startswith(":")
     found: list[Question] = []
-    if rows and rows[0][1].startswith(":"):
-        section = ""
-        for number, line in rows:
-            if line.startswith(":"):
-                section = line[1:].strip()
-            elif len(line.split()) == 4:
-                found.append(Question(section, tuple(line.split())))
-            else:
-                raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
-        if not found:
-            raise DataError(f"{path} has sections, but no questions")
-        return found
+    section = ""
     for number, line in rows:
-        fields = re.split(r"[\s,;]+", line)
+        fields = tuple(re.split(r"[\s,;]+", line))
         rating = next((float(each) for each in fields[2:] if NUMBER.fullmatch(each)), None)
-        if rating is not None:
-            found.append(Question("", (fields[0], fields[1]), rating))
-        elif found and not line.startswith("#"):
-            raise DataError(
-                f"line {number} of {path} ({line[:40]!r}) has no two words and a number; expected "
-                "a similarity file, or questions that begin with a section (': name')"
-            )
-    if len(found) < 2:
-        raise DataError(f"{path} has {len(found)} pairs with a rating; expected two or more")
+        if analogies and line.startswith(":"):
+            section = line[1:].strip()
+        elif analogies and len(fields) == 4:
+            found.append(Question(section, fields))
+        elif not analogies and rating is not None:
+            found.append(Question("", fields[:2], rating))
+        elif analogies or found:
+            expected = "four words" if analogies else "two words and a number"
+            raise DataError(f"line {number} of {path} ({line[:40]!r}) is not {expected}")
+    if len(found) < 2 - analogies:
+        raise DataError(
+            f"{path} has {len(found)} pairs with a rating, or questions; expected a similarity "
+            "file, or sections (': name') of questions"
+        )
     return found
 
 

@@ -251,6 +251,18 @@ def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
             ) from error
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a file with their numbers, without spaces around them; those that are empty, not.
+
+    Raises:
+        DataError: as `open_bytes` and `decoded_lines`.
+    """
+    with open_bytes(path) as file:
+        for number, line in enumerate(decoded_lines(file, path), 1):
+            if line.strip():
+                yield number, line.strip()
+
+
 def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     """Like `open_bytes`, with a function that returns the bytes of the file on disk read so far."""
     is_input, name = str(path) == "-", str(path)
