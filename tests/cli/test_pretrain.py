@@ -172,7 +172,7 @@ def test_a_system_brings_its_own_keys(came: Calls, tmp_path: Path, ran: Ran, nam
     assert isinstance(config, Word2VecRun)
     assert (config.window, config.epochs) == (7, 3)
     printed = ran("pretrain", *words, *given, "--masking.whole-word", code=2)
-    assert "unknown key 'masking.whole_word'" in printed.err
+    assert "unknown option --masking.whole-word" in printed.err
 
 
 def test_a_length_on_the_command_line_replaces_those_of_the_file(

@@ -12,7 +12,6 @@ from bertwright.config.changes import changes_to
 from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
 
-
 _OF_MODEL = "Of the model's configuration, by the name there; unset: as its size has it."
 
 
