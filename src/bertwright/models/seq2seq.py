@@ -187,15 +187,6 @@ class Seq2SeqDecoder(nn.Module):
         maps = self._read(memory, target)[1]
         return [], [torch.cat(maps)[None]] if self.attention is not None else []
 
-    def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
-        """Of a forward and a backward pass over pairs of these lengths."""
-        products = sum(p.numel() for p in self.parameters() if p.ndim == 2) * sum(target)
-        if self.attention is not None:  # keys are of the source; scores and contexts
-            size = self.attention.keys.weight.shape[0]
-            products += size**2 * (sum(source) - sum(target))
-            products += 2 * size * sum(s * t for s, t in zip(source, target, strict=True))
-        return 6.0 * products
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """As the encoder."""
         _reset(self, generator)

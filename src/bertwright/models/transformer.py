@@ -132,7 +132,6 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: TransformerConfig, embeddings: nn.Module) -> None:
         """`embeddings` are the encoder's: (ids, positions) -> `[M, H]`."""
         super().__init__()
-        self.width = config.hidden_size
         self.longest = config.max_position_embeddings
         depth = config.num_hidden_layers
         self.layers = nn.ModuleList(DecoderLayer(**_sizes(config)) for _ in range(depth))
@@ -185,15 +184,6 @@ class TransformerDecoder(nn.Module):
             x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
             kept.append(more)
         return x[:, 0], replace(state, length=state.length + 1, own=tuple(kept))
-
-    def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
-        """Of a forward and a backward pass over pairs of these lengths."""
-        hidden, tokens = self.width, sum(target)
-        matrices = sum(p.numel() for p in self.layers.parameters() if p.ndim == 2)
-        keys_values = 2 * hidden**2 * len(self.layers)
-        attended = sum(t * (t + s) for s, t in zip(source, target, strict=True))
-        products = (matrices - keys_values) * tokens + keys_values * sum(source)
-        return 6.0 * (products + 2 * hidden * len(self.layers) * attended)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize all matrices as those of the encoder."""

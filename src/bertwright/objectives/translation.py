@@ -26,9 +26,6 @@ from bertwright.objectives.objective import HasInputs, Loss, Objective
 class Decoder(Protocol):
     """What a system's decoder does; a module with parameters of its own."""
 
-    width: int
-    """H, numbers of a vector that predicts."""
-
     def __call__(self, memory: Encoded, target: Inputs) -> Tensor:
         """B sources, and what it reads of B targets, M tokens -> `[M, H]`"""
 
@@ -41,9 +38,6 @@ class Decoder(Protocol):
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
         """Of one pair, layer by layer: how much each of M target tokens attends to those before it,
         `[A, M, M]`, and to the source's N, `[A, M, N]`; none of a decoder that does not."""
-
-    def flops(self, source: list[int], target: list[int]) -> float:
-        """Operations of a forward and a backward pass over pairs of these lengths."""
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize it as published, in place."""
@@ -91,9 +85,9 @@ class Translation(Objective[TranslationBatch]):
         return product(x, self.weight, self.bias).float()
 
     def flops(self, batch: TranslationBatch) -> float:
-        """The decoder, and the product with W."""
-        lengths = batch.inputs.sequences.lengths, batch.target.sequences.lengths
-        return self.decoder.flops(*lengths) + 6.0 * len(batch.labels) * self.weight.numel()
+        """Each weight of a matrix of the decoder, and of W, is one a target token."""
+        matrices = [each for each in {*self.parameters(), self.weight} if each.dim() == 2]
+        return 6.0 * len(batch.labels) * sum(each.numel() for each in matrices)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize the decoder as published, the bias 0."""
