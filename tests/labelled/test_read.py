@@ -438,3 +438,17 @@ def test_columns_of_a_header_go_by_number_too(write):
     row = '{"2": "b", "1": "a", "label": "x"}\n'
     named = parse(write("a.jsonl", row), "classification", Columns("1"))
     assert rows(named) == [("a", None, "x")]  # a name is a name
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ("aaaa", "all have the label 'a'; there is nothing to tell apart"),
+        ("aabc", "3 classes in 4 examples; is --label the right column?"),
+        ("aabb", ""),
+    ],
+)
+def test_labels_that_teach_little(write, labels, told):
+    rows = "".join(f"text {n}\t{label}\n" for n, label in enumerate(labels))
+    warnings = parse(write("a.tsv", f"text\tlabel\n{rows}"), "classification").warnings
+    assert [told in each for each in warnings] == ([True] if told else [])

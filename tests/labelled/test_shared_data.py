@@ -89,7 +89,7 @@ def test_span(data, name):
         read = read_examples(
             data / name.format(split),
             "span",
-            options=ReadOptions(bad_rows="skip", keep_wrong_answers=True),
+            options=ReadOptions(bad_rows="skip", wrong_answers="keep"),
         )
         empty = sum(each.count for each in read.skipped.values())
         assert len(read.examples) + empty == size

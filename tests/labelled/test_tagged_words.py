@@ -125,6 +125,22 @@ def test_tags_that_break_the_scheme_are_mended_and_counted(write):
     assert tagged(read)[1] == ("c d e", "O B-X B-Y")
     assert "the tags of 1 sentences break the scheme iob2" in read.warnings[0]
     assert "first at line 4" in read.warnings[0]
+    with pytest.raises(DataError, match=r"line 4, word 2: the tag 'I-X' breaks .*--bad-tags mend"):
+        parse(write("b.txt", BROKEN), "tagging", bad_tags="refuse")
+
+
+@pytest.mark.parametrize("tags", ["b-per i-per", "B_PER I_PER", "PER-B PER-I", "3 4"])
+def test_tags_of_entities_in_another_spelling_are_told(write, tags):
+    first, second = tags.split()
+    read = parse(write("a.conll", f"a {first}\nb {second}\nc O\n"), "tagging")
+    assert read.scheme == "none"
+    assert "write them as B-PER, I-PER and O" in read.warnings[0]
+    assert parse(write("b.conll", "a NOUN\nb PER\nc O\n"), "tagging").warnings == []
+
+
+def test_one_tag_only_is_told(write):
+    read = parse(write("a.txt", "a O\nb O\n\nc O\n"), "tagging")
+    assert "all have the label 'O'; there is nothing to tell apart" in read.warnings[0]
 
 
 @pytest.mark.parametrize("slip", ["0", "X-LOC", "B"])

@@ -58,7 +58,7 @@ def evaluate(
         from bertwright.recipes.predictions import evaluate_predictions
 
         reading = ReadOptions(
-            format=options.format, bad_rows=options.bad_rows, keep_wrong_answers=True
+            format=options.format, bad_rows=options.bad_rows, wrong_answers="keep"
         )
         found = evaluate_predictions(
             str(predictions), data, kind, columns, reading, main=metric, intervals=intervals

@@ -67,6 +67,10 @@ class TaskFilesConfig:
     """Generation: maximum tokens of a target; unset: 128, and half of --max-length at most."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """A row that cannot be read: stop, or skip and count it."""
+    bad_tags: Literal["mend", "refuse"] = "mend"
+    """Tags that break their scheme: repair them as conlleval does and count them, or stop."""
+    wrong_answers: Literal["skip", "refuse"] = "skip"
+    """An answer that is not at its offset: skip and count it, or stop."""
     weight: float = 1.0
     """With several tasks: sampling weight of this one, times its size."""
 

@@ -12,8 +12,10 @@ from bertwright.labelled.examples import Example
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
+    BadTags,
     Skipped,
     Source,
+    WrongAnswers,
     replaced_bytes,
 )
 from bertwright.labelled.table import Table, has_columns, read_table
@@ -76,8 +78,8 @@ class ReadOptions:
     """That of training, in which tags of another one are given, the same entities."""
     bad_rows: BadRows = "refuse"
     """Whether rows that cannot be read stop the reading or are left out."""
-    keep_wrong_answers: bool = False
-    """Keep answers that are not at their `answer_start`: to evaluate their texts still count."""
+    bad_tags: BadTags = "mend"
+    wrong_answers: WrongAnswers = "skip"
 
 
 @dataclass

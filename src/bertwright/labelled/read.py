@@ -3,6 +3,7 @@ options are listed in docs/tasks-formats.md."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ from bertwright.config.task import KINDS, Kind
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.choices import read_choices
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.examples import SpanExample
+from bertwright.labelled.examples import SpanExample, classes_of
 from bertwright.labelled.file import File, Read, ReadOptions, Stream
-from bertwright.labelled.source import BadRowLog, Rows, name_of, texts_of_folder
+from bertwright.labelled.source import BadRowLog, Rows, name_of, shorten, texts_of_folder
 from bertwright.labelled.squad import read_span
 from bertwright.labelled.table import open_form
 from bertwright.labelled.tagging import read_tagging
@@ -51,6 +52,13 @@ def read_examples(
         raise DataError(
             f"{found.log.name} has no example: a header, if it has one, and nothing more. "
             f"{' '.join(found.log.summary())}".strip()
+        )
+    counts = Counter(name for each in examples for name in classes_of(each))
+    if len(counts) == 1 and counts.total() >= len(examples) > 1:
+        found.log.warn(f"all have the label {shorten(*counts)}; there is nothing to tell apart")
+    elif kind == "classification" and not options.labels and 2 * len(counts) > len(examples) > 2:
+        found.log.warn(
+            f"{len(counts):,} classes in {len(examples):,} examples; is --label the right column?"
         )
     if any(isinstance(each, SpanExample) and each.answers == () for each in examples):
         found.unanswerable = True

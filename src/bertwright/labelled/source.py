@@ -16,6 +16,10 @@ from bertwright.text.tables import split_lines
 
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
+BadTags = Literal["mend", "refuse"]
+"""Whether tag sequences that break their scheme are mended or stop the reading."""
+WrongAnswers = Literal["skip", "refuse", "keep"]
+"""What becomes of answers that are not at their `answer_start`; to evaluate their texts count."""
 HEAD_LINES = 200
 """Lines that are looked at before the form is decided."""
 SHOWN = 60

@@ -10,7 +10,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, Groups
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, shorten
+from bertwright.labelled.source import BadRowLog, BadValue, WrongAnswers, shorten
 from bertwright.labelled.table import Row, Table, json_value, read_text
 
 QUESTIONS: Groups = (("question",), ("query", "text"))
@@ -36,7 +36,7 @@ def read_span(file: File) -> Stream:
     if file.options.require_labels:
         answers = table.find(chosen.label, ANSWERS, "answers", "--label")
     columns = Columns(question, context, answers)
-    examples = _examples(table, columns, file.options.keep_wrong_answers)
+    examples = _examples(table, columns, file.options.wrong_answers)
     found = file.found(examples, columns, table.format if is_squad else table)
     if is_squad:
         found.unanswerable = any(row.get("is_impossible") is True for row in _questions(value))
@@ -73,9 +73,9 @@ def _questions(value: Row) -> Iterator[Row]:
                 yield row | {"answers": []} if row.get("is_impossible") is True else row
 
 
-def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[SpanExample]:
+def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[SpanExample]:
     title = table.known((("title",),), "--label")
-    log = table.log
+    log, wrong = table.log, list[int]()
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         question = read_text(row, columns.text)
@@ -85,12 +85,26 @@ def _examples(table: Table, columns: Columns, keep_wrong: bool) -> Iterator[Span
             return SpanExample(question, context, None, id_, name, line)
         answers = _answers(row[columns.label])
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
-        if answers and not right and not keep_wrong:
-            log.leave_out(line, "no answer is at its answer_start")
-            return None
-        return SpanExample(question, context, answers if keep_wrong else right, id_, name, line)
+        if len(right) < len(answers):
+            wrong.append(line)
+            if policy == "refuse":
+                text, at = next(each for each in answers if each not in right)
+                raise DataError(
+                    f"{log.at(line)}: the answer {shorten(text)} is not at character {at:,} of its "
+                    "passage. To leave such questions out: --wrong-answers skip"
+                )
+            if policy == "skip" and not right:
+                log.leave_out(line, "no answer is at its answer_start")
+                return None
+        answers = answers if policy == "keep" else right
+        return SpanExample(question, context, answers, id_, name, line)
 
-    return table.examples([*columns.names(), *([] if title is None else [title])], make)
+    yield from table.examples([*columns.names(), *([] if title is None else [title])], make)
+    if wrong:
+        log.warn(
+            f"{len(wrong):,} questions have an answer that is not at its answer_start (first at "
+            f"{log.unit} {wrong[0]:,})"
+        )
 
 
 def _answers(value: Any) -> tuple[tuple[str, int], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,6 +32,9 @@ from bertwright.labelled.tags import (
     stray_tags,
 )
 from bertwright.labelled.texts import UNSEEN, expected_label
+
+_MISSPELT = re.compile(r"[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
+"""A tag of an entity in another spelling: `b-per`, `B_PER`, `PER-B`."""
 
 
 def read_tagging(file: File) -> Stream:
@@ -89,7 +93,7 @@ def _with_scheme(
     """The examples with tags that follow one scheme, the scheme, and what it is called.
 
     Raises:
-        DataError: a tag that is none of the scheme or unknown.
+        DataError: a tag that is none of the scheme or unknown, or a bad sequence.
     """
     options, log, labels = file.options, file.log, file.options.labels
     scheme = detect_scheme(each.tags or () for each in examples)
@@ -113,6 +117,13 @@ def _with_scheme(
         right = mend(tags, scheme, own)
         if right != tags:
             mended.append(each.line)
+            if options.bad_tags == "refuse":
+                word = next(n for n, tag in enumerate(tags) if tag != right[n])
+                raise DataError(
+                    f"{log.at(each.line)}, word {word + 1:,}: the tag {shorten(tags[word])} breaks "
+                    f"the scheme {scheme}; expected {shorten(right[word])}. To mend such tags: "
+                    "--bad-tags mend"
+                )
         if (given, letters) != (scheme, own):
             right = mend(right, given, letters)
         unseen = [tag for tag in right if tag not in known]
@@ -124,6 +135,13 @@ def _with_scheme(
         log.warn(
             f"the tags of {len(mended):,} sentences break the scheme {scheme} and were mended as "
             f"conlleval reads them (first at {log.unit} {mended[0]:,})"
+        )
+    named = [tag for tag in counts if tag not in ("O", "o")]
+    numbers = len(named) > 1 and all(map(str.isdecimal, named))
+    if scheme == "none" and (numbers or (named and all(map(_MISSPELT.fullmatch, named)))):
+        log.warn(
+            f"the tags are {'numbers' if numbers else f'as {shorten(named[0])}'}; if they mark "
+            "entities, write them as B-PER, I-PER and O: so each is a label of its word"
         )
     title = scheme_title(scheme, counts)
     return kept, given, title if given == scheme else f"{title}, given as {given.upper()}"

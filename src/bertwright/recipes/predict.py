@@ -253,5 +253,5 @@ def _options(task: TaskConfig, bad_rows: BadRows, form: Form | None) -> ReadOpti
         hint=Columns(task.text_column, task.text2_column, task.label_column),
         as_scheme=task.scheme if task.kind == "tagging" else None,
         bad_rows=bad_rows,
-        keep_wrong_answers=True,
+        wrong_answers="keep",
     )

@@ -153,8 +153,6 @@ def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], lis
         members = list(groups.values())
         if len(members) >= 10:
             break
-    else:
-        members = [[number] for number in range(len(examples))]
     taken: set[int] = set()
     for index in permutation(make_key("dev", seed), len(members)):
         if len(taken) >= HELD_OUT * len(examples):
@@ -185,6 +183,7 @@ def _read(
 ) -> Read:
     """Read a labelled file; dev `like` train with its `labels`, and with answers that are not at
     their offsets: their texts count all the same."""
+    wrong = files.wrong_answers
     options = ReadOptions(
         format=files.format,
         labels=labels or None,
@@ -193,7 +192,8 @@ def _read(
         as_scheme=like.scheme if kind == "tagging" and like is not None else None,
         hint=Columns() if like is None else like.columns,
         bad_rows=files.bad_rows,
-        keep_wrong_answers=like is not None,
+        bad_tags=files.bad_tags,
+        wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
     columns = Columns(files.text, files.text2, files.label)
     if like is not None:
