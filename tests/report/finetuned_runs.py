@@ -21,7 +21,6 @@ LENGTHS = {
     "tokens_cut": 0,
     "median_tokens": 24,
     "p90_tokens": 51,
-    "p99_tokens": 140,
     "longest_tokens": 311,
 }
 NEWS = [f"class {number:02}" for number in range(34)]

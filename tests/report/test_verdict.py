@@ -48,7 +48,7 @@ def run(
         (run((0.9, 0.92), {"tfidf": 0.89}, (0.88, 0.94)), "perhaps", "reaches the baseline"),
         (run((0.9, 0.82), {"tfidf": 0.85}), "perhaps", "but only 1 of 2 seeds are better"),
         (run((0.9,), {"tfidf": 0.8}), "perhaps", "one seed without an interval"),
-        (run((0.9,), {"tfidf": 0.8}, (0.85, 0.95)), "yes", "The run is better, and so is the"),
+        (run((0.9,), {"tfidf": 0.8}, (0.85, 0.95)), "yes", "Every seed is better, and so is the"),
         (run((0.7, 0.72), {"tfidf": 0.8}), "no", "No: 71.0% accuracy against 80.0%"),
         (run((0.5, 0.5), {"majority": 0.5}), "no", "No: 50.0% accuracy against 50.0%"),
         (run((0.5, 0.5), {"majority": 0.4}, None, "accuracy", (1, 2)), "no", "degenerate"),

@@ -8,10 +8,9 @@ is best on training pairs. Nearest sentences: how often the nearest other senten
 mean-pooled vectors, is of the same document; beside TF-IDF fitted on the very sentences searched,
 and a random choice.
 
-Examples are drawn at random before the model is run. Masked words are stratified: all words are
-sorted by how frequent they are, and one is drawn from each eighth, so that a model that predicts a
-third of all words is likely to be right in a third of the examples. Text is decoded from ids: what
-an uncased vocabulary reads is in lower case.
+Examples are drawn at random before the model is run, masked words one from each eighth of all words
+by frequency, so that a model that predicts a third of all words is likely to be right in a third of
+the examples. Text is decoded from ids: what an uncased vocabulary reads is in lower case.
 """
 
 from __future__ import annotations

@@ -170,9 +170,9 @@ def verdict(results: Results) -> Verdict:
     elif between is not None and min(sign * (end - best) for end in between) <= 0:
         doubt = f"but the 95% interval of the saved model ({shown}) reaches the baseline"
     else:
-        every = "Every seed is better" if len(seeds) > 1 else "The run is better"
         whole = f", and so is the whole 95% interval of the saved model ({shown})"
-        return Verdict("yes", f"Yes: {compared}; {size} better. {every}{whole if between else ''}.")
+        sure = f"Every seed is better{whole if between else ''}"
+        return Verdict("yes", f"Yes: {compared}; {size} better. {sure}.")
     return Verdict("perhaps", f"Perhaps: {compared}; {size} better, {doubt}.")
 
 

@@ -111,14 +111,13 @@ class Lengths:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles of the lengths."""
         ordered = sorted(self.tokens) or [0]
-        median, p90, p99 = (ordered[int(q * len(ordered))] for q in (0.5, 0.9, 0.99))
+        median, p90 = (ordered[int(q * len(ordered))] for q in (0.5, 0.9))
         counts = {name: value for name, value in vars(self).items() if name != "tokens"}
         if not self.answers_lost:
             del counts["answers_lost"]
         return counts | {
             "median_tokens": median,
             "p90_tokens": p90,
-            "p99_tokens": p99,
             "longest_tokens": ordered[-1],
         }
 
