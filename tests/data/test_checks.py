@@ -110,11 +110,3 @@ def test_stories(tmp_path: Path) -> None:
     shards = open_shards(build_stories(tmp_path))
     _, found = found_by(stories(shards, 50))
     assert levels(found) == {}
-
-
-@pytest.mark.parametrize(("others", "level"), [(0, "error"), (1, "warning"), (5, "ok")])
-def test_stories_of_one_answer(make_shards: Callable[..., Shards], others: int, level: str) -> None:
-    # Ids count up modulo 10: a story of ten tokens ends with the same answer, one of eleven shifts.
-    lengths = [[4, 5, 1]] * (10 - others) + [[4, 6, 1]] * others
-    _, found = found_by(stories(make_shards(lengths, vocab_size=15), 9))
-    assert found["most_frequent_answer"].level == level

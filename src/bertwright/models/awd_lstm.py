@@ -85,10 +85,6 @@ class AwdLstm(Encoder):
         """See `Encoder`."""
         return [self.embeddings, *self.layers]
 
-    def token_embedding(self) -> nn.Embedding:
-        """See `Encoder`."""
-        return self.embeddings
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Embeddings from -0.1 to 0.1, those of an LSTM of width W from -1 / sqrt(W) to it."""
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1, generator=generator)

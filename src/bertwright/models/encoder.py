@@ -139,8 +139,10 @@ class Encoder(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} defines no stages")
 
     def token_embedding(self) -> nn.Embedding | None:
-        """The table of token vectors `[V, H]`; None where a token is not one id."""
-        return None
+        """The table of token vectors `[V, H]`, the first stage if that is one; None where a token
+        is not one id."""
+        first = next(iter(self.stages()), None)
+        return first if isinstance(first, nn.Embedding) else None
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
         """Floating-point operations of a forward and a backward pass over one batch.

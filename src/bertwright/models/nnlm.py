@@ -82,10 +82,6 @@ class NnlmEncoder(Encoder):
         """See `Encoder`."""
         return [self.embeddings, self.layer]
 
-    def token_embedding(self) -> nn.Embedding:
-        """See `Encoder`."""
-        return self.embeddings
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """See `Encoder`: the paper leaves it open; uniform, so that tanh is not saturated."""
         nn.init.uniform_(self.embeddings.weight, -0.5, 0.5, generator=generator)

@@ -80,10 +80,6 @@ class Seq2Seq(Encoder):
         """See `Encoder`."""
         return [self.embeddings, *self.layers]
 
-    def token_embedding(self) -> nn.Embedding:
-        """See `Encoder`; of both languages, but for fixed ones."""
-        return self.embeddings
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Embeddings with a deviation of 1 / sqrt(E), LSTMs uniform to 1 / sqrt(H), other matrices
         as Glorot and Bengio (2010): from -0.1 to 0.1, as published, attention begins late."""

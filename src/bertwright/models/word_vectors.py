@@ -51,10 +51,6 @@ class WordVectors(Encoder):
         """See `Encoder`."""
         return [self.table]
 
-    def token_embedding(self) -> nn.Embedding:
-        """See `Encoder`."""
-        return self.table
-
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Uniform in +-1/H, as fastText and gensim do; word2vec.c and GloVe have half of it."""
         most = 1 / self.spec.width

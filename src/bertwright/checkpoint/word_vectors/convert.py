@@ -22,7 +22,6 @@ from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import (
     SUFFIXES,
     NamedVectors,
-    named,
     read_vectors,
     write_binary,
     write_text,
@@ -156,8 +155,8 @@ def export_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
         raise ConfigError(f"{source} has layers; a file of vectors holds one vector a word")
     tokenizer = sources.read_tokenizer(loaded.folder, loaded.config)
     vectors: Float32s = encoder.token_embedding().weight.detach().numpy()
-    words = tokenizer.tokens_of(range(len(vectors)))
-    found = named(words, vectors, tokenizer.special_ids)
+    kept = [row for row in range(len(vectors)) if row not in tokenizer.special_ids]
+    found = NamedVectors(tokenizer.tokens_of(kept), vectors[kept])
     with atomic_path(out, overwrite) as partial:
         (write_binary if out.suffix == ".bin" else write_text)(partial, found)
     return found

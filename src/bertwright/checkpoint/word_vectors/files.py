@@ -14,7 +14,6 @@ import codecs
 import mmap
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,9 +180,3 @@ def write_binary(path: Path, found: NamedVectors) -> None:
         file.write(f"{len(found.words)} {found.vectors.shape[1]}\n".encode())
         for word, vector in zip(found.words, found.vectors.astype("<f4"), strict=True):
             file.write(word.encode("utf-8") + b" " + vector.tobytes() + b"\n")
-
-
-def named(words: Sequence[str], vectors: Float32s, special: frozenset[int]) -> NamedVectors:
-    """The rows of words, without those of special tokens."""
-    kept = [row for row in range(len(words)) if row not in special]
-    return NamedVectors([words[row] for row in kept], vectors[kept])

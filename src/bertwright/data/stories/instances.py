@@ -14,7 +14,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays, collate
-from bertwright.data.instances import Checkup, Shuffled, grade
+from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 
@@ -87,18 +87,3 @@ class Stories(Shuffled):
         sentences = [lengths[a:b] for a, b in zip(first, answer, strict=True)]
         answers = self.shards.tokens_at(starts[answer])
         return StoryBatch(inputs, np.concatenate(sentences), answer - first, answers)
-
-    def check(self, checkup: Checkup) -> None:
-        """See `Instances`."""
-        super().check(checkup)
-        answers = self.shards.tokens_at(self.shards.sentence_tokens[self._answer])
-        words, counts = np.unique(answers, return_counts=True)
-        most = float(counts.max() / counts.sum())
-        checkup.note(
-            "error" if len(words) == 1 else grade(most, 0.8, 1.0),
-            "most_frequent_answer",
-            round(most, 4),
-            f"{len(words):,} different answers; {most:.1%} of the questions have the most frequent "
-            "one",
-            "a model that always gives it is right as often: add questions with other answers",
-        )
