@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import DataError
-from bertwright.inference.encode import ModelRunner, listed, only_text
+from bertwright.inference.encode import ModelRunner, Text, listed, only_text
 from bertwright.models.encoder import GoesOn
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import Row, RowsInFlight
@@ -64,7 +64,7 @@ def generates(runner: ModelRunner) -> bool:
 
 
 def make_prompts(
-    runner: ModelRunner, texts: Sequence[str], config: GenerationConfig
+    runner: ModelRunner, texts: Sequence[Text], config: GenerationConfig
 ) -> list[Prompt]:
     """Tokenize prompts.
 
