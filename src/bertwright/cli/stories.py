@@ -10,13 +10,14 @@ from cyclopts import Parameter
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_json, print_table, say
+from bertwright.data.stories.generate import Task, generate_stories
 from bertwright.errors import ConfigError
 
 
 def generate(
     *,
     out: Path,
-    task: str = "one-fact",
+    task: Task = "one-fact",
     count: int = 10_000,
     seed: int = 1,
     overwrite: Overwrite = False,
@@ -25,14 +26,10 @@ def generate(
 
     Args:
         out: Text file to write.
-        task: one-fact, two-facts, three-facts, yes-no, counting or lists.
+        task: What is asked.
         count: Number of stories.
         seed: Seed of what happens in them.
     """
-    from bertwright.data.stories.generate import TASKS, generate_stories
-
-    if task not in TASKS:
-        raise ConfigError(f"task is {task!r}; expected one of {', '.join(TASKS)}")
     if count < 1:
         raise ConfigError(f"count is {count}; expected 1 or more")
     refuse_existing(out, overwrite)
@@ -55,12 +52,12 @@ def answer(
 
     for found in answer_stories(model, story):
         if json:
-            print_json(vars(found))
+            print_json(found)
             continue
-        hops = [f"hop {number}" for number in range(1, len(found.attention) + 1)]
+        hops = [f"hop {number}" for number in range(1, len(found["attention"]) + 1)]
         rows = [
             (text, *(f"{p:.2f}" for p in attended))
-            for text, *attended in zip(found.sentences, *found.attention, strict=True)
+            for text, *attended in zip(found["sentences"], *found["attention"], strict=True)
         ]
-        print_table((found.question, *hops), rows)
-        print(f"{found.answer} ({found.probability:.0%})\n")
+        print_table((found["question"], *hops), rows)
+        print(f"{found['answer']} ({found['probability']:.0%})\n")

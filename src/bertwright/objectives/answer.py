@@ -77,7 +77,8 @@ class Answer(Objective[Any]):
             )
 
         def memories(number: int, of_sentences: Tensor) -> Tensor:
-            return of_sentences[is_memory] + self.times[number](age)
+            kept: Tensor = of_sentences[is_memory] + self.times[number](age)
+            return kept
 
         read = sentences(encoded.last)
         u = read[~is_memory]  # [B, H]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,23 +41,12 @@ def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards) -> None:
 MEMORY_NETWORK = System(instances=stories, initialize=initialize)
 
 
-@dataclass(frozen=True)
-class Answered:
-    """The answer to a story's question."""
-
-    sentences: list[str]
-    """Of the memory, the newest that the model keeps."""
-    question: str
-    answer: str
-    probability: float
-    attention: list[list[float]]
-    """By hop, how much each sentence was attended to."""
-
-
-def answer_stories(model: str, path: Path) -> Iterator[Answered]:
+def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
     """Answer each story of a file: a sentence a line, the question last, then a blank line.
 
-    A line after the question (the one with a "?") is its known answer, and not read.
+    A line after the question (the one with a "?") is its known answer, and not read. Found are the
+    sentences of the memory (the newest that the model keeps), the question, the answer, its
+    probability, and by hop how much each sentence was attended to.
 
     Raises:
         DataError: the model is no memory network, or the file has something else.
@@ -91,5 +80,10 @@ def answer_stories(model: str, path: Path) -> Iterator[Answered]:
             logits, maps = head.hops(learner.encoder(batch.inputs), batch)
         probability, best = logits[0].softmax(0).max(0)
         (word,) = tokenizer.tokens_of([int(best)])
-        attention = [each.tolist() for each in maps]
-        yield Answered(kept[:-1], kept[-1], word, float(probability), attention)
+        yield {
+            "sentences": kept[:-1],
+            "question": kept[-1],
+            "answer": word,
+            "probability": float(probability),
+            "attention": [each.tolist() for each in maps],
+        }
