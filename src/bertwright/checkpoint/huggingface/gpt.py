@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
 from bertwright.checkpoint.model_folder import check_settings
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
-from bertwright.errors import DataError
 from bertwright.models.encoder import Encoder
 from bertwright.models.gpt import Gpt, Gpt2
 from bertwright.objectives.next_token import NextToken
@@ -54,13 +53,9 @@ class GptFormat(Format[GptConfig]):
         """See `Format`."""
         width = content.get("n_embd")
         allowed = {**self.held, "n_inner": (None, 4 * width if isinstance(width, int) else None)}
+        allowed["embd_pdrop"] = (content.get("resid_pdrop"),)  # they are one dropout here
         check_settings(content, path, self.model_type, allowed, _REQUIRED)
         given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
-        if content.get("embd_pdrop", content.get("resid_pdrop")) != content.get("resid_pdrop"):
-            raise DataError(
-                f"'embd_pdrop' and 'resid_pdrop' in {path} differ; they are one dropout here: set "
-                "both to the same"
-            )
         return super().read_config(given, path)
 
     def write_config(self, config: GptConfig, objectives: frozenset[str]) -> dict[str, Any]:
