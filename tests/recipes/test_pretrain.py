@@ -57,9 +57,8 @@ def test_metrics_have_the_names_of_the_design(whole_run: Path) -> None:
     training = {"learning_rate", "gradient_norm", "tokens_per_second"}
     by_split = {split: [r for r in told if r["split"] == split] for split in ("train", "dev")}
     assert all(r.keys() == every for r in by_split["dev"])
-    machine = {"utilization", "memory_gb", "cores"}
+    machine = {"utilization", "memory_gb"}
     assert all(r.keys() == every | training | machine for r in by_split["train"])
-    assert all(0 < r["cores"] < 2 * torch.get_num_threads() for r in by_split["train"])
     assert [r["step"] for r in by_split["train"]] == [3, 6, 9, 12, 15, 18, 20]
     assert [r["step"] for r in by_split["dev"]] == [6, 12, 18, 20]
     assert [r["tokens"] for r in told] == sorted(r["tokens"] for r in told)
@@ -79,7 +78,7 @@ def test_what_is_said(data: Path, tmp_path: Path) -> None:
     assert re.fullmatch(
         r"step 3 · 100% · masked LM \d\.\d{3} \([\d.]+%\) · next sentence \d\.\d{3} \([\d.]+%\) · "
         r"rate \d\.\de-04 · gradient \d\.\d\d · [\d,]+ tokens/s · \d+% of peak · \d\.\d GB · "
-        r"([\d.]+ of \d+ cores · )?0:00 left",  # cores where others take them
+        r"0:00 left",
         said[1],
     )
     assert re.fullmatch(
