@@ -335,8 +335,8 @@ ngram 2=2
     ("old", "new", "message"),
     [
         ("\\end\\\n", "", "truncated"),
-        ("-0.6\ta </s>\n\n\\end\\\n", "", "1 of the 2 2-grams"),
-        ("ngram 2=2", "ngram 2=1", "in line 13; expected \\end\\"),
+        ("-0.6\ta </s>\n\n\\end\\\n", "", "2-gram 2 of 2"),
+        ("ngram 2=2", "ngram 2=1", "line 13 of"),
         ("a </s>", "b </s>", "words of the 1-grams"),
         ("-0.6\ta", "x\ta", "logarithm"),
         ("a </s>", "<s> a", "twice"),

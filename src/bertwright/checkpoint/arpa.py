@@ -19,6 +19,7 @@ vocabulary, M n-grams of order k.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 SUFFIX = ".arpa"
 _SPECIAL = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<UNK>": "[UNK]"}
 _LN10 = math.log(10)
+Lines = Iterator[tuple[int | str, str]]
+_END = "after the last", ""
 
 
 def is_arpa(path: Path) -> bool:
@@ -123,7 +126,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
 
 def _read(path: Path) -> tuple[list[str], list[Table]]:
     """The vocabulary and the tables of an ARPA file."""
-    lines = numbered_lines(path)
+    lines: Lines = iter(numbered_lines(path))
     sizes = _header(path, lines)
     words: list[str] = []
     ids: dict[str, int] = {}
@@ -163,47 +166,43 @@ def _read(path: Path) -> tuple[list[str], list[Table]]:
     return words, tables
 
 
-def _expect(path: Path, lines: Iterator[tuple[int, str]], title: str) -> None:
+def _expect(path: Path, lines: Lines, title: str) -> None:
     """Read the title of a section."""
-    number, line = next(lines, (0, "the end of the file"))
+    number, line = next(lines, _END)
     if line != title:
         raise DataError(
-            f"{path} has {line[:40]!r} in line {number}; expected {title}: it is truncated, or has "
+            f"line {number} of {path} is {line[:40]!r}; expected {title}: it is truncated, or has "
             "more n-grams than it says"
         )
 
 
-def _header(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:
+def _header(path: Path, lines: Lines) -> list[int]:
     """The numbers of n-grams by order; the first section's title is read, too."""
     if not any(line == "\\data\\" for _, line in lines):
         raise DataError(f"{path} has no \\data\\ section: it is no ARPA file, or it is truncated")
     sizes: list[int] = []
-    for number, line in lines:
+    for _, line in lines:
         if line == "\\1-grams:" and sizes:
             return sizes
-        name, _, count = line.partition("=")
-        if name.split() != ["ngram", str(len(sizes) + 1)] or not count.strip().isdigit():
-            raise DataError(
-                f"line {number} of {path} is {line[:40]!r}; expected 'ngram {len(sizes) + 1}=' and "
-                "how many there are"
-            )
-        sizes.append(int(count))
-    raise DataError(f"{path} is truncated: it has no \\1-grams: section")
+        count = re.fullmatch(rf"ngram\s+{len(sizes) + 1}\s*=\s*(\d+)", line)
+        if count is None:
+            break
+        sizes.append(int(count[1]))
+    raise DataError(
+        f"{path} has no line 'ngram {len(sizes) + 1}=' with a number, or no \\1-grams: section: it "
+        "is truncated"
+    )
 
 
 def _section(
-    path: Path, lines: Iterator[tuple[int, str]], k: int, size: int, ids: dict[str, int] | None
+    path: Path, lines: Lines, k: int, size: int, ids: dict[str, int] | None
 ) -> tuple[list[Any], Float64s]:
     """One order: words as text (k = 1), or k ids each; and `[M, 2]` natural logarithms."""
     grams: list[Any] = []
     values = np.zeros((size, 2))
     for row in range(size):
-        number, line = next(lines, (0, "\\"))
+        number, line = next(lines, _END)
         fields = line.split()
-        if line.startswith("\\") and len(fields) == 1:
-            raise DataError(
-                f"{path} has {row:,} of the {size:,} {k}-grams that it names: it is truncated"
-            )
         try:
             if len(fields) not in (k + 1, k + 2):
                 raise ValueError
@@ -211,8 +210,9 @@ def _section(
             grams.append(fields[1] if ids is None else [ids[word] for word in fields[1 : k + 1]])
         except (ValueError, KeyError) as error:
             raise DataError(
-                f"line {number} of {path} is {line[:60]!r}; expected a logarithm, {k} "
-                f"{'word' if k == 1 else 'words of the 1-grams'} and perhaps another logarithm"
+                f"line {number} of {path} is {line[:60]!r}; expected {k}-gram {row + 1:,} of "
+                f"{size:,}: a logarithm, {k} words of the 1-grams, and perhaps another logarithm; "
+                "or it is truncated"
             ) from error
     values = np.maximum(values, -99)  # SRILM writes -inf
     if not np.isfinite(values).all() or (values[:, 0] > 1e-6).any():
