@@ -44,10 +44,6 @@ _WINDOW = 1024
 _FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 
 
-def initialize(learner: Learner, run: NgramRun, shards: Shards) -> None:
-    """Nothing: what is not counted yet has no value."""
-
-
 def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
     """Documents in windows that overlap, so that every token has its n - 1 before it."""
     documents = split_documents(shards, split, run.validation.share)
@@ -82,7 +78,7 @@ def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[
     yield Pass(tokens, {"loss": loss, **held})
 
 
-NGRAM = System(instances=token_streams, initialize=initialize, fit=fit)
+NGRAM = System(instances=token_streams, fit=fit)
 
 
 def estimate(

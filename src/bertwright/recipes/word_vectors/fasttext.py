@@ -18,14 +18,14 @@ from bertwright.data.word_vectors.subwords import word_units
 from bertwright.models.word_vectors import FastText
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Pass
-from bertwright.recipes.systems import System
+from bertwright.recipes.systems import System, initialize_as_published
 from bertwright.recipes.word_vectors import word2vec
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 def initialize(learner: Learner, run: FastTextRun, shards: Shards) -> None:
-    """Small random rows; outputs of zero."""
-    word2vec.initialize(learner, run, shards)
+    """Small random rows, and words made of them; outputs of zero."""
+    initialize_as_published(learner, run, shards)
     encoder = cast(FastText, learner.encoder)
     counts = count_words(shards)
     encoder.counts.copy_(torch.from_numpy(counts))

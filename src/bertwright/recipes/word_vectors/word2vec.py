@@ -43,12 +43,6 @@ def load_kernels() -> Any:
         raise MissingExtra("words", "numba", "training word vectors") from error
 
 
-def initialize(learner: Learner, run: Any, shards: Shards) -> None:
-    """Small random vectors, which special tokens keep, and outputs of zero."""
-    load_kernels()
-    learner.encoder.reset_parameters(torch.Generator().manual_seed(run.seed))
-
-
 def fit(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
     """Pass by pass; a word's vector is its row of the encoder's table."""
     words = np.arange(shards.vocab_size + 1)
@@ -57,7 +51,7 @@ def fit(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterat
     yield from fit_context_words(run, shards, learner, table.weight.data, words, words[:-1], done)
 
 
-WORD2VEC = System(initialize=initialize, fit=fit)
+WORD2VEC = System(fit=fit)
 
 
 def fit_context_words(
