@@ -91,7 +91,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
     ((_, encoded),) = list(runner.run(tokenized.ids, tokenized.segments, keep_layers=True))
     if isinstance(runner.encoder, HasAttentionMaps):
         (maps,) = maps_of(runner.encoder, encoded)
-        found.append(AttentionMaps("encoder", names, names, np.stack(maps)))
+        found.append(AttentionMaps("encoder", names, names, maps))
     if decoder is not None:
         ends = ends_of(tokenizer.special)
         begin, end = ([], []) if ends is None else ([ends[0]], [ends[1]])
@@ -115,16 +115,15 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
     return found
 
 
-def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[list[Float32s]]:
-    """Of each sequence of a batch, `[A, T, T]` of every layer; `encoded` has all layers."""
-    offsets = encoded.sequences.offsets
-    for start, stop in pairwise(offsets):
+def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[Float32s]:
+    """Of each sequence of a batch, `[L, A, T, T]`; `encoded` has all layers."""
+    for start, stop in pairwise(encoded.sequences.offsets):
         with torch.inference_mode():
             maps = [
                 encoder.attention_map(number, x[start:stop]).cpu().numpy()
                 for number, x in enumerate(encoded.layers[:-1], start=1)
             ]
-        yield maps
+        yield np.stack(maps)
 
 
 def maps_of_all(
@@ -133,8 +132,7 @@ def maps_of_all(
     """The number of every sequence and its maps, `[L, A, T, T]`, in any order."""
     encoder = require_attention(runner)
     for rows, encoded in runner.run(ids, segments, keep_layers=True):
-        for row, maps in zip(rows, maps_of(encoder, encoded), strict=True):
-            yield row, np.stack(maps)
+        yield from zip(rows, maps_of(encoder, encoded), strict=True)
 
 
 def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
