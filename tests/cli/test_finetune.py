@@ -118,7 +118,7 @@ def test_a_wrong_file_of_tasks(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "multitask: several at once, with --tasks. One of classification, regression, tagg"),
+        ([], "parameter KIND requires an argument"),
         (["classification"], "missing --train"),
         (["multitask"], "--tasks FILE.toml"),
         (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),
