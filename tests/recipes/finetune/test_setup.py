@@ -80,6 +80,13 @@ def test_dev_comes_in_the_scheme_of_train_or_is_refused(model: Path, tmp_path: P
         made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
 
 
+def test_dev_with_one_class_is_warned_of(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "a\tgood\nb\tbad\n" * 4)
+    (tmp_path / "b.tsv").write_text("text\tlabel\nc\tgood\nd\tgood\n")
+    setup = made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
+    assert any("all have the label 'good'" in each for each in setup.warnings)
+
+
 def test_what_dev_shares_with_train_is_counted(model: Path, tmp_path: Path) -> None:
     lines = ["a\tgood", "b\tbad", "c\tgood", "d\tbad"]
     (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
