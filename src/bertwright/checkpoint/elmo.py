@@ -82,12 +82,8 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
 
 
 def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Write `options.json` and `weights.hdf5`; the shape of each tensor by its name there.
-
-    Args:
-        folder: where.
-        config: of the encoder.
-        state: its parameters, by our names.
+    """Write the parameters of an encoder, by our names, as `options.json` and `weights.hdf5`; the
+    shape of each tensor by its name there.
 
     Raises:
         ConfigError: a model of one direction, which has no such files.

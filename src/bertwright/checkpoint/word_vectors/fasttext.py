@@ -15,7 +15,7 @@ import numpy as np
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.config.runs.word_vectors import FastTextConfig
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import DataError
 
 MAGIC, VERSION = 793712314, 12
 _SETTINGS = struct.Struct("<12id")
@@ -71,9 +71,7 @@ def read(path: Path) -> FastTextFile:
     try:
         return _read(path, data)
     except (struct.error, ValueError, IndexError) as error:
-        if isinstance(error, (ConfigError, UnicodeDecodeError)):
-            raise DataError(f"{path} holds settings or words that are none: {error}") from error
-        raise DataError(f"{path} is truncated; fetch it again") from error
+        raise DataError(f"{path} is truncated, or not as fastText writes it: {error}") from error
 
 
 def _read(path: Path, data: memoryview) -> FastTextFile:

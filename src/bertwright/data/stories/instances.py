@@ -56,12 +56,10 @@ class Stories(Shuffled):
         short = last - shards.document_sentences[documents] < 2
         wrong = np.flatnonzero(short | (answer_tokens != 1))
         if len(wrong):
-            which = int(documents[wrong[0]]) + 1
-            what = "fewer than three lines" if short[wrong[0]] else "an answer of several tokens"
             raise DataError(
-                f"document {which} of {shards.folder} has {what}; a story is a sentence a line, "
-                "the last two its question and its answer of one word, then a blank line: build "
-                "the data with --sentences line and a tokenizer of words"
+                f"document {documents[wrong[0]] + 1} of {shards.folder} is no story: a sentence a "
+                "line, the last two its question and its answer of one word, then a blank line: "
+                "build the data with --sentences line and a tokenizer of words"
             )
         self.shards = shards
         self._answer = last
