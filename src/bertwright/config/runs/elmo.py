@@ -29,6 +29,8 @@ class ElmoConfig:
     """(width in bytes, number) of the convolutions."""
     n_highway: int = 2
     """Highway layers over the convolutions."""
+    activation: Literal["relu"] = "relu"
+    """Over the convolutions."""
     dim: int = 4096
     """Width of an LSTM's cell."""
     projection_dim: int = 512
@@ -72,7 +74,7 @@ class ElmoRun(
         "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
         "elmo": ElmoConfig(),
     },
-    fixed="max_characters_per_token character_size filters n_highway",
+    fixed="max_characters_per_token character_size filters n_highway activation",
 ):
     """Everything that decides a pre-training run of ELMo; elmo and elmo-small have the sizes of the
     published files of these names."""
