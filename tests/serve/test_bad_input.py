@@ -40,7 +40,7 @@ BAD: list[tuple[str, Any]] = [
     ("/embed", {"input": "a", "normalize": 1}),
     ("/embed", {"input": "a", "truncate": "zebra"}),
     ("/embed", {"input": "a", "layers": [1.0]}),
-    ("/embed", {"input": "a", "encoding": "float64"}),
+    ("/embed", {"input": "a", "dtype": "float64"}),
     ("/embed", {"input": LONG}),
     ("/embed", []),
     ("/embed", "a"),
@@ -73,6 +73,9 @@ BAD: list[tuple[str, Any]] = [
     ("/attention", {"input": ["a"]}),
     ("/attention", {"input": "a", "layers": [0]}),
     ("/attention", {"input": "a", "layers": [4]}),
+    ("/encode", {"texts": ["a"], "is_tokenized": True}),
+    ("/encode", {"texts": ["a"], "is_tokenized": 0}),
+    ("/encode", {"texts": LONG}),
     ("/v1/embeddings", {"input": []}),
     ("/v1/embeddings", {"input": [[]]}),
     ("/v1/embeddings", {"input": [1, 2]}),
@@ -199,6 +202,7 @@ def test_bounds(served: Callable[..., TestClient]) -> None:
     assert code({"input": {"text": "a", "choices": three}}, "/choose") == "too_many_items"
     for body, path in (
         ({"input": "a" * 101}, "/embed"),
+        ({"texts": ["a" * 101]}, "/encode"),
         ({"input": [["a" * 60, "b" * 41]]}, "/embed"),
         ({"query": "a" * 60, "documents": ["b" * 41]}, "/rerank"),
         ({"input": {"source_sentence": "a" * 60, "sentences": ["b" * 41]}}, "/similarity"),

@@ -71,6 +71,7 @@ NUMBERS: list[tuple[str, Any, int]] = [
     ("/embed", {"input": ["a"] * 3}, 3 * 24),
     ("/embed", {"input": "a", "layers": [0, 1, 3], "pooling": "mean+max"}, 3 * 2 * 24),
     ("/embed", {"input": "a " * 40, "windows": True}, 24),
+    ("/encode", {"texts": ["a", "b"]}, 2 * 24),
     ("/v1/embeddings", {"input": ["a", "b"], "dimensions": 3}, 2 * 3),
     ("/tokens", {"input": ["a b", "c"], "layers": [1, 2]}, 7 * 2 * 24),
     ("/tokens", {"input": "a " * 40, "windows": True}, 42 * 24),

@@ -1,4 +1,4 @@
-"""Bodies as clients of Hugging Face send them."""
+"""Bodies as clients of Hugging Face and bert-as-service send them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,16 @@ def test_the_likeliest_classes(client: TestClient) -> None:
         ("/choose", {"text": "a", "choices": ["zebra"]}),
         ("/choose", {"input": CHOICE, "text2": "zebra"}),
         ("/similarity", {"inputs": {"source_sentence": "zebra"}}),
+        ("/encode", {"texts": ["a"], "id": True}),
+        ("/encode", {"texts": ["a"], "id": "zebra" * 41}),
+        ("/encode", {"texts": ["a"], "id": ["zebra"]}),
+        ("/encode", {"texts": ["a"], "id": 2**60}),
     ],
 )
 def test_what_no_route_knows(client: TestClient, path: str, body: Any) -> None:
     check_no(client.post(path, json=body), 400)
+
+
+@pytest.mark.parametrize("given", [0, -7, 2**53, "", "9f1c-é", "x" * 200])
+def test_ids_come_back(client: TestClient, given: Any) -> None:
+    assert client.post("/encode", json={"texts": ["a"], "id": given}).json()["id"] == given

@@ -18,6 +18,7 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import Model
 from bertwright.serve.engine import weights_digest
 from bertwright.serve.requests import cosines
+from bertwright.serve.routes.vectors import store
 
 TEXTS = ["a b c", "the d.", "e"]
 ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}
@@ -79,11 +80,30 @@ def test_pairs_and_windows(client: TestClient, model: Model) -> None:
     np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
 
 
-def test_vectors_as_base64(client: TestClient, model: Model) -> None:
-    found = ask(client, "/embed", input=TEXTS, encoding="base64")
+def test_dtypes_and_encodings(client: TestClient, model: Model) -> None:
+    expected = model.embed(TEXTS)
+    found = ask(client, "/embed", input=TEXTS, dtype="int8")
+    assert found["dtype"] == "int8"
+    vectors = np.array(found["vectors"]) * np.array(found["scales"])[:, None]
+    np.testing.assert_allclose(vectors, expected, atol=float(np.abs(expected).max()) / 200)
+    found = ask(client, "/embed", input=TEXTS, dtype="binary")
     assert found["width"] == 24
-    rows = [np.frombuffer(base64.b64decode(row), np.float32) for row in found["vectors"]]
-    np.testing.assert_allclose(np.stack(rows), model.embed(TEXTS), atol=1e-5)
+    bits = np.unpackbits(np.array(found["vectors"], np.uint8), axis=1)
+    assert (bits == (expected > 0)).all()
+    found = ask(client, "/embed", input=TEXTS, dtype="float16", encoding="base64")
+    rows = [np.frombuffer(base64.b64decode(row), np.float16) for row in found["vectors"]]
+    np.testing.assert_allclose(np.stack(rows), expected, atol=2e-3)
+
+
+def test_each_vector_is_stored_by_itself() -> None:
+    vectors = np.array([[1, -4, 0, 2], [0.001, 0.002, 0, -0.001], [0] * 4], np.float32)
+    stored, more = store(vectors, "int8")
+    scales = np.array(more["scales"])[:, None]
+    np.testing.assert_allclose(scales[:, 0], [4 / 127, 0.002 / 127, 1 / 127], rtol=1e-6)
+    assert (np.abs(stored * scales - vectors) <= scales * 0.501).all()
+    assert stored.dtype == np.int8
+    assert store(vectors, "binary")[0].tolist() == [[0b1001_0000], [0b1100_0000], [0]]
+    assert store(vectors, "float16")[0].dtype == np.float16
 
 
 def test_truncation_is_asked_for_and_told(client: TestClient, model: Model) -> None:
@@ -220,6 +240,12 @@ def test_attention(client: TestClient) -> None:
     two = ask(client, "/attention", input=["a b", "c"], layers=[3, 1])
     np.testing.assert_allclose(two["attentions"], maps[[2, 0]], atol=1e-4)
     assert two["layers"] == [3, 1]
+
+
+def test_encode_of_bert_as_service(client: TestClient, model: Model) -> None:
+    found = ask(client, "/encode", id=7, texts=TEXTS, is_tokenized=False)
+    assert (found["id"], found["status"]) == (7, 200)
+    np.testing.assert_allclose(found["result"], model.embed(TEXTS, [-2], "mean"), atol=1e-5)
 
 
 def test_openai(client: TestClient, model: Model) -> None:

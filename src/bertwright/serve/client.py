@@ -113,7 +113,7 @@ class _BaseClient(ABC, Generic[One, Many]):
         return self._run(self._disconnect())
 
     def embed(self, input: Any, **more: Any) -> One:
-        """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`."""
+        """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`, `dtype`."""
         return self.ask("/embed", input=input, **more)
 
     def fill_mask(self, input: Any, **more: Any) -> One:

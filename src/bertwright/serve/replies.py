@@ -42,10 +42,20 @@ class TaskResults(Results[T], Generic[T]):
 
 
 class EmbedReply(Reply):
-    """Vectors, as base64 of float32 where that was requested."""
+    """Vectors, as base64 where that was requested; of int8 `stored * scales[i]`."""
 
     vectors: list[list[float]] | list[str]
     width: int
+    dtype: str
+    scales: list[float] | None = None
+
+
+class EncodeReply(Reply):
+    """bert-as-service's."""
+
+    id: int | str | None
+    status: int
+    result: list[list[float]]
 
 
 class TokenVectors(BaseModel):

@@ -20,7 +20,7 @@ from bertwright.serve.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest, listed
 
-LISTS = ("input", "prompt", "documents", "sentences", "choices")
+LISTS = ("input", "prompt", "documents", "sentences", "texts", "choices")
 MAX_NUMBERS = 1 << 23
 """Numbers of a reply, or of the vectors it is made from: 2,048 texts by four layers of 1,024; about
 90 MB as JSON."""

@@ -153,7 +153,21 @@ class EmbedRequest(PoolingRequest, PromptRequest):
     model_config = _example(input=["a text", "another"], layers=[-2], pooling="mean")
     input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
     windows: bool = Field(False, description="Read long texts in windows.")
-    encoding: Literal["float", "base64"] = Field("float", description="Of the vectors.")
+    dtype: Literal["float32", "float16", "int8", "binary"] = Field(
+        "float32", description="Of the numbers."
+    )
+    encoding: Literal["float", "base64"] = Field("float", description="Of the reply.")
+
+
+class EncodeRequest(ModelRequest):
+    """Of /encode, bert-as-service's."""
+
+    model_config = _example(id=1, texts=["a text"])
+    texts: TextsOrPairs = Field(description="Texts.")
+    id: (
+        Annotated[int, Field(ge=-(2**53), le=2**53)] | Annotated[str, Field(max_length=200)] | None
+    ) = Field(None, description="Returned with the vectors.")
+    is_tokenized: bool = Field(False, description="Only false: splitting words is the model's own.")
 
 
 class TokensRequest(LayersRequest, PromptRequest):

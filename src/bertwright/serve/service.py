@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import time
@@ -244,6 +245,7 @@ class Service:
                     self.metrics.swaps.inc()
                     _log_model("model swapped", self.engines[name])
             freeze_loaded()
+            await asyncio.to_thread(return_memory)
 
     def check_loaded(self) -> None:
         """Raise `HttpError` while the first models are being loaded."""
@@ -397,6 +399,13 @@ def freeze_loaded() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def return_memory() -> None:
+    """Return free memory to the system: glibc would keep that of models that are gone."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 async def read_bytes(receive: Receive, config: ServeConfig) -> bytes:

@@ -133,7 +133,8 @@ def test_headers_say_how_a_reply_was_made(client: TestClient) -> None:
         if name.startswith("x-bertwright-")
     }
     sha256 = client.get("/v1/models/full").json()["sha256"]
-    assert told == {"sha256": sha256, "truncated": "1"}
+    made = {"layers": "2", "pooling": "mean", "normalized": "true"}
+    assert told == {"sha256": sha256, "truncated": "1", **made}
     found = reply.json()
     assert (found["object"], found["model"]) == ("list", "full")
     assert found["usage"] == {"prompt_tokens": 19, "total_tokens": 19}

@@ -39,8 +39,11 @@ def prepare_embeddings(
 
     prepared = prepare_vectors(engine, listed(body.input), vectors, finish, truncate=True)
     tokens = prepared.tokens
-    prepared.headers = {
+    prepared.headers = {  # the reply itself is OpenAI's alone
         "x-bertwright-sha256": engine.sha256,
+        "x-bertwright-layers": ", ".join(map(str, prepared.layers)),
+        "x-bertwright-pooling": str(prepared.pooling),
+        "x-bertwright-normalized": str(prepared.normalized).lower(),
         "x-bertwright-truncated": str(len(prepared.truncated)),
     }
     return prepared

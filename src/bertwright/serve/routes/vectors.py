@@ -1,4 +1,4 @@
-"""Routes of vectors, tokens and attention maps."""
+"""Routes of vectors, tokens and attention maps, and bert-as-service's /encode."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from fastapi import APIRouter
 
+from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embed import with_prompt
@@ -19,6 +21,7 @@ from bertwright.serve.outputs import Attention, Tokens, Vectors
 from bertwright.serve.replies import (
     AttentionReply,
     EmbedReply,
+    EncodeReply,
     Results,
     SimilarityReply,
     TokenizedText,
@@ -42,6 +45,7 @@ from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import (
     AttentionRequest,
     EmbedRequest,
+    EncodeRequest,
     Sentences,
     SimilarityRequest,
     TokenizeRequest,
@@ -79,13 +83,39 @@ def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> Pr
     """One vector a text, of any layers and pooling."""
     vectors, texts = vector_config(engine, body), listed(body.input)
     _check_prompt(vectors, texts, config)
-    encoded = body.encoding == "base64"
 
     def finish(results: list[Any]) -> Json:
-        shown = [base64.b64encode(x).decode() for x in results] if encoded else np.stack(results)
-        return {"vectors": shown, "width": len(results[0])}
+        stored, more = store(np.stack(results), body.dtype)
+        shown: Any = stored
+        if body.encoding == "base64":
+            shown = [base64.b64encode(row).decode() for row in stored]
+        return {"vectors": shown, "width": len(results[0]), "dtype": body.dtype, **more}
 
     return prepare_vectors(engine, texts, vectors, finish, body.truncate, body.windows)
+
+
+def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
+    """Vectors as they are sent; of int8 their scales: number = stored * scale."""
+    if dtype == "int8":
+        largest = np.abs(vectors).max(1, keepdims=True)
+        scales = np.where(largest > 0, largest, 1) / 127
+        return np.rint(vectors / scales).astype(np.int8), {"scales": scales[:, 0].tolist()}
+    if dtype == "binary":
+        return np.packbits(vectors > 0, axis=1), {}
+    return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
+
+
+@model_route(router, "/encode", EncodeReply)
+def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> PreparedRequest:
+    """As bert-as-service has it: the mean of layer -2."""
+    if body.is_tokenized:
+        raise invalid_request("is_tokenized must be false: send texts, not their words")
+
+    def finish(results: list[Any]) -> Json:
+        return {"id": body.id, "status": 200, "result": np.stack(results)}
+
+    vectors = VectorConfig((-2,), "concat", "mean")
+    return prepare_vectors(engine, listed(body.texts), vectors, finish, body.truncate)
 
 
 @model_route(router, "/tokens", Results[TokenVectors])
