@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
-from sklearn.decomposition import PCA
 
 from bertwright.config.vectors import Pooling, VectorConfig
 from bertwright.inference.embed import normalized
 from bertwright.inference.model import load
+from bertwright.inference.whitening import Moments
 
 Floats = npt.NDArray[np.float32]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "weighted")
@@ -52,8 +52,9 @@ def correlation(vectors: Floats, gold: list[float]) -> float:
 
 def whitened(vectors: Floats, others: Floats) -> Floats:
     """Whitened as the others would be."""
-    found: Floats = PCA(whiten=True).fit(others).transform(vectors)
-    return found
+    moments = Moments(others.shape[1])
+    moments.add(others)
+    return moments.fit()(vectors)
 
 
 def main() -> None:

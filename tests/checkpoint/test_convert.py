@@ -275,6 +275,9 @@ def test_what_is_not_all_of_the_weights(pickled: Path, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-500])
     with pytest.raises(IntegrityError, match=r"pytorch_model.bin is truncated or damaged"):
         convert(pickled, tmp_path / "out")
+    path.rename(pickled / "pytorch_model-00001-of-00002.bin")
+    with pytest.raises(IntegrityError, match=r"has 1 shards of pytorch_model.bin; some are miss"):
+        convert(pickled, tmp_path / "out")
 
 
 def test_no_bert_beside_a_pickle(pickled: Path, tmp_path: Path) -> None:

@@ -126,6 +126,16 @@ def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: 
     assert "before every text" not in ran(*words).err
 
 
+def test_whitening_and_back(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
+    file = str(tmp_path / "w.npz")
+    words = ["embed", "--model", model, "--input", table]
+    printed = ran(*words, "--fit-whitening", file, "--dimensions", "2")
+    assert "whitening of 2 dimensions, fitted on 4 texts" in printed.out
+    out = tmp_path / "v.npy"
+    ran(*words, "--whiten", file, "--out", out)
+    assert np.load(out).shape == (4, 2)
+
+
 def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     page = tmp_path / "p.html"
     words = ["embed", "--model", model, "--input", table, "--plot", page, "--color", "kind"]
@@ -142,12 +152,17 @@ def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
         (["--out", "v.npy", "--color", "kind"], 2, "--color is for --plot"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers"),
         (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),
+        (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "leave out --layers"),
+        (["--out", "v.npy", "--pooling", "first-last", "--combine", "sum"], 2, "--combine sum"),
         (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
+        (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
+        (["--fit-whitening", "w.npy"], 2, "ends in .npz"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
         (["--out", "v.jsonl", "--pooling", "none", "--dimensions", "2"], 2, "for vectors of texts"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
         (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
+        (["--fit-whitening", "w.npz", "--whiten", "x.npz"], 2, "leave out --whiten"),
     ],
 )
 def test_what_is_refused(
@@ -174,7 +189,7 @@ def test_similar(model: str, table: str, tmp_path: Path, ran: Ran, json_of: Json
     assert found["found"][0]["cosine"] == pytest.approx(1, abs=1e-5)
     assert "1.0000" in ran(*words).out
     out = tmp_path / "v.npy"
-    embed = ["embed", "--model", model, "--input", table, "--out", out, "--dtype", "float16"]
+    embed = ["embed", "--model", model, "--input", table, "--out", out, "--dtype", "int8"]
     ran(*embed)
     again = json_of(*words, "--vectors", out)["queries"][0]
     assert [each["row"] for each in again["found"]] == [each["row"] for each in found["found"]]
@@ -193,6 +208,9 @@ def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> No
     assert "has 3 vectors and" in ran(*words, tmp_path / "v.npy", code=4).err
     np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
     assert "is an .npz of several arrays" in ran(*words, tmp_path / "v.npz", code=4).err
+    np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
+    np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
+    assert "they are of other vectors" in ran(*words, tmp_path / "v.npy", code=4).err
 
 
 @pytest.mark.parametrize(
@@ -201,7 +219,7 @@ def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> No
         (np.float32(1), "has the shape []; expected [n, W]"),
         (np.zeros((4, 24), np.complex64), "of type complex64; expected float32"),
         (np.zeros((4, 24), bool), "of type bool; expected float32"),
-        (np.zeros((4, 24), np.int8), "of type int8; expected float32"),
+        (np.zeros((4, 24), np.int8), "int8 need their scales"),
     ],
 )
 def test_similar_refuses_arrays_that_are_no_vectors(
@@ -219,6 +237,26 @@ def test_pooling_none_is_tokens(model: str, table: str, tmp_path: Path, ran: Ran
     assert json.loads(ran(*words, "--pooling", "none").out)["pooling"] == "none"
     first = out.read_text(encoding="utf-8").partition("\n")[0]
     assert json.loads(first)["tokens"] == ["[CLS]", "a", "b", "[SEP]"]
+
+
+def test_equal_texts_have_no_whitening(model: str, tmp_path: Path, ran: Ran) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "w.npz"
+    source.write_text("a b\n" * 9, encoding="utf-8")
+    words = ["embed", "--model", model, "--input", source, "--fit-whitening", out]
+    assert "are all the same" in ran(*words, code=4).err
+    assert not out.exists()
+
+
+def test_a_scales_file_is_not_replaced_unasked(
+    model: str, table: str, tmp_path: Path, ran: Ran
+) -> None:
+    out, scales = tmp_path / "v.npy", tmp_path / "v.npy.scales.npy"
+    scales.write_bytes(b"mine")
+    words = ["embed", "--model", model, "--input", table, "--out", out, "--dtype", "int8"]
+    assert "exists already" in ran(*words, code=2).err
+    assert scales.read_bytes() == b"mine"
+    ran(*words, "--overwrite")
+    assert np.load(scales).shape == (2, 24)
 
 
 def test_a_model_without_a_tokenizer(table: str, tmp_path: Path, ran: Ran) -> None:

@@ -20,7 +20,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def export(model: str, out: Path, runtime: str, **options: Any) -> dict[str, Any]:
         calls.append({"model": model, "out": out, "runtime": runtime, **options})
-        more = {"int8_correlation": 0.99991} if options["int8"] else {}
+        figures = {"texts": 2, "cosine_texts": {"mean": 0.99991, "least": 0.99}}
+        more = {"int8_on_text": figures} if options["int8"] else {}
         facts = {"head": None, "outputs": {"a": "token"}, "largest_difference": 2e-6}
         return {**facts, "pooling": "cls", "crf": None, **more}
 
@@ -31,16 +32,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_options_reach_the_export(
     asked: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--model", "m", "--out", str(tmp_path / "o"), "--int8", "--overwrite"]
-    assert run(["export", "openvino", *words]) == 0
+    (tmp_path / "sample.txt").write_text("A text.\n\n  Another. \n")
+    words = ["--model", "m", "--out", str(tmp_path / "o"), "--int8", "--layers", "-2"]
+    more = ["--sample", str(tmp_path / "sample.txt"), "--least", "0.99", "--overwrite"]
+    assert run(["export", "openvino", *words, *more]) == 0
     (call,) = asked
     assert call.pop("on_step")
     assert call == {
-        "model": "m", "out": tmp_path / "o", "runtime": "openvino", "head": None, "int8": True,
-        "overwrite": True,
+        "model": "m", "out": tmp_path / "o", "runtime": "openvino", "head": None, "layers": (-2,),
+        "int8": True, "sample": ["A text.", "Another."], "least": 0.99, "overwrite": True,
     }  # fmt: skip
     shown = capsys.readouterr().out
-    assert "0.99991" in shown
+    assert "mean 0.99991, least 0.99000" in shown
     assert "2e-06" in shown
     assert "cls pooling, as modules.json says" in shown
 
@@ -50,6 +53,27 @@ def test_json_is_one_object(asked: list[dict[str, Any]], tmp_path: Path, ran: Ra
     assert json.loads(ran("export", "onnx", *words).out)["largest_difference"] == 2e-6
     assert asked[0]["head"] == "masked_lm"
     assert asked[0]["runtime"] == "onnx"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "no file"), (b"", "is empty"), (b"\xff\xfe", "is not UTF-8")],
+)
+def test_a_sample_that_is_none(
+    content: bytes | None, message: str, tmp_path: Path, ran: Ran
+) -> None:
+    sample = tmp_path / "sample.txt"
+    if content is not None:
+        sample.write_bytes(content)
+    words = ["--model", "m", "--out", tmp_path / "o", "--int8", "--sample", sample]
+    assert message in ran("export", "onnx", *words, code=4).err
+
+
+def test_a_sample_is_of_int8(asked: list[dict[str, Any]], tmp_path: Path, ran: Ran) -> None:
+    (tmp_path / "sample.txt").write_text("A text.\n")
+    words = ["--model", "m", "--out", "o", "--sample", tmp_path / "sample.txt"]
+    assert "--sample is for --int8" in ran("export", "onnx", *words, code=2).err
+    assert not asked
 
 
 def test_the_extra_is_not_needed_to_develop() -> None:

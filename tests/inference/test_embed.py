@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from bertwright.checkpoint.export.exported import Exported
 from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import choice as backend_choice
@@ -286,6 +287,9 @@ def test_vectors_that_differ_are_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"backend": "onnx"}, "name the folder with --exported DIR"),
+        ({"exported": "nowhere"}, "another backend than torch"),
+        ({"backend": "tpu"}, "expected torch, onnx, openvino"),
         ({"precision": "int4"}, "expected fp32, bf16, int8"),
         ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
     ],
@@ -317,6 +321,56 @@ def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:
     assert len(embedder.embed_tokens("a b")) == 1  # one text is no list of letters
     with pytest.raises(ConfigError, match="use embed_tokens"):
         embedder.with_config(replace(CONFIG, pooling="none")).embed(["a"])
+
+
+@pytest.fixture
+def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders named `RUNTIME-PRECISION` are exports of the model, without a file."""
+    runner = load(model_folder, device="cpu").runner
+
+    def opened(folder: Path, threads: int | None = None) -> Exported:
+        def session(feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+            lengths = feed["attention_mask"].sum(1)
+            ids = [row[:length] for row, length in zip(feed["input_ids"], lengths, strict=True)]
+            found = np.zeros((*feed["input_ids"].shape, 24), np.float32)
+            for rows, encoded in runner.run(ids):
+                for place, row in enumerate(rows):
+                    start = encoded.sequences.offsets[place]
+                    found[row, : lengths[row]] = encoded.last[start : start + lengths[row]]
+            return [found + moved if "near" in folder.name else found]
+
+        moved = np.random.default_rng(0).normal(size=24) / 20  # as by some steps of training
+        runtime, stored, *_ = folder.name.split("-")
+        outputs, int8 = {"last_hidden_state": True}, stored == "int8"
+        return Exported(folder, runtime, int8, None, None, outputs, (3,), 12, session)
+
+    monkeypatch.setattr(backend_choice, "open_exported", opened)
+
+
+@pytest.mark.usefixtures("exports")
+@pytest.mark.parametrize(
+    ("backend", "precision", "exported", "message"),
+    [
+        ("onnx", "fp32", "onnx-int8", "was exported in int8, not fp32: pass --precision"),
+        ("onnx", "int8", "onnx-float32", "was exported in fp32, not int8"),
+        ("openvino", "fp32", "onnx-float32", "was exported for onnx, not openvino"),
+        ("onnx", "fp32", "onnx-float32-near", r"cosine 0\.99.*is it of this model"),
+    ],
+)
+def test_an_export_that_is_refused(
+    model_folder: Path, backend: str, precision: str, exported: str, message: str
+) -> None:
+    """Of another kind, or of a neighbour of the model."""
+    model = load(model_folder)
+    with pytest.raises(ConfigError, match=message):
+        model.embedder(CONFIG, backend=backend, precision=precision, exported=exported)
+
+
+@pytest.mark.usefixtures("exports")
+def test_an_export_that_fits(model_folder: Path, embedder: Embedder) -> None:
+    found = load(model_folder).embedder(CONFIG, backend="onnx", exported="onnx-float32")
+    assert found.backend.name == "onnx fp32"
+    np.testing.assert_allclose(found.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
 
 
 def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

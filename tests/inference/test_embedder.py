@@ -14,19 +14,42 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
 from bertwright.inference.embed import Embedder, normalized
 from bertwright.inference.model import load
+from bertwright.inference.whitening import Whitening
 
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
 TEXTS = ["a b", LONG, "the"]
 CONFIG = VectorConfig((-1,))
 
 
-def test_what_is_done_to_vectors_has_an_order(embedder: Embedder, model_folder: Path) -> None:
-    """The first numbers are kept, then scaled to length 1."""
+def test_a_whitening_says_how_wide_vectors_are(
+    embedder: Embedder, model_folder: Path, tmp_path: Path
+) -> None:
+    for given in (24, 30):
+        kernel = np.eye(given, 5, dtype=np.float32)
+        Whitening(np.zeros(given, np.float32), kernel).save(tmp_path / f"{given}.npz")
+    maker = load(model_folder, device="cpu").embedder(CONFIG, whitening=tmp_path / "24.npz")
+    assert maker.width == 5
+    np.testing.assert_allclose(maker.embed([LONG]), embedder.embed([LONG])[:, :5], atol=1e-6)
+    with pytest.raises(ConfigError, match="of vectors of 30 numbers; these have 24"):
+        load(model_folder, device="cpu").embedder(CONFIG, whitening=tmp_path / "30.npz")
+
+
+def test_what_is_done_to_vectors_has_an_order(
+    embedder: Embedder, model_folder: Path, tmp_path: Path
+) -> None:
+    """The first numbers are kept, then whitened, then scaled to length 1."""
+    chance = np.random.default_rng(0)
+    mean, kernel = (chance.standard_normal(size).astype(np.float32) for size in (6, (6, 4)))
+    Whitening(mean, kernel).save(tmp_path / "w.npz")
     config = replace(CONFIG, dimensions=6, normalize=True)
-    maker = load(model_folder, device="cpu").embedder(config)
-    right = embedder.embed(TEXTS)[:, :6]
+    maker = load(model_folder, device="cpu").embedder(config, whitening=tmp_path / "w.npz")
+    raw = embedder.embed(TEXTS)
+    right = (raw[:, :6] - mean) @ kernel
     right /= np.linalg.norm(right, axis=1, keepdims=True)
     np.testing.assert_allclose(maker.embed(TEXTS), right, atol=1e-5)
+    np.testing.assert_allclose(maker.raw().embed(TEXTS), raw[:, :6], atol=1e-6)
+    with pytest.raises(ConfigError, match="leave it out for tokens"):
+        maker.embed_tokens(TEXTS)
 
 
 def test_rows_of_any_length_are_scaled_to_1() -> None:

@@ -18,6 +18,7 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
 from bertwright.inference.sklearn import BertVectors
+from bertwright.inference.whitening import Whitening
 
 TEXTS = ["a b", "c d", "a a b", "c d d"] * 3
 LABELS = [0, 1] * 6
@@ -67,11 +68,15 @@ def test_a_column_is_texts(model_folder: Path) -> None:
         step.transform(None)
 
 
-def test_parameters_are_those_of_embed(model_folder: Path) -> None:
+def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> None:
     step = BertVectors(str(model_folder), layers=-1, max_length=4, truncate=True)
     config = VectorConfig((-1,), truncate=True, max_length=4)
     right = load(model_folder).embedder(config).embed(["a b c d"])
     np.testing.assert_array_equal(clone(step).fit_transform(["a b c d"]), right)
+    whitening = Whitening(np.zeros(24, np.float32), np.ones((24, 2), np.float32))
+    whitening.save(tmp_path / "w.npz")
+    step.set_params(whitening=tmp_path / "w.npz")
+    np.testing.assert_allclose(step.transform(["a b c d"])[:, 0], right.sum(1), atol=1e-5)
     for wrong in (0, "4"):
         with pytest.raises(ConfigError, match=f"max_length is {wrong!r}; expected 3"):
             BertVectors(str(model_folder), max_length=wrong).fit(TEXTS)

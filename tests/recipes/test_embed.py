@@ -1,4 +1,4 @@
-"""Files of vectors: every form, killed and resumed; and what is refused."""
+"""Files of vectors: every form, killed and resumed, whitened; and what is refused."""
 
 from __future__ import annotations
 
@@ -10,25 +10,31 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
 
+from bertwright.atomic import write_manifest
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.export.exported import Exported
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
 from bertwright.inference.embed import Embedder
+from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
-from bertwright.inference.vector_files import decode, encode
-from bertwright.recipes.embed import Embedded, embed_file
+from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
+from bertwright.inference.whitening import Whitening
+from bertwright.recipes.embed import Embedded, embed_file, fit_whitening
 from tests.raising import raises
 from tests.small_bert import write_model
 
@@ -136,7 +142,7 @@ def test_npy_is_in_order_and_maps(embed: Embed, embedder: Embedder, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
-@pytest.mark.parametrize("dtype", ["float32", "binary"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_a_killed_run_goes_on(embed: Embed, tmp_path: Path, name: str, dtype: str) -> None:
     whole, out = tmp_path / "whole" / name, tmp_path / name
     embed(whole, dtype=dtype, at_once=5)
@@ -219,7 +225,7 @@ def test_going_on_with_another_input_is_refused(embed: Embed, lines: str, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "changed", ["dtype", "tokens", "tokenizer", "dense_weights", "prompt", "layers"]
+    "changed", ["dtype", "tokens", "tokenizer", "whitening", "dense_weights", "prompt", "layers"]
 )
 def test_rows_of_two_kinds_are_never_in_one_file(
     embed: Embed, embedder: Embedder, tmp_path: Path, changed: str
@@ -229,6 +235,8 @@ def test_rows_of_two_kinds_are_never_in_one_file(
     other = copy.copy(embedder)
     if changed == "tokenizer":
         other.tokenizer = SimpleNamespace(fingerprint="0" * 64)
+    elif changed == "whitening":
+        other.whitening = Whitening(np.zeros(24, np.float32), np.eye(24, dtype=np.float32))
     elif changed == "dense_weights":
         other.dense = (DenseLayer(Dense(24, 24, bias=False), torch.eye(24), None),)
     elif changed == "prompt":
@@ -278,18 +286,93 @@ def test_what_is_not_read_is_no_other_model(embed: Embed, folder: str, tmp_path:
     assert report.resumed == 10
 
 
+class Export(ExportedBackend):
+    """Computes as another backend does, in the name of an exported folder."""
+
+    def __init__(self, inner: Backend, folder: Path) -> None:
+        self.inner, self.name = inner, "onnx int8"
+        self.exported = cast(Exported, SimpleNamespace(folder=folder))
+
+    def run(
+        self,
+        ids: Ids,
+        segments: Ids | None,
+        layers: tuple[int, ...],
+        positions: Positions | None = None,
+    ) -> Iterator[LayerBatch]:
+        return self.inner.run(ids, segments, layers, positions)
+
+
+def test_going_on_with_another_export_is_refused(
+    embed: Embed, embedder: Embedder, tmp_path: Path
+) -> None:
+    makers = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_text(name)
+        write_manifest(tmp_path / name)
+        maker = copy.copy(embedder)
+        maker.backend = Export(embedder.backend, tmp_path / name)
+        makers.append(maker)
+    out = tmp_path / "v.npy"
+    embed.until_killed(out, makers[0])
+    raises(ConfigError, "made with another export", embed, out, makers[1], resume=True)
+    raises(ConfigError, "made with another backend", embed, out, resume=True)
+    assert embed(out, makers[0], resume=True).resumed == 10
+
+
+def test_scales_are_of_their_file(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
+    other = embedder.with_config(VectorConfig((0,)))
+    for maker, name in ((embedder, "q.npy"), (other, "q.jsonl")):
+        embed(tmp_path / name, maker, dtype="int8")
+    found = decode(*read_vectors(tmp_path / "q.npy"))
+    assert np.abs(found - embedder.embed(TEXTS)).max() < 0.02
+    assert scales_path(tmp_path / "q.jsonl").is_file()
+
+
+def test_old_vectors_never_lie_beside_new_scales(
+    embed: Embed, embedder: Embedder, tmp_path: Path
+) -> None:
+    out = tmp_path / "q.npy"
+    embed(out, dtype="int8")
+    before = out.read_bytes(), scales_path(out).read_bytes()
+    other = embedder.with_config(VectorConfig((0,)))
+    embed.until_killed(out, other, overwrite=True, dtype="int8")
+    assert (out.read_bytes(), scales_path(out).read_bytes()) == before
+    embed.killed_at(SYNC, out, other, part="scales", resume=True, dtype="int8")
+    assert not out.exists()
+    assert not scales_path(out).exists()
+    assert embed(out, other, resume=True, dtype="int8", at_once=5).resumed == 23
+    found = decode(*read_vectors(out))[:5]  # what the ranges are of
+    assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
+    embed(out, other, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy"}
+
+
 def test_dtypes(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
     right = embedder.embed(TEXTS)
-    out = tmp_path / "h.npy"
-    embed(out, dtype="float16")
-    assert np.load(out).dtype == np.float16
-    assert (np.abs(decode(np.load(out)) - right) <= 2e-3).all()
+    for dtype in ("float16", "int8"):
+        out = tmp_path / f"{dtype}.npy"
+        embed(out, dtype=dtype)
+        stored = np.load(out)
+        assert stored.dtype == np.dtype(dtype)
+        scales = np.load(scales_path(out)) if dtype == "int8" else None
+        bound = 2e-3 if scales is None else scales[1] / 2 + 1e-6  # half a step
+        assert (np.abs(decode(stored, scales) - right) <= bound).all()
     out = tmp_path / "b.npy"
     embed(out, dtype="binary")
     assert np.load(out).shape == (23, 3)
     np.testing.assert_array_equal(decode(np.load(out)) > 0, right > 0)
-    signs = decode(encode(np.array([[0, 2, -3, 0, 0, 1, 0, -1]], np.float32), "binary"))
+    signs = decode(Coder("binary")(np.array([[0, 2, -3, 0, 0, 1, 0, -1]], np.float32)))
     assert signs.tolist() == [[-1, 1, -1, -1, -1, 1, -1, -1]]
+
+
+def test_int8_tells_what_it_clips(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a\na b\n" + "\n".join(TEXTS), encoding="utf-8")
+    out = tmp_path / "v.npy"
+    report = embed_file(embedder, open_texts(str(path)), out, folder, dtype="int8", at_once=2)
+    assert report.clipped > 0
 
 
 def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> None:
@@ -373,6 +456,18 @@ def test_long_texts_make_parts_smaller(
     assert done == [2, 4, 5, 7, 8]
 
 
+def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
+    whitening, count = fit_whitening(embedder, open_texts(lines), 4)
+    assert count == 23
+    whitening.save(tmp_path / "w.npz")
+    path = tmp_path / "w.npz"
+    loaded = load(folder, device="cpu").embedder(VectorConfig((-1,)), whitening=path)
+    found = loaded.embed(TEXTS)
+    assert found.shape == (23, 4)
+    np.testing.assert_allclose(found.mean(0), 0, atol=1e-3)
+    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(4), atol=1e-2)
+
+
 def test_nearest_is_exact() -> None:
     chance = np.random.default_rng(0)
     corpus = chance.standard_normal((50, 8)).astype(np.float32)
@@ -394,12 +489,12 @@ def test_a_run_killed_just_after_its_last_rename_is_done(
     embed: Embed, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
-    embed.killed_at("pathlib.Path.unlink", out)
+    embed.killed_at("pathlib.Path.unlink", out, dtype="int8")
     whole = out.read_bytes()
-    report = embed(out, resume=True)
+    report = embed(out, dtype="int8", resume=True)
     assert (report.resumed, report.rows, report.width) == (23, 23, 24)
     assert out.read_bytes() == whole
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name}
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name, f"{name}.scales.npy"}
 
 
 def test_what_was_finished_is_not_added_to(embed: Embed, lines: str, tmp_path: Path) -> None:

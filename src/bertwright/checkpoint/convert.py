@@ -37,7 +37,7 @@ from bertwright.checkpoint.format import part_of
 from bertwright.checkpoint.formats import format_of, only_bert
 from bertwright.checkpoint.huggingface import pickled
 from bertwright.checkpoint.huggingface.bert import architecture
-from bertwright.checkpoint.model_folder import CONFIG, TOKENIZER_FILES, WEIGHTS, headers_of
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS, headers_of
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
@@ -183,8 +183,8 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
             yield found
         return
     folders = sentence_transformers.folders_of(source) if source.is_dir() else []
-    pickles = [x for x in folders if (x / pickled.NAME).is_file() and not _has_weights(x)]
-    if not pickles:
+    pickles = {x: pickled.pickles_of(x) for x in folders if not _has_weights(x)}
+    if not any(pickles.values()):
         yield checkpoint.find_checkpoint(source)
         return
     root = folders[0]
@@ -197,8 +197,8 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
             for path in folder.iterdir():
                 if path.name == WEIGHTS or path.suffix in (".json", ".txt", ".md"):
                     shutil.copyfile(path, target / path.name)
-            if folder in pickles:
-                pickled.unpickle(folder / pickled.NAME, target / WEIGHTS)
+            if pickles.get(folder):
+                pickled.unpickle(pickles[folder], target / WEIGHTS)
         try:
             yield checkpoint.find_checkpoint(copy)
         except BertwrightError as error:
@@ -230,7 +230,9 @@ def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
 
 
 def _has_weights(folder: Path) -> bool:
-    return any(path.name == WEIGHTS or path.suffix == ".index" for path in folder.iterdir())
+    return any(
+        path.name in (WEIGHTS, INDEX) or path.suffix == ".index" for path in folder.iterdir()
+    )
 
 
 def _write_model(

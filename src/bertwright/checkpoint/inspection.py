@@ -14,7 +14,7 @@ from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.format import part_of, quote
 from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.model_folder import EXPORT, WEIGHTS, read_json, short
+from bertwright.checkpoint.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.errors import BertwrightError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -107,7 +107,7 @@ def _format(source: Path) -> str:
     if sentence_transformers.is_one(sources.folder_of(source)):
         return "sentence-transformers"
     layout = sources.layout_of(source)
-    bare = source.is_dir() and not (source / WEIGHTS).is_file()
+    bare = source.is_dir() and not any((source / name).is_file() for name in (WEIGHTS, INDEX))
     return "pickle" if layout == "huggingface" and bare and _pickles(source) else layout
 
 
@@ -189,3 +189,5 @@ def _look_at_files(found: Inspection, folder: Path) -> None:
     pickles = _pickles(folder)
     if pickles:
         found.odd.append(f"pickles, which are not opened: {', '.join(pickles[:8])}")
+    if (folder / WEIGHTS).is_file() and (folder / INDEX).is_file():
+        found.odd.append(f"{INDEX} beside {WEIGHTS}; only the latter is read")

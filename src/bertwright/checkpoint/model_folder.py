@@ -33,6 +33,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 EXPORT = "export.json"
 """Stands in a folder of `bertwright export`, whose weights are in a graph."""
 TOKENIZER_FILES = (
@@ -143,19 +144,16 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGH
 
 
 def read_headers(folder: Path) -> dict[str, Header]:
-    """Name -> where it is and its shape.
+    """Name -> where it is and its shape, of one file or of shards with an index.
 
     Raises:
-        DataError: no weights, only a pickle, several files of them, or an export.
-        IntegrityError: the file is truncated or damaged.
+        DataError: no weights, only a pickle, or an export.
+        IntegrityError: a file is truncated or damaged, or the index does not fit the shards.
     """
     if (folder / WEIGHTS).is_file():
         return headers_of(folder / WEIGHTS)
-    if (folder / f"{WEIGHTS}.index.json").is_file():
-        raise DataError(
-            f"{folder} has its weights in several files; one is read: save it again with "
-            'transformers, save_pretrained(DIR, max_shard_size="50GB")'
-        )
+    if (folder / INDEX).is_file():
+        return _headers_of_shards(folder)
     if list(folder.glob("pytorch_model*.bin")):
         raise DataError(
             f"{folder} has its weights as a pickle (pytorch_model.bin), which may run code when "
@@ -170,7 +168,7 @@ def read_headers(folder: Path) -> dict[str, Header]:
     if (folder / EXPORT).is_file():
         raise DataError(
             f"{folder} is an exported model, for the runtime it was written for: give the "
-            "checkpoint it was made of"
+            "checkpoint it was made of as --model (embed takes the export beside it, as --exported)"
         )
     raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
 
@@ -212,6 +210,27 @@ def headers_of(path: Path) -> dict[str, Header]:
         for name in file.keys():  # noqa: SIM118 - no mapping
             part = file.get_slice(name)
             headers[name] = Header(path, tuple(part.get_shape()), part.get_dtype())
+    return headers
+
+
+def _headers_of_shards(folder: Path) -> dict[str, Header]:
+    index = folder / INDEX
+    shards = read_json(index).get("weight_map")
+    if not isinstance(shards, dict) or not shards:
+        raise IntegrityError(f"{index} has no 'weight_map': it is damaged")
+    headers: dict[str, Header] = {}
+    for name in sorted({short(value, str) for value in shards.values()}):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise IntegrityError(f"{index} names {name!r}; a shard is a file beside it")
+        if not (folder / name).is_file():
+            raise IntegrityError(f"{folder / name} is missing; {INDEX} lists it")
+        headers |= headers_of(folder / name)
+    wrong = [n for n, shard in shards.items() if n not in headers or headers[n].file.name != shard]
+    if wrong or len(shards) != len(headers):
+        raise IntegrityError(
+            f"{index} and its shards list different tensors"
+            + (f", '{wrong[0]}' for one" if wrong else "")
+        )
     return headers
 
 

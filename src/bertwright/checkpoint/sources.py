@@ -2,7 +2,7 @@
 
 | layout | weights | configuration |
 |---|---|---|
-| `huggingface` | `model.safetensors` | `config.json` |
+| `huggingface` | `model.safetensors`, or shards with an index | `config.json` |
 | `tensorflow` | `NAME.index`, `NAME.data-*` | `bert_config.json` |
 
 A source is a folder, or a TensorFlow checkpoint by its name without `.index`. What reads its
@@ -24,7 +24,7 @@ from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.formats import format_named, format_of, only_bert
 from bertwright.checkpoint.huggingface.bert import activation_of
-from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, Header, read_json
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.checkpoint.tensorflow.tensor_bundle import Entry, read_tensor
@@ -67,7 +67,8 @@ def layout_of(source: Path) -> str:
     """`huggingface` or `tensorflow`."""
     if not source.is_dir():
         return "tensorflow"
-    if (source / WEIGHTS).is_file():
+    weights = (WEIGHTS, INDEX)
+    if any((source / name).is_file() for name in weights):
         return "huggingface"
     return "tensorflow" if tensorflow.find_prefix(source) is not None else "huggingface"
 

@@ -1,4 +1,4 @@
-"""`bertwright embed`: texts to vectors in a file, or a scatter plot."""
+"""`bertwright embed`: texts to vectors in a file, a fitted whitening or a scatter plot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
-from bertwright.config.vectors import Combine, Pooling, VectorPrecision, choose_prompt
+from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
 
@@ -37,9 +37,13 @@ def embed(
     max_length: int | None = None,
     prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     prompt_name: str | None = None,
+    whiten: Path | None = None,
+    fit_whitening: Path | None = None,
     dimensions: int | None = None,
-    dtype: Literal["float32", "float16", "binary"] = "float32",
+    dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
+    backend: BackendName = "torch",
     precision: VectorPrecision = "fp32",
+    exported: Path | None = None,
     plot: Path | None = None,
     color: str | None = None,
     projection: Literal["pca", "tsne"] = "pca",
@@ -63,18 +67,22 @@ def embed(
             several, or 0,-1. Unset: as the folder says, else -2.
         combine: How several layers are combined; unset: concat.
         pooling: How tokens become one vector, or several concatenated, as cls+mean; weighted: by
-            position; none: one vector per token, with its offsets in the text. Unset: as the
-            folder says, else mean.
+            position; first-last: the mean of the first and last layer's means; none: one vector
+            per token, with its offsets in the text. Unset: as the folder says, else mean.
         normalize: Scale every vector to length 1. Unset: as the folder says.
         truncate: Truncate long texts and count them; else they are encoded in windows.
         max_length: Maximum tokens per sequence; unset: as the folder or the model says.
         prompt: Text to put before every text, as "query: "; "" for none. Unset: the folder's
             default, if it has one.
         prompt_name: The prompt by its name in a sentence-transformers folder.
-        dimensions: Keep the first dimensions of a vector, this many. Unset: as the folder says,
-            else all.
-        dtype: Type of the stored numbers; binary keeps the signs.
+        whiten: File that --fit-whitening wrote.
+        fit_whitening: Fit whitening on the input and write it to this .npz file.
+        dimensions: Keep the first dimensions of a vector, this many; with --fit-whitening, of its
+            result. Unset: as the folder says, else all.
+        dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
+        backend: Runtime of the model.
         precision: fp32 is exact; the others are first compared with it on a sample.
+        exported: Folder of bertwright export, for onnx and openvino.
         plot: Write a scatter plot of the texts to this .html file.
         color: Column that colours the plot.
         projection: Projection of the plot to two dimensions.
@@ -84,7 +92,9 @@ def embed(
     """
     of_tokens = pooling == "none"
     refused = {
-        "name one of --out FILE and --plot FILE": (out is None) == (plot is None),
+        "name one of --out FILE, --fit-whitening FILE and --plot FILE": (
+            [out, fit_whitening, plot].count(None) != 2
+        ),
         "--color is for --plot FILE; leave it out": color is not None and plot is None,
         "--pooling none is for --out FILE; leave it out": of_tokens and out is None,
         "--dtype is for --out FILE; leave it out": dtype != "float32" and out is None,
@@ -92,6 +102,18 @@ def embed(
         "--cluster is for --out FILE; leave it out": cluster is not None and out is None,
         "--dimensions is for vectors of texts; leave it out with --pooling none": (
             of_tokens and dimensions is not None
+        ),
+        "--pooling first-last has its own layers; leave out --layers": (
+            pooling == "first-last" and bool(layers)
+        ),
+        f"first-last is a mean; leave out --combine {combine}": (
+            pooling == "first-last" and combine not in (None, "mean")
+        ),
+        "--fit-whitening is for vectors without whitening; leave out --whiten": (
+            None not in (whiten, fit_whitening)
+        ),
+        f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz": (
+            fit_whitening is not None and fit_whitening.suffix != ".npz"
         ),
         f"--plot is {plot}; expected a name that ends in .html": (
             plot is not None and plot.suffix != ".html"
@@ -101,15 +123,18 @@ def embed(
         raise ConfigError(message)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
-    from bertwright.inference.vector_files import journal_path
+    from bertwright.inference.vector_files import journal_path, scales_path
+    from bertwright.inference.whitening import load_whitening
     from bertwright.recipes import embed as recipe
 
-    target = out or plot
+    target = out or fit_whitening or plot
     assert target is not None
     if out is not None:
         recipe.check_suffix(out, of_tokens)
     # an unfinished file may stand beside the one it replaces, or be whole and not yet noted so
     refuse_existing(target, overwrite or (resume and journal_path(target).is_file()))
+    if dtype == "int8":
+        refuse_existing(scales_path(target), overwrite or resume)
     texts = open_texts(input, text, text2, color, bad_rows)
     loaded = load(model)
     known = loaded.vectors
@@ -121,7 +146,7 @@ def embed(
         truncate=truncate,
         max_length=max_length,
         prompt=choose_prompt(loaded.prompts, prompt, prompt_name),
-        dimensions=dimensions,
+        dimensions=None if fit_whitening is not None else dimensions,
     )
     for key, left in (("dense", "dense layers"), ("dimensions", "dimensions")):
         if getattr(known, key) and not getattr(config, key) and not of_tokens:
@@ -131,11 +156,17 @@ def embed(
     if config.prompt:
         say(f"before every text: {config.prompt!r}")
     sample: list[str | tuple[str, str]] = []
-    if precision != "fp32":
+    if (backend, precision) != ("torch", "fp32"):
         first = next(chunks(texts.rows, 128), [])
         texts.rows = chain(first, texts.rows)
         sample = [each for each, _ in first]
-    settings: dict[str, Any] = {"precision": precision, "sample": sample}
+    settings: dict[str, Any] = {
+        "backend": backend,
+        "precision": precision,
+        "exported": exported and exported.resolve(),
+        "whitening": whiten and load_whitening(whiten),
+        "sample": sample,
+    }
     embedder = loaded.embedder(config, **settings)
     for note in embedder.notes:
         say(note)
@@ -146,6 +177,12 @@ def embed(
             count = _plot(embedder, texts, plot, color, projection, on_progress)
             facts |= {"texts": count, "projection": projection}
             shown = counted(count, "text")
+        elif fit_whitening is not None:
+            fitted, count = recipe.fit_whitening(embedder, texts, dimensions, on_progress)
+            fitted.save(fit_whitening)
+            facts |= {"texts": count, "dimensions": fitted.width}
+            width = counted(fitted.width, "dimension")
+            shown = f"whitening of {width}, fitted on {counted(count, 'text')}"
         else:
             found = recipe.embed_file(
                 embedder,
@@ -163,6 +200,7 @@ def embed(
             facts |= {
                 "shape": [found.rows, found.width],
                 "dtype": dtype,
+                "files": found.files,
                 "backend": embedder.backend.name,
                 "layers": list(embedder.layers),
                 "pooling": embedder.config.pooling,
@@ -183,6 +221,11 @@ def embed(
                 notes.append(
                     f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
                     f"{counted(found.tokens_truncated, 'token')} left out"
+                )
+            if found.clipped:
+                notes.append(
+                    f"{found.clipped:,} numbers lie beyond the range of the first texts and were "
+                    "clipped"
                 )
     for note in [*notes, *texts.log.warnings, *texts.log.summary()]:
         say(note)

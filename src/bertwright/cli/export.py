@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from cyclopts import Parameter
+
 from bertwright.cli.options import EVERY_KEY, Flag, Json, Overwrite
 from bertwright.cli.output import print_fields, print_json, say
+from bertwright.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +25,15 @@ class Options:
     task: str | None = None
     """Head to export: masked_lm, next_sentence, a task's name, or encoder for vectors; unset: the
     task, if there is one, else encoder."""
+    layers: Annotated[tuple[int, ...], Parameter(allow_leading_hyphen=True)] = ()
+    """Output these layers in place of the last and the pooler; 0 is the embeddings, negative counts
+    from the top."""
     int8: Flag = False
-    """Store weights in 8 bits, and compare the outputs on 32 sentences."""
+    """Store weights in 8 bits, and compare the outputs on text."""
+    sample: Path | None = None
+    """File of texts for that comparison, one per line; unset: 32 built-in sentences."""
+    least: float = 0.95
+    """Minimum cosine, agreement or correlation in that comparison, else an error."""
     overwrite: Overwrite = False
     json: Json = False
 
@@ -45,6 +55,16 @@ def openvino(*, options: Annotated[Options, EVERY_KEY]) -> None:
 
 
 def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
+    if options.sample is not None and not options.int8:
+        raise ConfigError("--sample is for --int8; leave it out, or pass both")
+    texts = None
+    if options.sample is not None:
+        from bertwright.inference.text_files import open_texts
+
+        opened = open_texts(str(options.sample), option="--sample")
+        texts = [text for each, _ in opened.rows if (text := str(each).strip())]
+        if opened.repaired:
+            raise DataError(f"{options.sample} is not UTF-8; expected a text a line")
     from bertwright.checkpoint.export.write import export
 
     facts = export(
@@ -52,7 +72,10 @@ def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
         options.out,
         runtime,
         head=options.task,
+        layers=options.layers,
         int8=options.int8,
+        sample=texts,
+        least=options.least,
         overwrite=options.overwrite,
         on_step=lambda step: None if options.json else say(f"{step} ..."),
     )
@@ -69,6 +92,8 @@ def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
         shown["after the graph"] = f"{facts['pooling']} pooling, as modules.json says"
     if facts["crf"]:
         shown["after the graph"] = "a CRF, whose weights are in export.json"
-    if options.int8:
-        shown["int8 correlation with PyTorch"] = f"{facts['int8_correlation']:.5f}"
+    for name, value in facts.get("int8_on_text", {}).items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{kind} {number:.5f}" for kind, number in value.items())
+        shown[f"int8 {name.replace('_', ' ')}"] = value
     print_fields(shown)

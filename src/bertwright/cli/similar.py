@@ -54,7 +54,7 @@ def similar(
             "already: leave it out"
         )
     opened = open_texts(corpus, text, option="--corpus")
-    stored = None if vectors is None else read_vectors(vectors)
+    stored, scales = (None, None) if vectors is None else read_vectors(vectors)
     loaded = load(model).embedder(precision=precision)
     for note in loaded.notes:
         say(note)
@@ -80,11 +80,11 @@ def similar(
             "corpus again"
         )
     query_vectors = loaded.embed(list(queries), prompt=of_query)
-    found, cosines = nearest(stored, query_vectors, top)
+    found, cosines = nearest(stored, query_vectors, top, scales)
     if vectors is not None:
         checked = sorted({0, len(rows) // 2, len(rows) - 1})
         own = loaded.embed([rows[row] for row in checked], prompt=of_corpus)
-        if strange := strangest(stored, own, checked):
+        if strange := strangest(stored, own, checked, scales):
             say(
                 f"warning: the vector of row {strange[0] + 1:,} of {vectors} has the cosine "
                 f"{strange[1]:.2f} with what {model} makes of its text: it is of another model, "

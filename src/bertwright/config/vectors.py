@@ -22,6 +22,9 @@ that may be joined by `+`, and are then side by side."""
 Combine = Literal["concat", "sum", "mean"]
 """How several layers are combined: concatenated, summed, or averaged."""
 
+BackendName = Literal["torch", "onnx", "openvino"]
+"""What computes layers."""
+
 VectorPrecision = Literal["fp32", "bf16", "int8"]
 """In which numbers; what is not float32 is compared with it first."""
 

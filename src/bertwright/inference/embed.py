@@ -31,6 +31,7 @@ from bertwright.inference.encode import (
     parts_of,
     tokenize,
 )
+from bertwright.inference.whitening import Whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.features import pool
 from bertwright.progress import OnProgress, silent
@@ -57,22 +58,24 @@ class Embedder:
         tokenizer: Tokenizer,
         spec: EncoderSpec,
         config: VectorConfig,
+        whitening: Whitening | None = None,
         dense: Sequence[DenseLayer] = (),
         prompts: Mapping[str, str] | None = None,
     ) -> None:
         """Check that the model can give such vectors.
 
         Args:
+            whitening: fitted on vectors of `config`.
             dense: layers that pooled vectors pass through, if `config.dense`.
             prompts: of the folder, by name.
 
         Raises:
-            ConfigError: no such layer, more dimensions than a vector has numbers, or dense layers
-                of another width.
+            ConfigError: no such layer, more dimensions than a vector has numbers, whitening or
+                dense layers of another width.
         """
         spec.require_vectors()
         self.backend, self.tokenizer, self.spec, self.config = backend, tokenizer, spec, config
-        self.prompts = dict(prompts or {})
+        self.whitening, self.prompts = whitening, dict(prompts or {})
         self.dense = tuple(dense) if config.dense else ()
         self.layers = config.numbers(spec.depth)
         bounds = [each for each in (config.max_length, spec.max_length) if each is not None]
@@ -90,7 +93,13 @@ class Embedder:
                 f"dense is {config.dense}: the model's dense layers take {taken} numbers and give "
                 f"{widths[1:]}, and these vectors have {widths[0]:,}; use 0 to leave them out"
             )
-        self.width = config.width(spec.widths)
+        width = config.width(spec.widths)
+        if whitening is not None and whitening.mean.shape[0] != width:
+            raise ConfigError(
+                f"the whitening is of vectors of {whitening.mean.shape[0]:,} numbers; these have "
+                f"{width:,}: fit it with the same model, --layers, --pooling and --dimensions"
+            )
+        self.width = width if whitening is None else whitening.width
         """W"""
 
     @property
@@ -99,9 +108,13 @@ class Embedder:
         return [self.spec.widths[number] * len(self.config.pooled) for number in self.layers]
 
     def with_config(self, config: VectorConfig) -> Embedder:
-        """The same model, other vectors."""
+        """The same model, other vectors, not whitened."""
         given = self.backend, self.tokenizer, self.spec, config
         return Embedder(*given, dense=self.dense, prompts=self.prompts)
+
+    def raw(self) -> Embedder:
+        """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
+        return self.with_config(replace(self.config, normalize=False))
 
     def embed(
         self,
@@ -195,7 +208,10 @@ class Embedder:
 
         Raises:
             DataError: as `embed`.
+            ConfigError: whitening is of texts.
         """
+        if self.whitening is not None:
+            raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
         texts, prompt = listed(texts), self.config.prompt
         tokenized = self._tokenize(with_prompt(prompt, texts))
         batches = self.backend.run(tokenized.ids, tokenized.segments, self.layers)
@@ -264,6 +280,8 @@ class Embedder:
         for layer in self.dense:
             vectors = layer(torch.from_numpy(vectors)).numpy()
         vectors = vectors[:, : self.config.dimensions]
+        if self.whitening is not None:
+            vectors = self.whitening(vectors)
         return normalized(vectors) if self.config.normalize else np.ascontiguousarray(vectors)
 
 

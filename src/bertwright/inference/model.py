@@ -25,7 +25,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.sources import folder_of, read_content, read_length, read_tokenizer
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.vectors import Combine, VectorConfig, VectorPrecision
+from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, generate, next_sentence, score
 from bertwright.inference.attention.maps import AttentionMaps, attention_maps
@@ -45,6 +45,7 @@ from bertwright.inference.inputs import make_examples
 from bertwright.inference.parsing.parse import Parsed, parse, split_sentence
 from bertwright.inference.text_files import chunks
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
+from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
@@ -251,29 +252,41 @@ class Model:
         self,
         config: VectorConfig | None = None,
         *,
+        backend: BackendName = "torch",
         precision: VectorPrecision | None = None,
+        exported: str | Path | None = None,
+        whitening: str | Path | Whitening | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
         """What makes vectors of one kind, for many calls, tokens and files.
 
         Args:
             config: which vectors; unset: `vectors`.
+            backend: `torch`, `onnx` or `openvino`.
             precision: `fp32`, exact; `bf16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more with
                 float32, else an error; unset: as the model is loaded.
+            exported: the folder that `bertwright export` wrote of this model, without a head, for
+                this backend and precision.
+            whitening: or a file of `bertwright embed --fit-whitening`.
             sample: texts to verify on; unset: a few of our own.
 
         Raises:
-            ConfigError: no such layer or precision, or vectors too far from float32's.
-            DataError, IntegrityError: a dense layer cannot be read.
+            ConfigError: no such layer, backend or precision, an export for others, or vectors too
+                far from float32's.
+            DataError, IntegrityError: the whitening or a dense layer cannot be read.
         """
         config = config or self.vectors
+        if isinstance(whitening, (str, Path)):
+            whitening = load_whitening(whitening)
         dense = self.dense if config.dense else ()
         own = self._backend or torch_backend(self.runner)
         choice = BackendChoice(self.runner, own, config, sample, dense)
-        chosen = choice.choose(precision or self.runner.precision)
+        chosen = choice.choose(backend, precision or self.runner.precision, exported)
         if chosen is own:  # with weights of its own on a CPU: not kept where another computes
             self._backend = own
-        embedder = Embedder(chosen, self.tokenizer, self.spec, config, dense, self.prompts)
+        embedder = Embedder(
+            chosen, self.tokenizer, self.spec, config, whitening, dense, self.prompts
+        )
         embedder.notes = choice.notes
         return embedder
 

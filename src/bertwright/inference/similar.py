@@ -24,7 +24,9 @@ LEAST_COSINE = {"uint8": 0.6}
 of another model have about 0."""
 
 
-def strangest(corpus: npt.NDArray[Any], own: Float32s, rows: list[int]) -> tuple[int, float] | None:
+def strangest(
+    corpus: npt.NDArray[Any], own: Float32s, rows: list[int], scales: Float32s | None = None
+) -> tuple[int, float] | None:
     """The row whose vector is least what the model makes of its text, and their cosine, if that is
     too low; None where all are alike.
 
@@ -33,20 +35,23 @@ def strangest(corpus: npt.NDArray[Any], own: Float32s, rows: list[int]) -> tuple
         own: `[r, W]` of the texts of these rows.
         rows: r of the corpus.
     """
-    given = decode(corpus[rows])[:, : own.shape[1]]
+    given = decode(corpus[rows], scales)[:, : own.shape[1]]
     cosines = (normalized(given) * normalized(own)).sum(1)
     worst = int(cosines.argmin())
     is_low = cosines[worst] < LEAST_COSINE.get(corpus.dtype.name, 0.9)
     return (rows[worst], float(cosines[worst])) if is_low else None
 
 
-def nearest(corpus: npt.NDArray[Any], queries: Float32s, top: int) -> tuple[Int64s, Float32s]:
+def nearest(
+    corpus: npt.NDArray[Any], queries: Float32s, top: int, scales: Float32s | None = None
+) -> tuple[Int64s, Float32s]:
     """The k vectors of a corpus with the highest cosine to each query.
 
     Args:
-        corpus: `[n, W]` as `vector_files.encode` gave it; may be mapped from a file.
+        corpus: `[n, W]` as `Coder` stored it; may be mapped from a file.
         queries: `[q, W]`.
         top: k; a smaller corpus gives fewer.
+        scales: of an int8 corpus.
 
     Returns:
         Rows `[q, k]` and their cosines `[q, k]`, the highest first; of equal ones the first row.
@@ -70,7 +75,7 @@ def nearest(corpus: npt.NDArray[Any], queries: Float32s, top: int) -> tuple[Int6
     best_rows = np.zeros((len(queries), 0), np.int64)
     best = np.zeros((len(queries), 0), np.float32)
     for start in range(0, len(corpus), BLOCK):
-        block = decode(corpus[start : start + BLOCK])[:, : queries.shape[1]]
+        block = decode(corpus[start : start + BLOCK], scales)[:, : queries.shape[1]]
         if not np.isfinite(block).all():
             row = start + int(np.isfinite(block).all(1).argmin()) + 1
             raise DataError(f"row {row:,} of the corpus has numbers that are not finite")

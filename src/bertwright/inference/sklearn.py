@@ -36,6 +36,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         truncate: bool | None = None,
         precision: VectorPrecision = "fp32",
         max_length: int | None = None,
+        whitening: str | Path | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
         dimensions: int | None = None,
@@ -48,6 +49,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.truncate = truncate
         self.precision = precision
         self.max_length = max_length
+        self.whitening = whitening
         self.prompt = prompt
         self.prompt_name = prompt_name
         self.dimensions = dimensions
@@ -100,7 +102,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 prompt=choose_prompt(model.prompts, self.prompt, self.prompt_name),
                 dimensions=self.dimensions,
             )
-            made = model.embedder(config, precision=self.precision)
+            made = model.embedder(config, precision=self.precision, whitening=self.whitening)
             held = self._loaded = params, made
         found: Embedder = held[1]
         return found

@@ -4,14 +4,16 @@ Rows are appended to `.NAME.partial`; beside it `.NAME.journal` has the settings
 on the disk, and a digest of their texts. What was written after the last note is truncated and made
 again. `.npy` gets the number of its rows at the end; a reader maps the file. Parquet cannot be
 appended to: its rows wait in a stream of Arrow batches, each a row group in the end. The file
-appears by one rename, which the journal notes before.
+appears by one rename, which the journal notes before; the ranges of int8 appear just before it, and
+what they replace is removed first, so that no vectors ever lie beside the ranges of others.
 
 | dtype | a number is |
 |---|---|
 | float32, float16 | itself |
+| int8 | `round((x - low) / step) - 128`; `NAME.scales.npy` holds `[2, W]`: low and step |
 | binary | whether it is above 0, eight a byte, the first in the highest bit (`numpy.packbits`) |
 
-Letters: n texts, W numbers of a vector.
+NAME is the whole name: `v.npy.scales.npy`. Letters: n texts, W numbers of a vector.
 """
 
 from __future__ import annotations
@@ -33,28 +35,66 @@ from bertwright.atomic import sync_file
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.inference.encode import Text
 
-Stored = Literal["float32", "float16", "binary"]
+Stored = Literal["float32", "float16", "int8", "binary"]
 SUFFIXES = (".npy", ".jsonl", ".parquet")
 
 
-def encode(vectors: Float32s, dtype: Stored) -> npt.NDArray[Any]:
-    """Vectors `[n, W]` as the numbers that are stored: `[n, W]`, or `[n, W / 8]` bytes."""
-    return np.packbits(vectors > 0, axis=1) if dtype == "binary" else vectors.astype(dtype)
+class Coder:
+    """Vectors to the numbers that are stored."""
+
+    def __init__(self, dtype: Stored) -> None:
+        self.dtype = dtype
+        self.scales: Float32s | None = None
+        """`[2, W]` of int8: low and step, from the first vectors."""
+        self.clipped = 0
+        """Numbers of int8 outside the range of the first vectors."""
+
+    def __call__(self, vectors: Float32s) -> npt.NDArray[Any]:
+        """`[n, W]` -> `[n, W]`, or `[n, W / 8]` bytes for binary"""
+        if self.dtype == "binary":
+            bits: npt.NDArray[Any] = np.packbits(vectors > 0, axis=1)
+            return bits
+        if self.dtype == "int8":
+            if self.scales is None:
+                low = vectors.min(0)
+                step = np.maximum((vectors.max(0) - low) / 255, np.finfo(np.float32).tiny)
+                self.scales = np.stack([low, step]).astype(np.float32)
+            low, step = self.scales
+            levels = np.round((vectors - low) / step)
+            self.clipped += int(((levels < 0) | (levels > 255)).sum())
+            return np.asarray(np.clip(levels, 0, 255) - 128, np.int8)
+        stored: npt.NDArray[Any] = vectors.astype(self.dtype)
+        return stored
 
 
-def decode(stored: npt.NDArray[Any]) -> Float32s:
-    """What `encode` gave, as float32; of binary -1 and 1.
+def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s:
+    """What `Coder` stored, as float32; of binary -1 and 1; `scales` are those of int8.
 
     Raises:
-        DataError: numbers of no such form.
+        DataError: numbers of no such form, or int8 without scales, or with those of others.
     """
     if stored.dtype == np.uint8:
         return np.asarray(np.unpackbits(stored, axis=1), np.float32) * 2 - 1
+    if stored.dtype == np.int8:
+        if scales is None:
+            raise DataError("vectors of int8 need their scales: keep NAME.scales.npy beside them")
+        if scales.shape != (2, stored.shape[1]) or scales.dtype.kind != "f":
+            raise DataError(
+                f"the scales are {scales.dtype} {list(scales.shape)}; vectors of int8 here need "
+                f"float32 {[2, stored.shape[1]]}: they are of other vectors"
+            )
+        return np.asarray((stored.astype(np.float32) + 128) * scales[1] + scales[0], np.float32)
     if stored.dtype.kind != "f":
         raise DataError(
-            f"the vectors are of type {stored.dtype}; expected float32, float16 or uint8 (binary)"
+            f"the vectors are of type {stored.dtype}; expected float32, float16, int8, or uint8 "
+            "(binary)"
         )
     return np.asarray(stored, np.float32)
+
+
+def scales_path(path: Path) -> Path:
+    """Where the ranges of an int8 file are."""
+    return path.with_name(f"{path.name}.scales.npy")
 
 
 def journal_path(path: Path) -> Path:
@@ -62,36 +102,45 @@ def journal_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.journal")
 
 
-def read_vectors(path: Path) -> npt.NDArray[Any]:
-    """Vectors `[n, W]` of a `.npy`, mapped.
+def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
+    """Vectors `[n, W]` of a `.npy`, mapped, and their scales if they are int8.
 
     Raises:
-        DataError: no such file, or another one.
+        DataError: no such file, another one, or int8 without its scales.
     """
-    try:
-        stored = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(f"{path} is no .npy of vectors ({error})") from error
-    if not isinstance(stored, np.ndarray):
-        stored.close()
+
+    def read(path: Path) -> npt.NDArray[Any]:
+        try:
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise DataError(f"{path} is no .npy of vectors ({error})") from error
+        if isinstance(found, np.ndarray):
+            return found
+        found.close()
         raise DataError(f"{path} is an .npz of several arrays; expected one array, a .npy")
+
+    stored, beside = read(path), scales_path(path)
     if stored.ndim != 2:
         raise DataError(f"{path} has the shape {list(stored.shape)}; expected [n, W], a row a text")
+    scales = read(beside) if stored.dtype == np.int8 and beside.is_file() else None
     try:
-        decode(stored[:0])
+        decode(stored[:0], scales)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    return stored
+    return stored, scales
 
 
 class ResumableWriter:
     """Writes vectors in order, and notes what is on the disk."""
 
-    def __init__(self, path: Path, key: dict[str, Any], resume: bool, overwrite: bool) -> None:
+    def __init__(
+        self, path: Path, key: dict[str, Any], coder: Coder, resume: bool, overwrite: bool
+    ) -> None:
         """Start, or with `resume` continue what a killed run left; `overwrite` throws it away.
 
         Args:
             key: all that the rows depend on but the texts.
+            coder: made the rows; it gets its scales from a run that is continued.
 
         Raises:
             ConfigError: there is an unfinished file and neither is given, or it is of other
@@ -99,7 +148,7 @@ class ResumableWriter:
             IntegrityError: the unfinished file or its journal is damaged.
             MissingExtra: pyarrow is not installed, for Parquet.
         """
-        self.path, self.journal = path, journal_path(path)
+        self.path, self.coder, self.journal = path, coder, journal_path(path)
         self.partial = self.whole = path.with_name(f".{path.name}.partial")
         if path.suffix == ".parquet":
             _pyarrow()
@@ -136,6 +185,8 @@ class ResumableWriter:
             state = json.loads(self.journal.read_text(encoding="utf-8"))
             old, size, final = dict(state["key"]), int(state["bytes"]), state["final_bytes"]
             self.state |= {"rows": int(state["rows"]), "bytes": size, "digest": state["digest"]}
+            if state["scales"] is not None:
+                self.coder.scales = np.array(state["scales"], np.float32)
         except (ValueError, KeyError, TypeError) as error:
             raise IntegrityError(
                 f"{self.journal} is damaged ({error}); start again with --overwrite"
@@ -218,6 +269,7 @@ class ResumableWriter:
             if self.path.suffix == ".parquet":
                 _to_parquet(self.partial, self.whole)
             sync_file(self.whole)
+            self._write_scales()
             self._write_journal(self.whole.stat().st_size)
             self.file.close()
             self.whole.replace(self.path)
@@ -237,6 +289,19 @@ class ResumableWriter:
         header = {"descr": descr, "fortran_order": False, "shape": shape}
         npy.write_array_header_1_0(self.file, header)
 
+    def _write_scales(self) -> None:
+        """Give the scales of int8 their name, and remove what the file replaces."""
+        path, scales = scales_path(self.path), self.coder.scales
+        if self.path.is_file() and (scales is not None or path.is_file()):
+            self.path.unlink()
+            path.unlink(missing_ok=True)
+        if scales is not None:
+            fresh = path.with_name(f".{path.name}.partial")
+            with fresh.open("wb") as file:
+                np.save(file, scales)
+            sync_file(fresh)
+            fresh.replace(path)
+
     def _write_numbers(self, own: npt.NDArray[Any]) -> None:
         """A row at a time, as Python's numbers take eight times the memory of an array's."""
         if own.ndim == 1:
@@ -248,9 +313,11 @@ class ResumableWriter:
         self.file.write(b"]")
 
     def _write_journal(self, final_size: int | None = None) -> None:
+        scales = self.coder.scales
         self.state |= {
             "bytes": self.file.tell(),
             "digest": self.digest.hexdigest(),
+            "scales": None if scales is None else scales.tolist(),
             "final_bytes": final_size,
         }
         fresh = self.journal.with_name(f"{self.journal.name}.new")

@@ -16,17 +16,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors, sha256_file
+from bertwright.atomic import MANIFEST, disk_errors, sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import config_file, weight_files
 from bertwright.config.values import differing_keys
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
 from bertwright.inference.text_files import Texts
-from bertwright.inference.vector_files import SUFFIXES, ResumableWriter, Stored, encode
+from bertwright.inference.vector_files import SUFFIXES, Coder, ResumableWriter, Stored, scales_path
+from bertwright.inference.whitening import Moments, Whitening
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
@@ -49,6 +51,9 @@ class Embedded:
     """Rows that an earlier run had made."""
     truncated: int
     tokens_truncated: int
+    clipped: int
+    """Numbers of int8 beyond the range of the first texts."""
+    files: list[Path]
 
 
 def embed_file(
@@ -70,7 +75,7 @@ def embed_file(
 
     Args:
         model: the path it was loaded from; a resumed run must have the same weights.
-        dtype: of the stored numbers.
+        dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
         resume: continue what a killed run left.
         at_once: texts in memory.
@@ -86,19 +91,19 @@ def embed_file(
         DataError: a text that cannot be read, no text, or other texts than before.
     """
     check_suffix(out, tokens)
-    if tokens and dtype == "binary":
+    if tokens and dtype not in ("float32", "float16"):
         raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
     most, characters = AT_ONCE, CHARACTERS_AT_ONCE
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
-    key = _key(embedder, model, dtype, tokens)
+    coder, key = Coder(dtype), _key(embedder, model, dtype, tokens)
     make_work: Callable[[], _Work] = partial(partial, _embed, embedder, tokens)
     if cluster is not None:
         most = min(most, ON_CLUSTER)
         path = str(Path(find_checkpoint(model)).resolve())
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
     truncated = tokens_truncated = 0
-    with disk_errors(out), closing(ResumableWriter(out, key, resume, overwrite)) as writer:
+    with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
         rows, resumed = (text for text, _ in texts.rows), writer.rows
         for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
             writer.skip(part)
@@ -111,9 +116,9 @@ def embed_file(
                 if tokens:
                     columns["tokens"] = [each.tokens for each in found]
                     columns["offsets"] = [each.offsets for each in found]
-                    columns["vectors"] = [encode(each.vectors, dtype) for each in found]
+                    columns["vectors"] = [coder(each.vectors) for each in found]
                 else:
-                    columns["vector"] = encode(found, dtype)
+                    columns["vector"] = coder(found)
                 writer.write(columns, part)
                 truncated, tokens_truncated = truncated + lost[0], tokens_truncated + lost[1]
                 on_progress(writer.rows - resumed, left)
@@ -127,6 +132,8 @@ def embed_file(
         resumed=resumed,
         truncated=truncated,
         tokens_truncated=tokens_truncated,
+        clipped=coder.clipped,
+        files=[out, *([scales_path(out)] if dtype == "int8" else [])],
     )
 
 
@@ -158,6 +165,27 @@ def _on_worker(
     return partial(_embed, embedder, tokens)
 
 
+def fit_whitening(
+    embedder: Embedder,
+    texts: Texts,
+    dimensions: int | None = None,
+    on_progress: OnProgress = silent,
+) -> tuple[Whitening, int]:
+    """The whitening of a file's vectors, and of how many texts it is.
+
+    Raises:
+        ConfigError: more dimensions than a vector has numbers, or none.
+        DataError: too few texts for so many dimensions, or texts that do not differ.
+    """
+    raw = embedder.raw()
+    moments = Moments(raw.width)
+    moments.check(dimensions)
+    for part in _parts((text for text, _ in texts.rows), AT_ONCE, CHARACTERS_AT_ONCE):
+        moments.add(raw.embed(part))
+        on_progress(moments.count, texts.total)
+    return moments.fit(dimensions), moments.count
+
+
 def check_suffix(out: Path, tokens: bool) -> None:
     """Raise ConfigError unless vectors can be written so."""
     if out.suffix not in SUFFIXES:
@@ -187,14 +215,18 @@ def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, 
     """All that a row depends on, apart from its text."""
     checkpoint = find_checkpoint(model)
     files = [config_file(checkpoint), *weight_files(checkpoint)]
+    white, backend = embedder.whitening, embedder.backend
     dense = [layer.dense.activation.encode() for layer in embedder.dense]
     dense += [x.numpy().tobytes() for layer in embedder.dense for x in layer.tensors.values()]
+    export = isinstance(backend, ExportedBackend) and backend.exported.folder / MANIFEST
     return {
         "model": _digest([f"{path.name} {sha256_file(path)}\n".encode() for path in files]),
         "tokenizer": embedder.tokenizer.fingerprint,
         **asdict(embedder.config),
         "layers": list(embedder.layers),
-        "backend": embedder.backend.name,
+        "backend": backend.name,
+        "export": sha256_file(export) if export else None,
+        "whitening": white and _digest([white.mean.tobytes(), white.kernel.tobytes()]),
         "dense_weights": _digest(dense),
         "dtype": dtype,
         "tokens": tokens,

@@ -17,7 +17,7 @@ import torch
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.checkpoint.export.check_decoder import check_decoder
 from bertwright.checkpoint.export.decoders import graphs_of
-from bertwright.checkpoint.export.exported import Session
+from bertwright.checkpoint.export.exported import Session, open_exported
 from bertwright.checkpoint.export.padded import Graph
 from bertwright.checkpoint.export.write import export
 from bertwright.config.bert import LeftToRightBertConfig
@@ -25,7 +25,7 @@ from bertwright.config.runs.bert2rnd import Bert2RndConfig
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
 from bertwright.config.runs.seq2seq import Seq2SeqConfig
 from bertwright.config.runs.transformer import TransformerConfig
-from bertwright.errors import BertwrightError, ConfigError
+from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.inference.model import load
 from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -199,7 +199,9 @@ def test_what_the_folder_says(exported: Callable[[str], tuple[Path, Path]]) -> N
     takes = facts["graphs"]["model.onnx"]["inputs"]
     assert takes["input_ids"] == ["int64", ["batch", "sequence"]]
     assert takes["past_key_values.1.value"] == ["float32", ["batch", 3, "past", 8]]
-    with pytest.raises(ConfigError, match="leave out --task and --int8"):
+    with pytest.raises(DataError, match=r"is a decoder with its cache \(model.onnx\)"):
+        open_exported(folder)
+    with pytest.raises(ConfigError, match="leave out --task, --layers and --int8"):
         export(model, folder.with_name("no"), "onnx", int8=True)
 
 

@@ -66,7 +66,7 @@ def stand_in(padded: PaddedBert, head: str | None = None) -> Exported:
         return [x.numpy() for x in run(padded, feed)]
 
     kind, outputs = padded.kind, padded.outputs
-    return Exported(head, kind, outputs, 17, session)
+    return Exported(None, "onnx", False, head, kind, outputs, padded.layers, 17, session)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -83,6 +83,19 @@ def test_every_head_is_ours(name: str) -> None:
         for a, b in zip(arrays, theirs[output], strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def test_layers_are_told_apart() -> None:
+    learner, _, _ = learner_of("encoder")
+    padded = PaddedBert(learner, layers=(1, 3)).eval()
+    assert padded.outputs == {"hidden_states.1": True, "last_hidden_state": True}
+    low = PaddedBert(learner, layers=(0, 1)).eval()
+    assert low.top == 1  # the graph stops there
+    exported = stand_in(padded)
+    own = ours(learner, exported, None, [[3, 4, 5]], [[0, 0, 1]])
+    theirs = exported.run_all([[3, 4, 5]], [[0, 0, 1]])
+    for output, arrays in own.items():
+        np.testing.assert_allclose(arrays[0], theirs[output][0], atol=2e-5)
 
 
 def test_choices_of_an_example_lie_side_by_side() -> None:

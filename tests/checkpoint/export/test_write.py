@@ -16,7 +16,7 @@ import pytest
 
 from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint.checkpoint import load, save
-from bertwright.checkpoint.export import check, graph_files
+from bertwright.checkpoint.export import exported, graph_files
 from bertwright.checkpoint.export import write as exporting
 from bertwright.checkpoint.export.check import check_text, ours
 from bertwright.checkpoint.export.exported import Exported, open_exported
@@ -32,6 +32,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import (
     BertwrightError,
     ConfigError,
+    DataError,
     IntegrityError,
     MissingExtra,
 )
@@ -66,13 +67,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("export")
     model = write_model(folder / "model")
-    facts = export(model, folder / "out", "onnx", int8=True)
+    facts = export(model, folder / "out", "onnx", int8=True, sample=TEXTS, least=0.9)
     return model, folder / "out", facts
-
-
-def opened(folder: Path) -> Exported:
-    """An export with what its `export.json` says."""
-    return open_exported(folder, json.loads((folder / "export.json").read_text()), 1)
 
 
 def compare(model: Path, exported: Exported) -> float:
@@ -102,13 +98,31 @@ def test_the_model_and_files_stay(tmp_path: Path) -> None:
 def test_int8_is_near_and_says_how_near(written: Written) -> None:
     model, out, facts = written
     assert facts["largest_difference"] < 1e-4
-    assert 0.95 < facts["int8_correlation"] <= 1
+    figures = facts["int8_on_text"]
+    assert figures["texts"] == len(TEXTS)
+    assert 0.9 < figures["cosine_texts"]["least"] <= figures["cosine_texts"]["mean"] <= 1
     assert json.loads((out / "export.json").read_text()) == facts
-    exported = opened(out)
-    assert exported.head is None
+    exported = open_exported(out, threads=1)
+    assert (exported.int8, exported.runtime, exported.head) == (True, "onnx", None)
     assert exported.outputs == {"last_hidden_state": True, "pooler_output": False}
     assert 0 < compare(model, exported) < 0.5
     assert exported.run_all([]) == {"last_hidden_state": [], "pooler_output": []}
+
+
+def test_weights_whose_sums_would_be_cut_are_refused(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, out, facts = written
+    assert facts["weight_bits"] == exported.weight_bits()
+    wide = tmp_path / "wide"
+    shutil.copytree(out, wide)
+    (wide / "MANIFEST.json").unlink()
+    (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
+    write_manifest(wide)
+    monkeypatch.setattr(exported, "weight_bits", lambda: 7)
+    raises(ConfigError, "without VNNI", open_exported, wide)
+    monkeypatch.setattr(exported, "weight_bits", lambda: 8)
+    assert open_exported(wide).int8
 
 
 def test_the_folder_is_whole(written: Written, tmp_path: Path) -> None:
@@ -124,17 +138,20 @@ def test_the_folder_is_whole(written: Written, tmp_path: Path) -> None:
     data = bytearray((changed / "model.onnx").read_bytes())
     data[-1] ^= 1
     (changed / "model.onnx").write_bytes(bytes(data))
-    raises(IntegrityError, "was changed after it was written", verify_manifest, changed)
+    raises(IntegrityError, "was changed after it was written", open_exported, changed)
+    raises(DataError, r"no export\.json", open_exported, tmp_path)
 
 
 def test_any_batch_gives_the_same(written: Written) -> None:
-    exported = opened(written[1])
+    exported = open_exported(written[1], threads=1)
     ids = [[2, 7, 8, 3], [2, 3], [2, *range(5, 20), 3], [5], [6, 7]]
     alone, together = (exported.run_all(ids, batch_tokens=n)["pooler_output"] for n in (1, 9999))
     for a, b in zip(alone, together, strict=True):
         assert a.shape == (24,)
         # int8 takes one scale for all of a batch, so here neighbours do show
         np.testing.assert_allclose(a, b, atol=0.2)
+    with pytest.raises(DataError, match="sequence 1 has 18 tokens; this model takes 1 to 17"):
+        exported.run_all([[2, 3], [5] * 18])
 
 
 def test_an_export_that_is_off_is_refused(
@@ -148,9 +165,8 @@ def test_an_export_that_is_off_is_refused(
     assert not (tmp_path / "off").exists()
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
     monkeypatch.setattr(graph_files, "quantize_for_onnx", lambda path: None)
-    monkeypatch.setattr(check, "LEAST_CORRELATION", 1.5)
-    with pytest.raises(BertwrightError, match="int8 is too far from ours: their numbers"):
-        export(model, tmp_path / "off", "onnx", int8=True)
+    with pytest.raises(BertwrightError, match="int8 is too far from ours: mean cosine of texts"):
+        export(model, tmp_path / "off", "onnx", int8=True, sample=TEXTS, least=1.5)
 
 
 SENTENCES = EmbeddingDefaults(
@@ -171,11 +187,13 @@ def test_how_vectors_are_made_goes_along(
     told = export(sentences, tmp_path / "out", "onnx")
     assert (told["pooling"], read_defaults(tmp_path / "out")) == ("cls", SENTENCES)
     assert "1_Pooling/config.json" in verify_manifest(tmp_path / "out")["files"]
+    export(sentences, tmp_path / "out", "onnx", layers=(-1,), overwrite=True)
+    assert read_defaults(tmp_path / "out") is None
 
 
-def test_int8_is_judged_by_its_worst_output() -> None:
+def test_int8_is_judged_by_its_worst_layer() -> None:
     learner, _, _ = learner_of("encoder")
-    whole = stand_in(PaddedBert(learner).eval())
+    whole = stand_in(PaddedBert(learner, layers=(3, 1)).eval())
 
     def off(worth: float) -> Exported:
         def session(feed: Any) -> list[Any]:
@@ -184,12 +202,12 @@ def test_int8_is_judged_by_its_worst_output() -> None:
 
         return replace(whole, session=session)
 
-    def judge(exported: Exported) -> float:
-        return check_text(learner, exported, None, make_tokenizer(VOCABULARY))
+    def check(exported: Exported) -> dict[str, Any]:
+        return check_text(learner, exported, None, make_tokenizer(VOCABULARY), TEXTS, 0.9)
 
-    assert judge(whole) > 0.999
+    assert check(whole)["cosine_texts"]["mean"] > 0.999
     for worth in (-1.0, np.nan):
-        raises(BertwrightError, r"correlate by -1\.0000 on 32 texts", judge, off(worth))
+        raises(BertwrightError, r"mean cosine of texts -1\.0000 on 4 texts", check, off(worth))
 
 
 def test_a_runtime_that_cannot_write_is_told(
@@ -210,8 +228,15 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, out = write_model(tmp_path / "model"), tmp_path / "out"
     for options, message in (
         ({"head": "none"}, "has no head 'none'; it has masked_lm, next_sentence, "),
+        ({"layers": (4,)}, r"no layer 4: this model has 0 \(the embeddings\) to 3"),
+        ({"layers": (3, -1)}, "name one layer twice"),
+        ({"head": "masked_lm", "layers": (1,)}, "layers are vectors; the head masked_lm has its"),
     ):
         raises(ConfigError, message, export, model, out, "onnx", **options)
+    raises(DataError, "the sample has no text", export, model, out, "onnx", int8=True, sample=[" "])
+    scores = write_model(tmp_path / "scores" / "model", "number")
+    with pytest.raises(DataError, match="correlation here: give two texts or more"):
+        export(scores, out, "onnx", int8=True, sample=["a"])
     writes = TaskConfig("generation", max_length=12, stride=0, max_target_tokens=4)
     writer = small_bert.write_model(tmp_path / "writer", [], tasks={"writer": writes})
     raises(ConfigError, "the head writer writes a text token by token", export, writer, out, "onnx")
@@ -241,12 +266,14 @@ def test_every_head_in_every_runtime(name: str, runtime: Any, tmp_path: Path) ->
     pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
     model, out = write_model(tmp_path / "model", name), tmp_path / "out"
     facts = export(model, out, runtime, head=name, int8=False)
-    exported = opened(out)
+    exported = open_exported(out, threads=1)
     assert compare(model, exported) < 1e-4
     assert (facts["crf"] is not None) == (name == "crf")
-    small = export(model, out, runtime, head=name, int8=True, overwrite=True)
-    assert small["int8_correlation"] > 0.95
-    assert compare(model, opened(out)) < 1
+    small = export(
+        model, out, runtime, head=name, int8=True, sample=TEXTS, least=0.5, overwrite=True
+    )
+    assert small["int8_on_text"]["texts"] == len(TEXTS)
+    assert compare(model, open_exported(out)) < 1
 
 
 @pytest.mark.slow
@@ -263,3 +290,16 @@ def test_sentence_transformers_makes_our_vectors_of_it(runtime: Any, tmp_path: P
     found = theirs.SentenceTransformer(str(out), backend=runtime, device="cpu").encode(TEXTS)
     own = load_model(model, device="cpu").embed(TEXTS)
     np.testing.assert_allclose(found, own, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_openvino_by_layer(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("openvino")
+    model, out = write_model(tmp_path / "model"), tmp_path / "out"
+    export(model, out, "openvino", layers=(-2, 0))
+    assert {path.name for path in out.iterdir()} >= {"openvino_model.xml", "openvino_model.bin"}
+    assert not (out / "model.onnx").exists()
+    exported = open_exported(out)
+    assert list(exported.outputs) == ["hidden_states.2", "hidden_states.0"]
+    assert compare(model, exported) < 1e-4

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from bertwright.checkpoint.checkpoint import load, save, write_config
 from bertwright.checkpoint.sources import read_config
@@ -147,7 +148,49 @@ def test_no_weights_or_only_a_pickle(folder: Path) -> None:
     refused(folder, DataError, r"pickle.*bertwright convert .* DST writes model.saf")
 
 
-def test_weights_in_several_files(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
-    (folder / "model.safetensors.index.json").write_text("{}")
-    refused(folder, DataError, "has its weights in several files; one is read")
+@pytest.fixture
+def sharded(folder: Path) -> Path:
+    """The same weights in two files with an index."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {}
+    for number, half in enumerate((sorted(tensors)[::2], sorted(tensors)[1::2]), start=1):
+        name = f"model-0000{number}-of-00002.safetensors"
+        save_file({key: tensors[key] for key in half}, folder / name)
+        places |= dict.fromkeys(half, name)
+    index = {"metadata": {"total_size": 1}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def reindex(folder: Path, change_map: Any) -> None:
+    path = folder / "model.safetensors.index.json"
+    change(path, weight_map=change_map(json.loads(path.read_text())["weight_map"]))
+
+
+def test_shards(sharded: Path, learner: Learner) -> None:
+    first = "model-00001-of-00002.safetensors"
+    buffer = {"bert.embeddings.position_ids": torch.arange(17)[None]}
+    assert_same(load(sharded).learner, learner)
+    save_file({**load_file(sharded / first), **buffer}, sharded / first)
+    reindex(sharded, lambda places: {**places, **dict.fromkeys(buffer, first)})
+    assert_same(load(sharded).learner, learner)
+    reindex(sharded, lambda p: {k: v for k, v in p.items() if k != "cls.predictions.bias"})
+    refused(sharded, IntegrityError, "list different tensors")
+    (sharded / "model-00002-of-00002.safetensors").unlink()
+    refused(sharded, IntegrityError, r"model-00002-of-00002.safetensors is missing")
+
+
+@pytest.mark.parametrize(
+    "name", ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "x.bin"]
+)
+def test_shards_stay_in_their_folder(sharded: Path, name: str) -> None:
+    reindex(sharded, lambda places: {**places, "bert.pooler.dense.bias": name})
+    refused(sharded, IntegrityError, "a shard is a file beside it")
+
+
+@pytest.mark.parametrize("damage", [None, [], {}, {"a": 1}, {"a": {"b": "c"}}])
+def test_a_damaged_index(sharded: Path, damage: Any) -> None:
+    reindex(sharded, lambda places: damage)
+    with pytest.raises(IntegrityError):
+        load(sharded)

@@ -27,11 +27,12 @@ def test_tensors_of_all_kinds(tmp_path: Path, archive: bool) -> None:
     shared = torch.arange(6.0).view(2, 3)
     kinds = (torch.float16, torch.bfloat16, torch.float64, torch.int64)
     tensors = {str(kind): torch.ones(2, dtype=kind) for kind in kinds}
-    x, parameter = tmp_path / "x.bin", torch.nn.Parameter(torch.ones(1))
-    written = {"a": shared, "b": shared.t(), "d": parameter, **tensors}
-    torch.save(written, x, _use_new_zipfile_serialization=archive)
+    x, y = tmp_path / "x.bin", tmp_path / "y.bin"
+    first = {"a": shared, "b": shared.t(), **tensors}
+    torch.save(first, x, _use_new_zipfile_serialization=archive)
+    torch.save({"d": torch.nn.Parameter(torch.ones(1))}, y, _use_new_zipfile_serialization=archive)
     assert is_pickle(x)
-    unpickle(x, tmp_path / "out")
+    unpickle([x, y], tmp_path / "out")
     found = load_file(tmp_path / "out")
     assert torch.equal(found["b"], shared.t())
     assert set(found) == {"a", "b", "d", *tensors}
@@ -43,7 +44,7 @@ def test_nothing_is_run(tmp_path: Path, archive: bool) -> None:
     path = tmp_path / "x.bin"
     torch.save({"a": Hostile(tmp_path / "ran")}, path, _use_new_zipfile_serialization=archive)
     with pytest.raises(DataError, match=r"Unsupported.*exec.*nothing of it was run"):
-        unpickle(path, tmp_path / "out")
+        unpickle([path], tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
 
 
@@ -61,12 +62,18 @@ def test_nothing_is_run(tmp_path: Path, archive: bool) -> None:
 def test_what_is_no_weights(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "x.bin")
     with pytest.raises(DataError):
-        unpickle(tmp_path / "x.bin", tmp_path / "out")
+        unpickle([tmp_path / "x.bin"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_one_tensor_in_two_shards(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(1)}, tmp_path / "x.bin")
+    with pytest.raises(DataError, match="'a' is in two shards"):
+        unpickle([tmp_path / "x.bin"] * 2, tmp_path / "out")
 
 
 @pytest.mark.parametrize("content", [b"\x80\x02", b"\x80\x02junk", b"\x80\x05\x95" + b"\xff" * 8])
 def test_damaged_pickles(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.bin").write_bytes(content)
     with pytest.raises(DataError, match="is no pickle of weights alone"):
-        unpickle(tmp_path / "x.bin", tmp_path / "out")
+        unpickle([tmp_path / "x.bin"], tmp_path / "out")

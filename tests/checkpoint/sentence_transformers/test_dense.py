@@ -64,8 +64,8 @@ def test_by_hand(folder: Path, tmp_path: Path, normalize: bool) -> None:
     assert (found.dense, found.dimensions) == (layers, 4)
     embedder = load(tmp_path / "st", device="cpu").embedder()
     assert embedder.width == 4
-    raw = replace(embedder.config, dense=0, dimensions=None, normalize=False)
-    x: Any = embedder.with_config(raw).embed(TEXTS).astype(np.float64)
+    x: Any = embedder.with_config(replace(embedder.config, dense=0, dimensions=None))
+    x = x.raw().embed(TEXTS).astype(np.float64)
     for each in map(read_layer, layers):
         x = x @ each.weight.double().numpy().T
         x = np.tanh(x if each.bias is None else x + each.bias.double().numpy())

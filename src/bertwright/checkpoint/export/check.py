@@ -8,11 +8,13 @@ runtime and the padding are all in what is compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from bertwright.checkpoint.export.exported import Arrays, Exported
+from bertwright.checkpoint.export.padded import LOGITS, POOLED
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError
 from bertwright.nn.sequences import Inputs, Sequences
@@ -24,8 +26,6 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LARGEST_DIFFERENCE = 1e-4
 """Between ours and an export in float32, relative to the largest number of an output above 1."""
-LEAST_CORRELATION = 0.95
-"""Of the numbers of an output of ours and of an int8 export."""
 
 SAMPLE = (
     "The river rose after three days of rain, and the bridge was closed.",
@@ -94,8 +94,9 @@ def _of_one(
         counts=(len(row),) if exported.kind == "tagging" else (1,),
     )
     if exported.head is None:
-        encoded = encoder(batch.inputs)
-        return [encoded.last, encoded.pooled[0]]
+        encoded = encoder(batch.inputs, keep_layers=True)
+        vectors = [encoded.layers[number] for number in exported.layers]
+        return [*vectors, encoded.pooled[0]] if POOLED in exported.outputs else vectors
     head = learner.objectives[exported.head]
     if isinstance(head, MaskedLM):
         return [head.logits(encoder(batch.inputs).last)]
@@ -145,26 +146,80 @@ def accept(worst: float, output: str) -> float:
 
 
 def check_text(
-    learner: Learner, exported: Exported, task: TaskConfig | None, tokenizer: Tokenizer
-) -> float:
-    """The correlation of an int8 export's numbers with ours on `SAMPLE`, of its worst output.
+    learner: Learner,
+    exported: Exported,
+    task: TaskConfig | None,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    least: float,
+) -> dict[str, Any]:
+    """How near an int8 export is to ours on texts.
+
+    Returns:
+        `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_texts` (of the
+        means of tokens) of the layer that fares worst, its mean and least; with one `agreement`,
+        the fraction of texts (or of tokens, where those are labelled) for which both predict the
+        same, or for a number and a choice `correlation` of the scores.
 
     Raises:
-        BertwrightError: it is below `LEAST_CORRELATION`.
+        BertwrightError: that mean cosine of texts, the agreement or the correlation is below
+            `least`.
     """
-    encodings = [tokenizer.encode(text) for text in SAMPLE]
-    ids = [encoding.ids[: exported.longest] for encoding in encodings]
+    encodings = [tokenizer.encode(text) for text in texts]
+    ids = [_truncated(encoding.ids, exported.longest) for encoding in encodings]
     types = [encoding.type_ids[: exported.longest] for encoding in encodings]
     theirs = exported.run_all(ids, types)
     own = ours(learner, exported, task, ids, types)
-    found = []
-    for name, arrays in own.items():
-        a, b = (np.concatenate([x.reshape(-1) for x in each]) for each in (arrays, theirs[name]))
-        found.append(float(np.corrcoef(a, b)[0, 1]))
-    worst = min(found) if np.isfinite(found).all() else -1.0
-    if worst < LEAST_CORRELATION:
+    pairs = {name: list(zip(own[name], theirs[name], strict=True)) for name in own}
+    figures: dict[str, Any] = {
+        "texts": len(ids),
+        "tokens": sum(map(len, ids)),
+        "largest_difference": max(
+            float(np.abs(a - b).max()) for each in pairs.values() for a, b in each
+        ),
+    }
+    if exported.head is None:
+        pairs.pop(POOLED, None)
+        cosines = [[_cosine(a.mean(0), b.mean(0)) for a, b in each] for each in pairs.values()]
+        mean, least_of_all = min((float(np.mean(each)), min(each)) for each in cosines)
+        figures["cosine_texts"] = {"mean": mean, "least": least_of_all}
+        what, reached = "mean cosine of texts", mean
+    elif exported.kind in ("regression", "multiple-choice"):
+        flat = np.array([[a.item(), b.item()] for a, b in pairs[LOGITS]])
+        what, reached = "correlation", _correlation(flat[:, 0], flat[:, 1])
+        figures["correlation"] = reached
+    else:
+        same = [_same(a, b, task) for each in pairs.values() for a, b in each]
+        what, reached = "agreement", float(np.concatenate(same).mean())
+        figures["agreement"] = reached
+    if not reached >= least:
         raise BertwrightError(
-            f"int8 is too far from ours: their numbers correlate by {worst:.4f} on {len(ids)} "
-            f"texts; expected {LEAST_CORRELATION} or more. Nothing was written: leave out --int8"
+            f"int8 is too far from ours: {what} {reached:.4f} on {len(ids)} texts; expected "
+            f"{least} or more. Nothing was written; export without --int8, give text of your own "
+            "with --sample, or lower --least"
         )
-    return worst
+    return figures
+
+
+def _truncated(ids: list[int], longest: int) -> list[int]:
+    return ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]
+
+
+def _same(a: Any, b: Any, task: TaskConfig | None) -> Any:
+    """Whether both say the same: of a text, of each token, or of each label."""
+    if task is not None and task.multi_label:
+        return (a > 0) == (b > 0)
+    return np.atleast_1d(a.argmax(-1) == b.argmax(-1))
+
+
+def _cosine(a: Any, b: Any) -> float:
+    """Of two `[H]`; -1 where numbers are none."""
+    cosine = a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-12)
+    return float(np.nan_to_num(cosine, nan=-1.0))
+
+
+def _correlation(a: Any, b: Any) -> float:
+    """Pearson's; 1 where neither varies."""
+    if len(a) < 2 or (a.std() == 0 and b.std() == 0):
+        return 1.0
+    return float(np.corrcoef(a, b)[0, 1])

@@ -10,6 +10,7 @@ Letters: T a sequence's length, H hidden, C scores.
 from __future__ import annotations
 
 import importlib.util
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.errors import MissingExtra
+from bertwright.atomic import verify_manifest
+from bertwright.checkpoint.model_folder import EXPORT, read_json
+from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 
 ONNX = "model.onnx"
 OPENVINO = "openvino_model.xml"
@@ -39,12 +43,18 @@ PACKAGES: dict[Runtime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
 class Exported:
     """An exported model, ready to run."""
 
+    folder: Path
+    """Holds `config.json`, the tokenizer and, with a task head, `task.json` too."""
+    runtime: Runtime
+    int8: bool
     head: str | None
     """`masked_lm`, `next_sentence` or a task's name; None: vectors."""
     kind: str | None
     """The kind of the task, if the head is a task's."""
     outputs: dict[str, bool]
     """Name -> whether it has a row for each token."""
+    layers: tuple[int, ...]
+    """Without a head: the layers that are given, 0 the embeddings."""
     longest: int
     """Tokens of a sequence, at most."""
     session: Session
@@ -65,7 +75,16 @@ class Exported:
         Returns:
             Each output by name: n arrays in the order of `ids`, `[T, H]` or `[T, C]` where it has a
             row for each token (`[T]` for start and end), else `[H]`, `[C]` or `[]`.
+
+        Raises:
+            DataError: a sequence is empty, or longer than the model's positions.
         """
+        for number, sequence in enumerate(ids):
+            if not 0 < len(sequence) <= self.longest:
+                raise DataError(
+                    f"sequence {number} has {len(sequence)} tokens; this model takes 1 to "
+                    f"{self.longest}: truncate it or encode it in windows"
+                )
         found: dict[str, list[Any]] = {name: [None] * len(ids) for name in self.outputs}
         for rows in _rectangles([len(sequence) for sequence in ids], batch_tokens):
             feed = pad([ids[r] for r in rows], None if types is None else [types[r] for r in rows])
@@ -81,12 +100,62 @@ class Exported:
         return found
 
 
-def open_exported(folder: Path, facts: Mapping[str, Any], threads: int | None = None) -> Exported:
-    """Open a folder whose `export.json` says, or is to say, `facts`, by so many threads."""
-    outputs = {name: value == "token" for name, value in facts["outputs"].items()}
-    path = folder / _FILES[facts["runtime"]]
-    session = start(facts["runtime"], path, list(outputs), threads)
-    return Exported(facts["head"], facts["kind"], outputs, facts["longest"], session)
+def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
+    """Open what `bertwright export` wrote.
+
+    Args:
+        folder: of the export.
+        threads: of the runtime; unset: as the runtime likes.
+
+    Raises:
+        DataError: no export, or one of another version.
+        ConfigError: int8 for processors unlike this one.
+        IntegrityError: a file was changed.
+        MissingExtra: the runtime is not installed.
+    """
+    folder = Path(folder)
+    if not (folder / EXPORT).is_file():
+        raise DataError(
+            f"{folder} has no {EXPORT}: it is no exported model; write one with "
+            "bertwright export onnx|openvino --model CKPT --out DIR"
+        )
+    verify_manifest(folder)
+    return open_as(folder, read_json(folder / EXPORT), threads)
+
+
+def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) -> Exported:
+    """`open_exported` of a folder whose `export.json` says, or is to say, `facts`."""
+    try:
+        if facts["format"] != FORMAT:
+            raise DataError(
+                f"{folder / EXPORT} has the format {facts['format']!r}; this version reads {FORMAT}"
+            )
+        runtime: Runtime = facts["runtime"]
+        path = folder / _FILES[runtime]
+        if "graphs" in facts:
+            raise DataError(
+                f"{folder} is a decoder with its cache ({', '.join(facts['graphs'])}), for the "
+                "runtime itself: docs/checkpoints.md shows how"
+            )
+        outputs = {str(name): value == "token" for name, value in facts["outputs"].items()}
+        head, kind = facts["head"], facts["kind"]
+        layers, longest = tuple(facts["layers"]), int(facts["longest"])
+        int8 = bool(facts["int8"])
+        bits = facts.get("weight_bits") or 8
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{folder / EXPORT} is damaged ({error!r})") from error
+    require(runtime)
+    if not path.is_file():
+        raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
+    if int8 and runtime == "onnx" and bits > weight_bits():
+        raise ConfigError(
+            f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
+            "seems to be, saturates: vectors would be wrong. Export it again on this one"
+        )
+    session = start(runtime, path, list(outputs), threads)
+    return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)
 
 
 def require(runtime: Runtime, *more: str) -> None:
@@ -159,3 +228,23 @@ def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Sess
         return [found[name] for name in outputs]
 
     return run
+
+
+def has_vnni() -> bool:
+    """Whether this processor adds products of 8-bit integers in 32 bits (AVX-512 VNNI)."""
+    check = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
+        torch.cpu, "_is_vnni_supported", None
+    )
+    return bool(check()) if check is not None else False
+
+
+def weight_bits() -> int:
+    """Bits of a weight that this processor sums without saturation."""
+    saturates = platform.machine() in ("x86_64", "AMD64") and not (has_vnni() or _has_avx_vnni())
+    return 7 if saturates else 8
+
+
+def _has_avx_vnni() -> bool:
+    """Whether Linux lists the same products in 256 bits, which torch does not report."""
+    flags = Path("/proc/cpuinfo")
+    return flags.is_file() and "avx_vnni" in flags.read_text("utf-8", "replace").split()

@@ -3,12 +3,12 @@ the weights of products and embeddings in 8 bits, a scale a channel:
 
 | | weights | activations |
 |---|---|---|
-| ONNX Runtime | 7 bits a channel | quantized while it runs, a scale a product |
+| ONNX Runtime | int8 a channel; without VNNI 7 bits | quantized while it runs, a scale a product |
 | OpenVINO | int8 a channel, embeddings a row | as OpenVINO chooses: f32, or 8 bits in groups |
 
 A weight becomes `round(w / s)` in int8 with a scale `s = max |w| / 127` of its own for each output
 channel of a product and each row of a table. x86 before VNNI adds two 8-bit products in 16 bits,
-which saturate: the weights that ONNX Runtime gets have 7 bits, whose sums fit everywhere.
+which saturate; there the weights that ONNX Runtime gets have 7 bits, whose sums always fit.
 
 Weights of 2 GB and more are in `NAME.onnx.data` beside the graph.
 """
@@ -29,7 +29,7 @@ import numpy.typing as npt
 import torch
 
 from bertwright.arrays import Float32s
-from bertwright.checkpoint.export.exported import PACKAGES, Runtime
+from bertwright.checkpoint.export.exported import PACKAGES, Runtime, weight_bits
 from bertwright.checkpoint.export.padded import PAST, Graph
 from bertwright.errors import BertwrightError
 
@@ -145,7 +145,7 @@ def quantize_for_onnx(path: Path) -> None:
         small,
         op_types_to_quantize=["MatMul", "Gather"],
         per_channel=True,
-        reduce_range=True,
+        reduce_range=weight_bits() == 7,
         weight_type=QuantType.QInt8,
         use_external_data_format=large,
     )

@@ -11,7 +11,7 @@ text.
 
 | head | outputs |
 |---|---|
-| none | `last_hidden_state [B, T, H]`; `pooler_output [B, H]` |
+| none | `last_hidden_state [B, T, H]` or `hidden_states.N [B, T, H]`; `pooler_output [B, H]` |
 | masked LM | `logits [B, T, V]` |
 | next sentence; classes, labels, a number | `logits [B, 2]`; `logits [B, C]` |
 | tagging | `logits [B, T, C]`: read at each word's first token; a CRF decodes them afterwards |
@@ -69,13 +69,16 @@ class PaddedBert(Graph):
         learner: Learner,
         head: str | None = None,
         task: TaskConfig | None = None,
+        layers: tuple[int, ...] = (),
     ) -> None:
         """Share the parameters of a learner.
 
         Args:
             learner: whose parameters are used, in eval mode.
-            head: the name of one of its heads; None: the last layer, and the pooler.
+            head: the name of one of its heads; None: vectors of layers, and the pooler.
             task: what the head is for, if it is a task head.
+            layers: without a head, the layers to give, 0 the embeddings; none: the last, and the
+                pooler, which is left out where layers are named.
 
         Raises:
             ConfigError: the head has an LSTM.
@@ -91,12 +94,17 @@ class PaddedBert(Graph):
                 f"the head {head} has an LSTM, and an export is of linear heads: run it here, or "
                 "train one without --network"
             )
+        last = bert.config.num_hidden_layers
+        self.layers = layers or (last,)
         self.mix = getattr(self.head, "mix", None)
-        self.top = bert.config.num_hidden_layers if self.mix is None else max(self.mix.numbers)
+        self.top = max(self.layers if self.mix is None else self.mix.numbers)
         choices = ["choices"] * (self.kind == "multiple-choice")
         self.inputs = dict.fromkeys(INPUTS, ("batch", *choices, "sequence"))
         if self.head is None:
-            self.outputs = {LAST: True, POOLED: False}
+            names = [LAST if n == last else f"hidden_states.{n}" for n in self.layers]
+            self.outputs = dict.fromkeys(names, True)
+            if not layers:
+                self.outputs[POOLED] = False
         elif self.kind == "span":
             self.outputs = {"start_logits": True, "end_logits": True}
         else:
@@ -118,7 +126,8 @@ class PaddedBert(Graph):
             x = layer(x, None, None, over(layer, bias))
             layers.append(x)
         if head is None:
-            return [x, self._pooled(x)]
+            found = [layers[number] for number in self.layers]
+            return [*found, self._pooled(x)] if POOLED in self.outputs else found
         if isinstance(head, MaskedLM):
             return [head.logits(x)]
         if isinstance(head, NextSentence):

@@ -14,6 +14,7 @@ How a graph becomes a file, and int8: `graph_files.py`.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,16 @@ import torch
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint, model_folder, task_heads
-from bertwright.checkpoint.export.check import check_random, check_text
+from bertwright.checkpoint.export.check import SAMPLE, check_random, check_text
 from bertwright.checkpoint.export.check_decoder import check_decoder
 from bertwright.checkpoint.export.decoders import graphs_of
 from bertwright.checkpoint.export.exported import (
     FORMAT,
     Runtime,
-    open_exported,
+    open_as,
     require,
     start,
+    weight_bits,
 )
 from bertwright.checkpoint.export.graph_files import (
     EXPORTERS,
@@ -49,7 +51,8 @@ from bertwright.checkpoint.sentence_transformers import folder as sentence_trans
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
-from bertwright.errors import ConfigError
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.objective import Learner
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -64,7 +67,10 @@ def export(
     runtime: Runtime,
     *,
     head: str | None = None,
+    layers: Sequence[int] = (),
     int8: bool = False,
+    sample: Sequence[str] | None = None,
+    least: float = 0.95,
     overwrite: bool = False,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> dict[str, Any]:
@@ -76,7 +82,11 @@ def export(
         runtime: whose form.
         head: `masked_lm`, `next_sentence`, a task's name, or `encoder`; unset: the task's, if there
             is one, else the encoder's vectors.
+        layers: without a head, the layers to give (0 the embeddings, negative from the top) in
+            place of the last and the pooler. Higher ones are left out of the graph.
         int8: weights of 8 bits.
+        sample: texts that int8 is evaluated on; unset: 32 sentences of our own.
+        least: mean cosine, agreement or correlation on them below which int8 is an error.
         overwrite: replace what stands in `out`, if Bertwright wrote it.
         on_step: called with what is done next.
 
@@ -85,10 +95,10 @@ def export(
 
     Raises:
         MissingExtra: a package is not installed.
-        ConfigError: `out` is there, is no folder of ours or holds the source; no such head, or one
-            that rectangles of tokens cannot have.
-        DataError: no model, or a folder of sentence-transformers whose vectors are not made as
-            ours.
+        ConfigError: `out` is there, is no folder of ours or holds the source; no such head or
+            layer, or one that rectangles of tokens cannot have.
+        DataError: no model, texts that are none or too few, or a folder of sentence-transformers
+            whose vectors are not made as ours.
         BertwrightError: what was written differs from ours.
     """
     require(runtime, *EXPORTERS)
@@ -97,19 +107,21 @@ def export(
     refuse_source(out, loaded.folder)
     learner = loaded.learner.eval().requires_grad_(False)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
-    pooling = None
+    pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
     if type(loaded.config) is BertConfig:
-        bert = _of_bert(loaded, head)
+        bert = _of_bert(loaded, head, layers)
         task, graphs = bert.task, [bert]
-        if bert.head is None:
+        if int8:
+            _check_sample(texts, task)
+        if bert.head is None and not layers:
             pooling = sentence_transformers.read_defaults(loaded.folder)
         facts = _facts_of_bert(bert, learner)
     else:
-        if head not in (None, "next_token", "translation") or int8:
+        if head not in (None, "next_token", "translation") or layers or int8:
             raise ConfigError(
                 "of a model that is no BERT the decoder with its cache is exported, in float32: "
-                "leave out --task and --int8"
+                "leave out --task, --layers and --int8"
             )
         task, graphs = None, graphs_of(learner)
         facts = _facts_of_decoder(graphs, learner, tokenizer, runtime)
@@ -117,6 +129,7 @@ def export(
         "format": FORMAT,
         "runtime": runtime,
         "int8": int8,
+        "weight_bits": weight_bits() if int8 and runtime == "onnx" else None,
         "opset": OPSET,
         **facts,
         "pooling": None if pooling is None else pooling.pooling,
@@ -143,14 +156,19 @@ def export(
             facts["largest_difference"] = check_decoder(learner, graphs, sessions)
             del sessions
         else:
-            exported = open_exported(folder, facts, threads)
+            exported = open_as(folder, facts | {"int8": False}, threads)
             facts["largest_difference"] = check_random(learner, exported, task)
             del exported
         if int8:
             on_step("to 8 bits, and comparing on text")
             finish_model(paths[0], runtime, True)
-            small = open_exported(folder, facts, threads)
-            facts["int8_correlation"] = check_text(learner, small, task, tokenizer)
+            small = open_as(folder, facts, threads)
+            facts["int8_on_text"] = {
+                "sample": "own" if sample is None else "given",
+                "processor": torch.backends.cpu.get_cpu_capability(),
+                "machine": platform.machine(),
+                **check_text(learner, small, task, tokenizer, texts, least),
+            }
         if runtime != "onnx":
             remove_onnx(folder)
         model_folder.write_json(folder / EXPORT, facts)
@@ -158,16 +176,26 @@ def export(
     return facts
 
 
-def _of_bert(loaded: checkpoint.Loaded, head: str | None) -> PaddedBert:
-    """The graph of a BERT with the head that is meant."""
+def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int]) -> PaddedBert:
+    """The graph of a BERT with the head that is meant, or of its layers."""
     head = _head(head, loaded.learner, loaded.tasks, str(loaded.folder))
+    if layers and head is not None:
+        raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
     task = loaded.tasks.get(head) if head is not None else None
     if task is not None and task.kind == "generation":
         raise ConfigError(
             f"an export gives the scores of a text at once, and the head {head} writes a text "
             "token by token: use bertwright predict"
         )
-    return PaddedBert(loaded.learner, head, task)
+    return PaddedBert(loaded.learner, head, task, _numbers(layers, loaded.config))
+
+
+def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
+    """Raise DataError unless int8 can be evaluated on texts."""
+    if not any(text.strip() for text in texts):
+        raise DataError("the sample has no text: give a file with a text a line")
+    if task is not None and task.kind in ("regression", "multiple-choice") and len(texts) < 2:
+        raise DataError("int8 is evaluated by a correlation here: give two texts or more")
 
 
 def _facts_of_bert(graph: PaddedBert, learner: Learner) -> dict[str, Any]:
@@ -179,6 +207,7 @@ def _facts_of_bert(graph: PaddedBert, learner: Learner) -> dict[str, Any]:
         "kind": graph.kind,
         "inputs": list(graph.inputs),
         "outputs": {n: "token" if each else "sequence" for n, each in graph.outputs.items()},
+        "layers": list(graph.layers) if graph.head is None else [],
         "crf": None if crf is None else {n: x.tolist() for n, x in crf.state_dict().items()},
     }
 
@@ -226,6 +255,16 @@ def _head(
             f"{where} has no head {requested!r}; it has {', '.join([*learner.objectives, ENCODER])}"
         )
     return requested
+
+
+def _numbers(layers: Sequence[int], config: BertConfig) -> tuple[int, ...]:
+    """Layers counted from 0, the embeddings."""
+    if not layers:
+        return ()
+    numbers = VectorConfig(tuple(layers)).numbers(config.num_hidden_layers)
+    if len(set(numbers)) < len(numbers):
+        raise ConfigError(f"layers {', '.join(map(str, layers))} name one layer twice")
+    return numbers
 
 
 def _write_config(

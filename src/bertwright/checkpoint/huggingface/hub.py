@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from bertwright.atomic import MANIFEST
-from bertwright.checkpoint.model_folder import CONFIG, TOKENIZER_FILES, WEIGHTS
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
 from bertwright.checkpoint.sentence_transformers.folder import MODULES
 from bertwright.checkpoint.task_heads import HEADS, TASKS
 from bertwright.errors import DataError, MissingExtra
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _IN_PART = (CONFIG, WEIGHTS, *TOKENIZER_FILES)
 TOKENIZER = (CONFIG, *TOKENIZER_FILES)
 FILES = (
-    *(CONFIG, WEIGHTS, *TOKENIZER_FILES),
+    *(CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *TOKENIZER_FILES),
     *(HEADS, TASKS, MANIFEST, "README.md"),
     *(MODULES, "sentence_bert_config.json", "config_sentence_transformers.json"),
     *(f"[0-9]_*/{name}" for name in _IN_PART),  # of sentence-transformers

@@ -2,7 +2,7 @@
 
 Opening a pickle with Python's `pickle` runs what is in it. PyTorch's `weights_only` builds nothing
 but tensors and plain containers; any other name in the file is an error before it is called. Only a
-file of this name is taken for weights.
+file of this name, or its numbered shards, is taken for weights.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bertwright.errors import DataError, IntegrityError
 
 NAME = "pytorch_model.bin"
 
+_SHARD = re.compile(r"pytorch_model-(\d{5})-of-(\d{5})\.bin")
 _LARGEST_PROGRAM = 1 << 20
 """Bytes of pickle instructions: a BERT Large has under 100 KB of them."""
 _MOST_COPIES = 4
@@ -29,33 +30,55 @@ _ARCHIVE = b"PK\x03\x04"
 _PICKLES = (_ARCHIVE, b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
+def pickles_of(folder: Path) -> list[Path]:
+    """The weights of a folder that are pickles: one file, or all its shards in order.
+
+    Raises:
+        IntegrityError: shards are missing.
+    """
+    if (folder / NAME).is_file():
+        return [folder / NAME]
+    found = sorted(
+        path for path in folder.glob("pytorch_model-*.bin") if _SHARD.fullmatch(path.name)
+    )
+    if found:
+        last = _SHARD.fullmatch(found[-1].name)
+        if last is None or len(found) != int(last[2]) or int(last[1]) != int(last[2]):
+            raise IntegrityError(f"{folder} has {len(found)} shards of {NAME}; some are missing")
+    return found
+
+
 def is_pickle(path: Path) -> bool:
     """Whether a file begins as pickles and PyTorch's archives do."""
     return _starts_with(path, *_PICKLES)
 
 
-def unpickle(path: Path, out: Path) -> None:
-    """Write the tensors of a pickle as a safetensors file.
+def unpickle(pickles: list[Path], out: Path) -> None:
+    """Write the tensors of pickles as one safetensors file.
 
     Raises:
-        DataError: it holds something else than tensors by name.
-        IntegrityError: it is truncated, damaged or encrypted.
+        DataError: they hold something else than tensors by name.
+        IntegrityError: a file is truncated, damaged or encrypted.
     """
-    content = _read(path)
-    if not isinstance(content, Mapping):
-        raise DataError(f"{path} holds {type(content).__name__}; expected tensors by name")
-    for name, value in content.items():
-        if not isinstance(name, str) or not _has_numbers(value):
-            kind = type(value).__name__
-            raise DataError(
-                f"{str(name)[:80]!r} in {path} is {kind}; expected a named dense tensor"
-            )
-    needed = sum(value.numel() * value.element_size() for value in content.values())
-    size = path.stat().st_size
+    tensors: dict[str, Tensor] = {}
+    for path in pickles:
+        content = _read(path)
+        if not isinstance(content, Mapping):
+            raise DataError(f"{path} holds {type(content).__name__}; expected tensors by name")
+        for name, value in content.items():
+            if not isinstance(name, str) or not _has_numbers(value):
+                kind = type(value).__name__
+                raise DataError(
+                    f"{str(name)[:80]!r} in {path} is {kind}; expected a named dense tensor"
+                )
+            if name in tensors:
+                raise DataError(f"{name[:80]!r} is in two shards, one of them {path}")
+            tensors[name] = value.detach()
+    needed = sum(value.numel() * value.element_size() for value in tensors.values())
+    size = sum(path.stat().st_size for path in pickles)
     if needed > _MOST_COPIES * size:
-        raise DataError(f"{path} has {size} bytes for tensors of {needed}: no weights do")
-    tensors = {name: value.detach().contiguous().clone() for name, value in content.items()}
-    save_file(tensors, out, {"format": "pt"})
+        raise DataError(f"{pickles[0]} has {size} bytes for tensors of {needed}: no weights do")
+    save_file({n: v.contiguous().clone() for n, v in tensors.items()}, out, {"format": "pt"})
 
 
 def _read(path: Path) -> Any:

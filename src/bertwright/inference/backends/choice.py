@@ -7,23 +7,27 @@ import copy
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import torch
 from torch import Tensor
 
 from bertwright.checkpoint.export.check import SAMPLE as SENTENCES
+from bertwright.checkpoint.export.exported import open_exported
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
-from bertwright.config.vectors import VectorConfig, VectorPrecision
+from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedBert, packable
-from bertwright.inference.backends.plain import Backend, PlainBackend
+from bertwright.inference.backends.plain import Backend, ExportedBackend, PlainBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import ModelRunner, Text
 from bertwright.nn.products import has_bfloat16
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
+LEAST_EXACT = 0.9999
+"""Cosine that float32 elsewhere must reach: below it is another model, be it a neighbour."""
 CPU_BATCH = 2048
 """Tokens of a batch: more falls out of a processor's cache."""
 SAMPLE = 128
@@ -63,35 +67,59 @@ class BackendChoice:
         pooling = "mean" if config.pooling == "none" else config.pooling
         self.compared = replace(config, pooling=pooling, truncate=True)
 
-    def choose(self, precision: VectorPrecision) -> Backend:
-        """The backend of this precision, verified.
+    def choose(
+        self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None = None
+    ) -> Backend:
+        """The requested backend, verified.
 
         Raises:
-            ConfigError: no such precision, or vectors too far from float32's.
+            ConfigError: no such backend or precision, an export for others, or vectors too far from
+                float32's.
         """
-        if precision not in get_args(VectorPrecision):
-            known = ", ".join(get_args(VectorPrecision))
-            raise ConfigError(f"precision is {precision!r}; expected {known}")
-        if precision == self.runner.precision:
+        self._check(backend, precision, exported)
+        if backend == "torch" and precision == self.runner.precision:
             return self.own
-        if self.runner.precision != "fp32":
-            raise ConfigError(
-                f"{self.runner.name} is loaded in {self.runner.precision}, and {precision} is "
-                "compared with float32: load it in fp32"
-            )
-        chosen = self._make(precision)
+        if exported is None:
+            chosen = self._torch(precision)
+        else:
+            chosen = self._exported(Path(exported), backend, precision)
         reference = self._vectors(self.own)
         cosine = least_cosine(self._vectors(chosen), reference)
         over = f"over {len(reference)} texts"
         self.notes.append(f"{chosen.name}: least cosine with float32 {cosine:.4f} {over}")
-        if cosine < LEAST_COSINE:
+        least = LEAST_EXACT if chosen.name.endswith("fp32") else LEAST_COSINE
+        if cosine < least:
             raise ConfigError(
                 f"{chosen.name} gives other vectors than float32 (least cosine {cosine:.4f} "
-                f"{over}, expected {LEAST_COSINE} or more): use fp32"
+                f"{over}, expected {least} or more): is it of this model?"
             )
         return chosen
 
-    def _make(self, precision: VectorPrecision) -> Backend:
+    def _check(
+        self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None
+    ) -> None:
+        for name, value, known in (
+            ("backend", backend, get_args(BackendName)),
+            ("precision", precision, get_args(VectorPrecision)),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
+        if backend != "torch" and exported is None:
+            raise ConfigError(
+                f"--backend {backend} runs what bertwright export {backend} wrote; name the folder "
+                "with --exported DIR, beside the checkpoint it is compared with in --model"
+            )
+        if exported is not None and backend == "torch":
+            raise ConfigError(
+                "--exported is run by another backend than torch: pass --backend onnx or openvino"
+            )
+        if self.runner.precision != "fp32" and (backend, precision) != ("torch", "bf16"):
+            raise ConfigError(
+                f"{self.runner.name} is loaded in {self.runner.precision}, and {backend} "
+                f"{precision} is compared with float32: load it in fp32"
+            )
+
+    def _torch(self, precision: str) -> Backend:
         encoder, on_cpu = self.runner.encoder, self.runner.device.type == "cpu"
         bert = packable(encoder)
         if precision == "int8" and bert is None:
@@ -122,6 +150,21 @@ class BackendChoice:
                     f"({', '.join(kept)})"
                 )
         return backend
+
+    def _exported(self, folder: Path, backend: BackendName, precision: VectorPrecision) -> Backend:
+        opened = open_exported(folder, torch.get_num_threads())
+        stored = "int8" if opened.int8 else "fp32"
+        for option, given, wanted in (
+            ("backend", opened.runtime, backend),
+            ("precision", stored, precision),
+        ):
+            if wanted != given:
+                how = "for" if option == "backend" else "in"
+                raise ConfigError(
+                    f"{folder} was exported {how} {given}, not {wanted}: pass --{option} {given}, "
+                    "or another --exported"
+                )
+        return ExportedBackend(opened, 4096, self.runner.spec.depth)
 
     def _vectors(self, backend: Backend, texts: Sequence[Text] = ()) -> Tensor:
         return torch.from_numpy(self._embedder(backend).embed(texts or self.sample))

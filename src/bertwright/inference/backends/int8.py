@@ -18,6 +18,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from bertwright.checkpoint.export.exported import has_vnni
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.packed import PackedBert, PackedLayer, Product
 from bertwright.nn.products import has_onednn
@@ -128,15 +129,11 @@ class Int8Product(Product):
 def has_int8() -> bool:
     """Whether this processor multiplies 8-bit integers in one instruction, and torch uses it."""
     capability = torch.backends.cpu.get_cpu_capability()
-    has_vnni = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
-        torch.cpu, "_is_vnni_supported", None
-    )
     return (
         has_onednn()
         and hasattr(torch.ops.onednn, "qlinear_pointwise")
         and capability.startswith(("AVX512", "AMX"))
-        and has_vnni is not None
-        and bool(has_vnni())
+        and has_vnni()
     )
 
 

@@ -1,4 +1,4 @@
-"""The plain backend: torch as a model is trained.
+"""The plain backends: torch as a model is trained, and what `bertwright export` wrote.
 
 Every backend takes sequences of ids and returns the requested layers. What is not float32
 by torch is compared with it on a sample before it is used (`choice.py`).
@@ -11,8 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from bertwright.checkpoint.export.exported import Exported
+from bertwright.errors import ConfigError
 from bertwright.inference.encode import Ids, Positions, encode_batches
 from bertwright.models.encoder import Encoder
 from bertwright.nn.sequences import Sequences
@@ -72,3 +76,51 @@ class PlainBackend:
         )
         for rows, encoded in batches:
             yield LayerBatch(rows, encoded.sequences, [encoded.layers[n] for n in layers])
+
+
+class ExportedBackend:
+    """A folder of `bertwright export`, run by ONNX Runtime or OpenVINO."""
+
+    AT_ONCE = 1024
+
+    def __init__(self, exported: Exported, batch_tokens: int, top: int) -> None:
+        self.exported, self.batch_tokens, self.top = exported, batch_tokens, top
+        self.name = f"{exported.runtime} {'int8' if exported.int8 else 'fp32'}"
+        if exported.head is not None:
+            raise ConfigError(
+                f"{exported.folder} was exported with the head {exported.head}; vectors need an "
+                "export without one"
+            )
+
+    def run(
+        self,
+        ids: Ids,
+        segments: Ids | None,
+        layers: tuple[int, ...],
+        positions: Positions | None = None,
+    ) -> Iterator[LayerBatch]:
+        """See `Backend`; computes all of every layer.
+
+        Raises:
+            ConfigError: a layer that the export does not give.
+        """
+        names = [self._output(layer) for layer in layers]
+        for start in range(0, len(ids), self.AT_ONCE):
+            rows = list(range(start, min(start + self.AT_ONCE, len(ids))))
+            rows.sort(key=lambda row: -len(ids[row]))
+            kinds = None if segments is None else [segments[row] for row in rows]
+            found = self.exported.run_all([ids[row] for row in rows], kinds, self.batch_tokens)
+            sequences = Sequences([len(ids[row]) for row in rows])
+            states = [torch.from_numpy(np.concatenate(found[name])) for name in names]
+            yield LayerBatch(rows, sequences, states)
+
+    def _output(self, layer: int) -> str:
+        exported = self.exported
+        of_tokens = [name for name, each in exported.outputs.items() if each]
+        given = exported.layers or (self.top,)
+        if layer not in given or len(of_tokens) < len(given):
+            raise ConfigError(
+                f"{exported.folder} gives layer {', '.join(map(str, given))}, not {layer}; export "
+                f"again with --layers {layer}"
+            )
+        return of_tokens[given.index(layer)]
