@@ -51,6 +51,22 @@ def _per_class(labels: list[str]) -> list[dict[str, Any]]:
     ]
 
 
+def _calibration() -> dict[str, Any]:
+    bins = [(0.55, 0.5, 20), (0.65, 0.58, 31), (0.75, 0.7, 40), (0.86, 0.79, 90), (0.98, 0.93, 619)]
+    named = [{"confidence": c, "accuracy": a, "count": n} for c, a, n in bins]
+    return {"bins": named, "error": 0.053}
+
+
+def error(
+    text: str, gold: str, predicted: str, score: float, line: int, text2: str | None = None
+) -> dict[str, Any]:
+    """One of the `worst`."""
+    return {"text": text, "text2": text2, "gold": gold, "predicted": predicted} | {
+        "score": score,
+        "line": line,
+    }
+
+
 def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
     """A run of three seeds, the second of them degenerate; `more` replaces."""
     values = (0.905, 0.509, 0.912)
@@ -97,6 +113,8 @@ def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
         "lengths": {"train": {**LENGTHS, "examples": 6920}, "dev": LENGTHS},
         "per_class": [],
         "confusion": None,
+        "calibration": None,
+        "worst": [],
         "warnings": [],
     }
     return found | more
@@ -119,11 +137,30 @@ def _good_seeds(main: str, values: tuple[float, ...]) -> dict[str, Any]:
 def classification() -> dict[str, Any]:
     """Two classes; one seed of three fell."""
     labels = ["negative", "positive"]
+    worst = [
+        error(
+            "An oddly moving film, in which nothing happens twice, and both times well.",
+            "positive",
+            "negative",
+            0.9931,
+            214,
+        ),
+        error(
+            "פעמיים לא קורה כלום, ופעמיים זה טוב, לפחות בעיני המבקר הזה (2024).",
+            "positive",
+            "negative",
+            0.987,
+            17,
+        ),
+        error("It goes on, and on; then it goes on. " * 30, "negative", "positive", 0.981, 655),
+    ]
     return results(
         "classification",
         task={**TASK, "labels": labels},
         confusion=_confusion(labels, 350),
         per_class=_per_class(labels),
+        calibration=_calibration(),
+        worst=worst,
         warnings=[
             "seed 2: degenerate: the model predicts 'negative' for all 800 examples",
             "3 examples of dev are in train too",
@@ -139,6 +176,7 @@ def topics() -> dict[str, Any]:
         task={**TASK, "labels": TOPICS},
         confusion=_confusion(TOPICS),
         per_class=_per_class(TOPICS),
+        calibration=_calibration(),
         lengths={"train": {**LENGTHS, "cut": 3, "tokens_cut": 790}, "dev": LENGTHS},
     )
 
@@ -202,6 +240,17 @@ def span() -> dict[str, Any]:
         task={**TASK, "kind": "span", "labels": [], "max_length": 384, "unanswerable": True},
         tuned={"null_threshold": -2.1375},
         baselines={},
+        worst=[
+            error(
+                "When was it opened?",
+                "1876",
+                "1871",
+                0.91,
+                1,
+                "The bridge was begun in 1871 and opened, after two strikes, in 1876.",
+            ),
+            error("Who built the mill?", "", "Nobody", 0.62, 2, "Nobody knows who built the mill."),
+        ],
     )
     metrics = {
         "f1": 0.7831,
@@ -220,6 +269,7 @@ def multiple_choice() -> dict[str, Any]:
         "multiple-choice",
         **_good_seeds("accuracy", (0.781, 0.79, 0.786)),
         baselines={"majority": {"accuracy": 0.26}},
+        calibration=_calibration(),
     )
 
 

@@ -54,10 +54,16 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         '<span class="error">degenerate</span>',
         '<span class="ok">best, saved</span>',
         "positive predicted as negative: 5 of 357, 1.4%",
+        "Expected calibration error <b>0.053</b>, over 800 predictions",
+        "Overconfident",
+        "probability 99.3% · line 214",
         "12 (1.5%)",
         "learning_rate",
         "train.tsv",
         "text: sentence, label: label",
+        "all of it",  # a long text is folded, and whole
+        classification()["worst"][2]["text"],
+        '<p dir="auto">פעמיים',
     ):
         assert shown in page, shown
 
@@ -69,7 +75,7 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         (many_classes, ["No: 80.5% macro F1 against 82.2%"], 'class="heat'),
         (
             span,
-            ["null_threshold", "No baseline was run"],
+            ["<bdi>no answer</bdi>", "null_threshold", "-2.138", "No baseline was run"],
             "Metrics by class",
         ),
     ],

@@ -85,7 +85,13 @@ def test_classes() -> None:
     assert low < 0.6 < high
     assert found.confusion == {"labels": ["no", "yes"], "counts": [[1, 1], [1, 2]]}
     assert [row["support"] for row in found.per_class] == [2, 3]
-    assert found.examples == 5
+    assert found.examples == sum(b["count"] for b in found.calibration["bins"]) == 5
+    # the surest error first
+    assert found.worst[0] == pytest.approx(
+        {"text": "text 3", "text2": "second", "gold": "yes", "predicted": "no"}
+        | {"score": 0.9, "line": 5}
+    )
+    assert [error["line"] for error in found.worst] == [5, 3]
     assert not found.degenerate
     assert not found.warnings
 
@@ -96,9 +102,10 @@ def test_f1_is_of_the_label_1_and_the_caller_names_the_main_metric() -> None:
     found = evaluate(task, texts("1", "0", "0"), predictions, intervals=False)
     assert found.metrics["f1"] == pytest.approx(0.5)
     assert not found.intervals
-    found = evaluate(CLASSES, texts("yes", "no"), classes(0.9, 0.9), main="matthews")
+    found = evaluate(CLASSES, texts("yes", "no"), classes(0.9, 0.9), main="matthews", worst=0)
     assert (found.main, next(iter(found.metrics))) == ("matthews", "matthews")
     assert set(found.intervals) == set(found.metrics)
+    assert found.worst == []
 
 
 ANSWERED = [SpanExample("q", "c", (("c", 0),))]
@@ -159,12 +166,13 @@ def test_label_sets() -> None:
 
 
 def test_numbers() -> None:
-    found = evaluate(NUMBERS, texts(1.0, 2.0, 4.0), numbers(1.0, 2.5, 2.0))
+    found = evaluate(NUMBERS, texts(1.0, 2.0, 4.0), numbers(1.0, 2.5, 2.0), worst=1)
     assert found.main == "pearson"
     assert found.metrics["spearman"] == pytest.approx(0.5)
     mean = (found.metrics["pearson"] + found.metrics["spearman"]) / 2
     assert found.metrics["pearson_spearman"] == pytest.approx(mean)
     assert found.metrics["mean_absolute_error"] == pytest.approx(2.5 / 3)
+    assert [(e["gold"], e["predicted"], e["score"]) for e in found.worst] == [("4", "2", 2.0)]
 
 
 def test_entities() -> None:
@@ -173,13 +181,21 @@ def test_entities() -> None:
     found = evaluate(ENTITIES, examples, predictions)
     assert (found.main, found.score) == ("f1", 0.5)
     assert found.metrics["accuracy"] == 3 / 5
+    assert found.worst[0] == {"text": "w0 w1 w2", "text2": None, "gold": "X w0 w1"} | {
+        "predicted": "X w0",
+        "score": 0.7,
+        "line": 1,
+    }
     assert found.per_class[0]["label"] == "X"
     labels = ["B-X", "I-X", "O"]  # of words, not of entities
     assert found.confusion == {"labels": labels, "counts": [[1, 1, 0], [0, 0, 1], [0, 0, 2]]}
 
 
 def test_tags_without_a_scheme() -> None:
-    found = evaluate(TAGS, [sentence("N N V V")], [tagged("N V N V")])
+    """A sentence is as wrong as its surest wrong word."""
+    examples: list[Example] = [sentence("N N V V")]
+    found = evaluate(TAGS, examples, [tagged("N V N V", (0.99, 0.6, 0.8, 0.9))])
+    assert [error["score"] for error in found.worst] == [0.8]
     assert (found.main, found.score) == ("accuracy", 0.5)
     assert found.confusion == {"labels": ["N", "V"], "counts": [[1, 1], [1, 1]]}
 
@@ -193,12 +209,36 @@ def test_answers() -> None:
     found = evaluate(SPANS, examples, predictions)
     assert (found.main, found.score, found.rules) == ("f1", 0.0, "squad2")
     assert found.metrics["no_answer_exact_match"] == 0
+    # with a threshold that never answers one of two is right; one that answers both: "Ada", 2/3
+    assert found.metrics["best_exact_match"] == 0.5
+    assert found.metrics["best_f1"] == 0.5
+    assert found.tuned["best_f1_threshold"] < -1
+    assert "best_f1" not in found.intervals
+    assert [(e["text"], e["text2"], e["gold"], e["predicted"]) for e in found.worst] == [
+        ("who", "Ada Lovelace did", "Ada Lovelace", ""),
+        ("when", "Ada Lovelace did", "", "did"),
+    ]
+
+
+def test_the_best_threshold_brings_back_answers_that_were_withheld() -> None:
+    """And one that is half right is none of the worst."""
+    examples: list[Example] = [
+        SpanExample("who", "Ada Lovelace did", (("Ada Lovelace", 0),)),
+        SpanExample("when", "Ada Lovelace did", ()),
+    ]
+    found = evaluate(SPANS, examples, [answer("", 0.5, "Ada"), answer("", 2.0, "did")])
+    assert found.metrics["f1"] == 0.5
+    assert found.metrics["best_f1"] == pytest.approx((2 / 3 + 1) / 2)
+    assert found.tuned["best_f1_threshold"] == 1.25
+    found = evaluate(SPANS, examples, [answer("Ada", -1.0, "Ada"), answer("did", -1.0, "did")])
+    assert [error["text"] for error in found.worst] == ["when"]
 
 
 def test_choices() -> None:
     predictions = [ChoicePrediction(1, (0.4, 0.6)), ChoicePrediction(1, (0.2, 0.8))]
     found = evaluate(CHOICES, TWO_CHOICES, predictions)
     assert (found.main, found.score) == ("accuracy", 0.5)
+    assert (found.worst[0]["gold"], found.worst[0]["predicted"]) == ("x", "y")
 
 
 def test_all_of_it_goes_into_json() -> None:
@@ -207,7 +247,7 @@ def test_all_of_it_goes_into_json() -> None:
     assert back["main"] == "accuracy"
     assert back["degenerate"] is True
     assert back["intervals"]["accuracy"] == list(found.intervals["accuracy"])
-    assert set(back) >= {"metrics", "per_class", "confusion", "warnings"}
+    assert set(back) >= {"metrics", "per_class", "confusion", "calibration", "worst", "warnings"}
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_metrics_are_sacrebleus_and_rouges_over_all_references() -> None:
     own = [max(overlaps[0], overlaps[2]), overlaps[1]]
     assert found.metrics["rouge_l"] == pytest.approx(sum(own) / 2)
     assert (found.main, found.metrics["exact_match"], found.rules) == ("rouge_l", 0.0, None)
+    assert {row["text"] for row in found.worst} == {"one", "two"}
     lower = [GenerationPrediction(each.target.lower()) for each in examples if each.target]
     found = evaluate(TaskConfig(kind="generation"), examples, lower)
     assert (found.metrics["bleu"], found.metrics["exact_match"]) == (pytest.approx(1.0), 1.0)

@@ -163,3 +163,14 @@ def test_one_example_drawn_alone_correlates_with_nothing() -> None:
     found = cm.number_statistic(gold, said)(times)
     assert not found["pearson"].any()
     assert not found["spearman"].any()
+
+
+def test_calibration_by_hand() -> None:
+    confidence = np.array([0.1, 0.11, 0.19, 0.95, 1.0, 0.0, 0.975, 0.975])
+    right = np.array([True, False, True, True, False, False, True, False])
+    found = cm.calibration(confidence, right)
+    assert [b["count"] for b in found["bins"]] == [2, 2, 4]
+    assert found["bins"][0] == pytest.approx({"confidence": 0.05, "accuracy": 0.5, "count": 2})
+    assert found["bins"][1] == pytest.approx({"confidence": 0.15, "accuracy": 0.5, "count": 2})
+    assert found["bins"][2] == pytest.approx({"confidence": 0.975, "accuracy": 0.5, "count": 4})
+    assert found["error"] == pytest.approx((2 * 0.45 + 2 * 0.35 + 4 * 0.475) / 8)

@@ -71,7 +71,7 @@ def evaluate_predictions(
     labels = tuple(sorted(held)) if kind in ("classification", "tagging") else ()
     task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
     figures = evaluated(task, read, data, found, intervals=intervals, main=main)
-    return {**figures, "model": Path(predictions).name, "task": kind}
+    return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
 
 
 def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:

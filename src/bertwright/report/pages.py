@@ -127,6 +127,7 @@ def _templates() -> Environment:
     found.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
         "percent": "{:.1%}".format,
+        "values": _values,
         "basename": lambda path: PurePath(str(path or "")).name,
         "method": curves.method_title,
         "clock": clock,
@@ -255,6 +256,7 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
         "labels": confusion["labels"],
         "matrix": confusion.get("counts") if len(confusion["labels"]) <= MOST_CLASSES else [],
         "layers": _layers(results["layer_weights"]),
+        "calibration": _calibration(results["calibration"]),
         "settings": values.flatten(results["settings"]),
         "task_settings": values.flatten(results["task"]),
     }
@@ -285,3 +287,26 @@ def _layers(weights: Mapping[str, float]) -> Markup:
     names = ["embeddings", *map(str, range(1, max(numbers, default=0) + 1))]
     line = Series("weight", numbers, list(weights.values()), "dev", legend="")
     return chart("Weight of a layer", [line], "layer", True, from_zero=True, x_labels=names)
+
+
+def _calibration(found: Mapping[str, Any] | None) -> dict[str, float]:
+    """The mean probability of what is predicted, how much of it is correct, and the error."""
+    if found is None:
+        return {}
+    total = sum(each["count"] for each in found["bins"])
+    means = {
+        key: sum(each[key] * each["count"] for each in found["bins"]) / total
+        for key in ("confidence", "accuracy")
+    }
+    return {**means, "error": found["error"], "total": total}
+
+
+def _values(found: object, kind: object = "") -> str:
+    """A label, labels, tags, a number or an answer as text."""
+    if found is None or found in ("", []):
+        return "no answer" if kind == "span" else "none"
+    if isinstance(found, float):
+        return f"{found:.4g}"
+    if isinstance(found, (list, tuple)):
+        return (" " if kind == "tagging" else ", ").join(map(str, found))
+    return str(found)

@@ -13,7 +13,7 @@ matthews |
 | tagging | f1, precision, recall of entities, accuracy of words |
 | tagging without a scheme | accuracy, macro_f1 |
 | span | f1, exact_match; with unanswerable questions also has_answer_f1, has_answer_exact_match, \
-no_answer_exact_match |
+no_answer_exact_match, best_f1, best_exact_match |
 | multiple choice | accuracy |
 | generation | rouge_l, bleu, exact_match |
 """
@@ -67,7 +67,10 @@ def metrics_of(task: TaskConfig) -> tuple[str, ...]:
 _GOLD = {TaggingExample: "tags", SpanExample: "answers", GenerationExample: "target"}
 """What is predicted of an example, where it is not its `label`."""
 _CLASSES = ("macro_f1", "micro_f1", "matthews")
-_UNANSWERABLE = "has_answer_exact_match", "has_answer_f1", "no_answer_exact_match"
+_UNANSWERABLE = (
+    *("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match"),
+    *("best_exact_match", "best_f1"),
+)
 
 
 def check_main(task: TaskConfig, metric: str) -> None:
@@ -83,16 +86,23 @@ class Evaluation:
     main: str
     """The metric that selects a model: more is better."""
     intervals: dict[str, tuple[float, float]]
-    """95 % intervals; empty where they were not wanted."""
+    """95 % intervals; none for metrics whose threshold was chosen on the same examples."""
     per_class: list[dict[str, Any]]
     """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
     confusion: dict[str, Any] | None
     """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words. None
     where several labels hold at once."""
+    calibration: dict[str, Any] | None
+    """`bins` of confidence that are not empty, and the expected calibration `error`."""
+    worst: list[dict[str, Any]]
+    """The errors with the highest confidence: `text`, `text2`, `gold`, `predicted`, `score` (the
+    confidence; regression: how far off), `line`."""
     degenerate: bool
     """The model predicts the same for every example."""
     warnings: list[str]
     """Among them the sentence that names that prediction."""
+    tuned: dict[str, float]
+    """Null thresholds that are best on these examples."""
     rules: str | None
     """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
     examples: int
@@ -113,6 +123,7 @@ def evaluate(
     predictions: Sequence[Prediction],
     intervals: bool = True,
     main: str | None = None,
+    worst: int = 20,
 ) -> Evaluation:
     """Evaluate the predictions, one an example, in the same order.
 
@@ -120,6 +131,7 @@ def evaluate(
         intervals: whether to bootstrap 95 % intervals (1,000 resamples; about a second for 10,000
             examples of the slowest metric, Spearman's).
         main: the metric that selects; unset: the first of the table above.
+        worst: how many errors to show.
 
     Raises:
         ConfigError: a metric the task does not have, or a main one that is better when small.
@@ -128,14 +140,15 @@ def evaluate(
     """
     _check(examples, predictions)
     found = _METRICS["multi-label" if task.multi_label else task.kind](task, examples, predictions)
-    values = value(found.statistic, len(examples))
+    values = value(found.statistic, len(examples)) | found.best
     main = _main(main or found.main, values)
     names = [main, *(name for name in values if name != main)]
     ends = bootstrap(found.statistic, len(examples)) if intervals else {}
+    surest = sorted(found.errors.items(), key=lambda item: (-item[1], item[0]))[:worst]
     warnings = []
     if found.degenerate:
         warnings = [f"degenerate: the model {found.degenerate}"]
-    elif values[main] == 0 and found.wrong:
+    elif values[main] == 0 and found.errors and task.kind != "regression":
         warnings = [
             f"{main} is 0: nothing the model predicts is right; see whether the labels are in "
             "the column that is read, and train for more epochs"
@@ -146,8 +159,11 @@ def evaluate(
         intervals={name: ends[name] for name in names if name in ends},
         per_class=found.per_class,
         confusion=found.confusion,
+        calibration=found.calibration,
+        worst=[_error(examples[row], found.describe(row), score) for row, score in surest],
         degenerate=bool(found.degenerate),
         warnings=warnings,
+        tuned=found.tuned,
         rules=found.rules,
         examples=len(examples),
     )
@@ -174,3 +190,19 @@ def _check(examples: Sequence[Example], predictions: Sequence[Prediction]) -> No
         if getattr(example, _GOLD.get(type(example), "label")) is None:
             where = f"line {example.line}" if example.line else f"example {number}"
             raise DataError(f"{where}: no label; evaluation needs one for every example")
+
+
+def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:
+    """One of the worst, for JSON."""
+    text2: str | None = None
+    match example:
+        case TaggingExample():
+            text = example.read() if example.text is None else example.text
+        case SpanExample():
+            text, text2 = example.question, example.context
+        case GenerationExample():
+            text = example.source
+        case _:
+            text, text2 = example.text, example.text2 or None
+    found = {"text": text, "text2": text2, "gold": shown[0], "predicted": shown[1]}
+    return found | {"score": score, "line": example.line}

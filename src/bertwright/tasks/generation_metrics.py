@@ -56,7 +56,7 @@ def generation_metrics(
     lower = not any(any(map(str.isupper, each.text)) for each in predictions)
     fold = str.lower if lower else str
     parts = np.zeros((len(examples), 13))  # a source counts where its first row stands
-    wrong = 0
+    errors: dict[int, float] = {}
     for own in rows.values():
         first = own[0]
         text = predictions[first].text
@@ -65,7 +65,8 @@ def generation_metrics(
         overlap = rouge.score_multi(targets, text)["rougeL"].fmeasure
         exact = fold(text).strip() in {fold(each).strip() for each in targets}
         parts[first] = *found.counts, *found.totals, found.sys_len, found.ref_len, overlap, exact, 1
-        wrong += not exact
+        if not exact:
+            errors[first] = 1 - overlap
 
     def formula(sums: Float64s) -> dict[str, Float64s]:
         scores = [
@@ -86,7 +87,8 @@ def generation_metrics(
     return Metrics(
         main="rouge_l",
         statistic=of_sums(parts, formula),
-        wrong=wrong,
+        errors=errors,
+        describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
         degenerate=only_prediction(
             [examples[row].target for row in firsts],
             [predictions[row].text for row in firsts],

@@ -12,7 +12,8 @@ computed again, and the middle 95 % of its values are the interval.
 
 Sources: Efron, "Bootstrap Methods: Another Look at the Jackknife" (1979); Efron and Tibshirani, "An
 Introduction to the Bootstrap" (1993), chapter 13. Matthews for any number of classes: Gorodkin
-(2004).
+(2004). Calibration: Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks"
+(ICML 2017), section 2: expected calibration error.
 
 Letters: E examples, C classes, R resamples, K sums.
 """
@@ -70,6 +71,10 @@ def bootstrap(
 def ratio(over: Float64s, under: Float64s) -> Float64s:
     """`over / under`, and 0 where that is undefined."""
     return np.divide(over, under, out=np.zeros(np.shape(over)), where=under > 0)
+
+
+BINS = 10
+"""Bins of confidence in a calibration."""
 
 
 def f1_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
@@ -227,6 +232,25 @@ def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> 
     return {"labels": list(labels), "counts": cells.reshape(classes, classes).tolist()}
 
 
+def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
+    """How often a prediction of a given confidence is right.
+
+    `confidence` [E], the probability of what was predicted; `right` [E]. Bins are (0, 0.1], (0.1,
+    0.2] and so on; a bin nothing fell into is left out. `error` is the mean distance of confidence
+    and accuracy, each bin weighted by its examples: 0 is best.
+    """
+    which = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
+    counts = np.bincount(which, minlength=BINS)
+    sums = np.bincount(which, confidence, BINS), np.bincount(which, right, BINS)
+    bins = [
+        {"confidence": float(c / n), "accuracy": float(r / n), "count": int(n)}
+        for c, r, n in zip(*sums, counts, strict=True)
+        if n
+    ]
+    error = np.abs(sums[0] - sums[1]).sum() / max(1, len(confidence))
+    return {"bins": bins, "error": float(error)}
+
+
 @dataclass
 class Metrics:
     """The metrics of predictions, before their intervals.
@@ -239,11 +263,18 @@ class Metrics:
     main: str
     """The metric that selects a model by default."""
     statistic: Statistic
-    wrong: int = 0
-    """Examples with a wrong prediction."""
+    errors: dict[int, float]
+    """Rows with a wrong prediction, each with its confidence (regression: how far off)."""
+    describe: Callable[[int], tuple[str, str]]
+    """Gold and predicted of a row, as text."""
     degenerate: str = ""
     per_class: list[dict[str, Any]] = field(default_factory=list)
     confusion: dict[str, Any] | None = None
+    calibration: dict[str, Any] | None = None
+    best: dict[str, float] = field(default_factory=dict)
+    """Metrics with a threshold chosen on these examples: no intervals."""
+    tuned: dict[str, float] = field(default_factory=dict)
+    """The thresholds that gave them."""
     rules: str | None = None
     """By whose rules answers are compared: `squad1`, `squad2` or `cmrc`."""
 

@@ -24,7 +24,7 @@ from bertwright.tasks.instances import (
     tokenized,
     whole_length,
 )
-from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
+from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import ChoicePrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -75,10 +75,16 @@ def choice_metrics(
     """The number of a choice."""
     gold = np.array([e.label for e in examples], dtype=np.int64)
     predicted = np.array([p.choice for p in predictions], dtype=np.int64)
+    confidence = np.array([p.scores[p.choice] for p in predictions])
     right = np.stack([gold == predicted, np.ones(len(gold))], axis=1)
     return Metrics(
         main="accuracy",
         statistic=of_sums(right, lambda sums: {"accuracy": ratio(sums[:, 0], sums[:, 1])}),
-        wrong=int((gold != predicted).sum()),
+        errors={int(row): float(confidence[row]) for row in np.flatnonzero(gold != predicted)},
+        describe=lambda row: (
+            examples[row].choices[gold[row]],
+            examples[row].choices[predicted[row]],
+        ),
         degenerate=only_prediction(gold.tolist(), predicted.tolist(), lambda n: f"choice {n + 1}"),
+        calibration=calibration(confidence, gold == predicted),
     )

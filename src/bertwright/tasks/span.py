@@ -37,7 +37,7 @@ from bertwright.labelled.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Answer, SpanPrediction
-from bertwright.tasks.span_metrics import best_threshold, rules_for, score_answers
+from bertwright.tasks.span_metrics import Rules, best_threshold, rules_for, score_answers
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, split
 
@@ -230,16 +230,23 @@ def decide_best(
     pairs = zip(examples, predictions, strict=True)
     known = [(example, own) for example, own in pairs if example.answers is not None]
     accepted = [[text for text, _ in example.answers or ()] for example, _ in known]
-    own = [prediction for _, prediction in known]
-    texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in own]
-    scores = score_answers(texts, accepted, rules_for(accepted, True))
-    _, threshold = best_threshold(
-        scores.exact if metric == "exact_match" else scores.f1,
-        scores.has_answer,
-        np.array([float(bool(text)) for text in texts]),
-        np.array([p.null_score for p in own], np.float64),
-    )
+    best = _best_thresholds([own for _, own in known], accepted, rules_for(accepted, True))
+    threshold = best[metric][1]
     return [decide(prediction, threshold) for prediction in predictions], threshold
+
+
+def _best_thresholds(
+    predictions: Sequence[SpanPrediction], accepted: Sequence[Sequence[str]], rules: Rules
+) -> dict[str, tuple[float, float]]:
+    """By metric: the best score that any null threshold reaches, and the threshold."""
+    texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in predictions]
+    scores = score_answers(texts, accepted, rules)
+    answered = np.array([float(bool(text)) for text in texts])
+    null = np.array([p.null_score for p in predictions], np.float64)
+    return {
+        name: best_threshold(column, scores.has_answer, answered, null)
+        for name, column in (("exact_match", scores.exact), ("f1", scores.f1))
+    }
 
 
 def _slices(
@@ -278,12 +285,20 @@ def span_metrics(
     gold = [[text for text, _ in e.answers or ()] for e in examples]
     rules = rules_for(gold, bool(task.unanswerable))
     scores = score_answers([p.answer for p in predictions], gold, rules)
+    wrong = {
+        row: (predictions[row].n_best[0].probability if predictions[row].n_best else 0.0)
+        for row in np.flatnonzero(scores.f1 == 0).tolist()
+    }
     found = Metrics(
         main="f1",
         statistic=scores.statistic,
-        wrong=int((scores.f1 == 0).sum()),
+        errors=wrong,
+        describe=lambda row: (gold[row][0] if gold[row] else "", predictions[row].answer),
         rules=rules,
     )
     if scores.has_answer.any() and not any(p.answer for p in predictions):
         found.degenerate = f"predicts no answer for all {len(predictions)} questions"
+    if task.unanswerable and any(p.n_best for p in predictions):
+        for name, reached in _best_thresholds(predictions, gold, rules).items():
+            found.best[f"best_{name}"], found.tuned[f"best_{name}_threshold"] = reached
     return found

@@ -45,6 +45,7 @@ from bertwright.tasks.instances import Instance, Lengths, in_words, segments_of
 from bertwright.tasks.metrics import (
     Metrics,
     Statistic,
+    calibration,
     class_counts,
     class_statistic,
     confusion_matrix,
@@ -261,7 +262,14 @@ def tagging_metrics(
             )
     gold = [cast("tuple[str, ...]", e.tags) for e in examples]
     predicted = [p.tags for p in predictions]
-    wrong = sum(a != b for a, b in zip(gold, predicted, strict=True))
+    right = [[*map(eq, *pair)] for pair in zip(gold, predicted, strict=True)]
+    wrong = {
+        row: max(s for s, ok in zip(predictions[row].scores, oks, strict=True) if not ok)
+        for row, oks in enumerate(right)
+        if not all(oks)
+    }
+    confidence = np.array([s for p in predictions for s in p.scores])
+    calibrated = calibration(confidence, np.array([ok for oks in right for ok in oks], np.bool_))
     flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
     names = tuple(sorted({*flat[0], *flat[1]}))
     numbers = {tag: number for number, tag in enumerate(names)}
@@ -278,18 +286,31 @@ def tagging_metrics(
         return Metrics(
             main="accuracy",
             statistic=statistic,
-            wrong=wrong,
+            errors=wrong,
+            describe=lambda row: (" ".join(gold[row]), " ".join(predicted[row])),
             degenerate=only_prediction(flat[0], flat[1], str),
             per_class=per_class(parts.sum(axis=0).reshape(3, -1), names),
             confusion=confusion,
+            calibration=calibrated,
         )
     entities = EntityCounts(gold, predicted)
     _, chosen, true = entities.by_type.sum(1)
     return Metrics(
         main="f1",
         statistic=entities.statistic,
-        wrong=wrong,
+        errors=wrong,
+        describe=lambda row: (
+            _entities(examples[row], gold[row]),
+            _entities(examples[row], predicted[row]),
+        ),
         degenerate=f"predicts no entity; there are {true:.0f}" if true and not chosen else "",
         per_class=per_class(entities.by_type, entities.types),
         confusion=confusion,
+        calibration=calibrated,
     )
+
+
+def _entities(example: TaggingExample, tags: Sequence[str]) -> str:
+    """ "ORG European Union; LOC Brussels"."""
+    found = chunks(tags)
+    return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in found)

@@ -31,6 +31,7 @@ from bertwright.tasks.instances import (
 )
 from bertwright.tasks.metrics import (
     Metrics,
+    calibration,
     class_counts,
     class_statistic,
     confusion_matrix,
@@ -107,16 +108,19 @@ def classification_metrics(
     held = (_number(numbers, e.label, in_words(e, n)) for n, e in enumerate(examples, 1))
     gold = np.fromiter(held, np.int64)
     predicted = np.array([numbers[cast(str, p.label)] for p in predictions], dtype=np.int64)
+    confidence = np.array([p.scores[cast(str, p.label)] for p in predictions])
     number = len(task.labels)
     positive = (task.labels.index("1") if "1" in task.labels else 1) if number == 2 else None
     parts = class_counts(gold, predicted, number)
     return Metrics(
         main="accuracy",
         statistic=class_statistic(parts, positive),
-        wrong=int((gold != predicted).sum()),
+        errors={int(row): float(confidence[row]) for row in np.flatnonzero(gold != predicted)},
+        describe=lambda row: (task.labels[gold[row]], task.labels[predicted[row]]),
         degenerate=only_prediction(gold.tolist(), predicted.tolist(), lambda n: task.labels[n]),
         per_class=per_class(parts.sum(axis=0).reshape(3, -1), task.labels),
         confusion=confusion_matrix(gold, predicted, task.labels),
+        calibration=calibration(confidence, gold == predicted),
     )
 
 
@@ -130,12 +134,20 @@ def label_set_metrics(
         for label in classes_of(example):
             gold[row, _number(numbers, label, in_words(example, row + 1))] = True
         predicted[row, [numbers[label] for label in prediction.label]] = True
+    confidence = {}
+    for row in np.flatnonzero((gold != predicted).any(1)).tolist():
+        scores = [
+            predictions[row].scores[task.labels[c]]
+            for c in np.flatnonzero(gold[row] != predicted[row])
+        ]
+        confidence[row] = max(max(score, 1 - score) for score in scores)
     names = [tuple(np.array(task.labels)[held].tolist()) for held in (*gold, *predicted)]
     true, chosen = names[: len(examples)], names[len(examples) :]
     return Metrics(
         main="micro_f1",
         statistic=multi_label_statistic(gold, predicted),
-        wrong=int((gold != predicted).any(1).sum()),
+        errors=confidence,
+        describe=lambda row: (", ".join(true[row]), ", ".join(chosen[row])),
         degenerate=only_prediction(true, chosen, lambda held: ", ".join(held) or "no label"),
         per_class=per_class(
             np.stack([gold & predicted, predicted, gold]).sum(1).astype(np.float64), task.labels
@@ -158,5 +170,7 @@ def regression_metrics(
     return Metrics(
         main="pearson",
         statistic=number_statistic(gold, predicted),
+        errors=dict(enumerate(np.abs(predicted - gold).tolist())),
+        describe=lambda row: (f"{gold[row]:.4g}", f"{predicted[row]:.4g}"),
         degenerate=constant,
     )

@@ -318,7 +318,7 @@ def _baselines(
             setup.task, train, dev, seed=config.seed
         ).items():
             evaluation = evaluate(
-                setup.task, dev, predictions, main=setup.files.metric, intervals=False
+                setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
             )
             found.setdefault(setup.task_name, {})[name] = evaluation
             say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")

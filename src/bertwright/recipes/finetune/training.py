@@ -347,5 +347,5 @@ def evaluate_task(
         predictions = list(decided)
     run.predictions[setup.task_name] = predictions
     run.evaluations[setup.task_name] = evaluate(
-        task, data.examples, predictions, main=setup.files.metric, intervals=False
+        task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0
     )
