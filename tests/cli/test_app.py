@@ -145,7 +145,7 @@ def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, message: str) -> 
         ("train extra", "Unused Tokens: ['extra']. bertwright train --help"),
         (
             "data build a",
-            "parameter --out requires an argument. bertwright data build --help-all lists",
+            "missing --out (Folder to write.). bertwright data build --help-all lists",
         ),
         ("data build a --out b --jsn", "unknown option --jsn; did you mean --json?"),
         ("train --steps x --rezume", "unknown option --rezume; did you mean --resume?"),

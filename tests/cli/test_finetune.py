@@ -118,7 +118,7 @@ def test_a_wrong_file_of_tasks(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "parameter KIND requires an argument"),
+        ([], "missing KIND (Kind of task"),
         (["classification"], "missing --train"),
         (["multitask"], "--tasks FILE.toml"),
         (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),

@@ -21,6 +21,7 @@ from cyclopts import (
     Argument,
     ArgumentCollection,
     CycloptsError,
+    MissingArgumentError,
 )
 from cyclopts.config import Dict, Env
 
@@ -165,6 +166,13 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
     elif isinstance(error, ConfigError):
         return message
+    elif isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
+        missing = error.argument
+        name = missing.name if missing.index is None else _key(missing.name).upper()
+        own = next((a for a in arguments if a.name == missing.name), missing)
+        message = f"missing {name} ({own.parameter.help or 'required'})."
+    if "nknown option" in message and "mean" not in message:
+        message += " A text that begins with a dash comes after --."
     return f"{message} {' '.join(['bertwright', *commands])} --help-all lists what there is."
 
 
