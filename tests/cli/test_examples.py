@@ -19,7 +19,7 @@ def test_its_examples_are_understood(
 ) -> None:
     (tmp_path / "shards").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert examples(verb)
+    assert len(examples(verb)) >= (2 if verb == "info" else 3)
     for example in examples(verb):
         words = shlex.split(example)[1:]
         read(make_app(words=words), words)
