@@ -96,7 +96,7 @@ def _build_parallel(
 
     if len(inputs) != 2:
         raise ConfigError(f"expected --parallel SOURCE TARGET; {counted(len(inputs), 'file')} came")
-    with bar("Building", "pairs") as on_progress:
+    with bar("Building", "bytes") as on_progress:
         manifest = build_parallel(
             *inputs, out, tokenizer, overwrite=overwrite, on_progress=on_progress
         )

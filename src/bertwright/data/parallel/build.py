@@ -17,9 +17,9 @@ import numpy as np
 from bertwright.arrays import Int64s
 from bertwright.atomic import atomic_folder, refuse_source
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import decoded_lines, open_bytes
+from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 SHARD_TOKENS = 1 << 26
@@ -38,26 +38,29 @@ def build_parallel(
     """Encode two files, each of a sentence a line in UTF-8, also compressed, into the folder
     `out` with a tokenizer of both languages; return its manifest.
 
-    Pairs of two empty lines are left out. `on_progress` counts pairs.
+    Pairs of two empty lines are left out. `on_progress` counts bytes of both files.
 
     Raises:
         ConfigError: `out` holds something, or what is read.
         DataError: files of unequal length, a line that is empty in one of them, no text.
     """
     source, target, out = Path(source), Path(target), Path(out)
+    if source == target:
+        raise ConfigError(f"{source} is given twice; expected --parallel SOURCE TARGET")
     for path in (source, target, Path(tokenizer_folder)):
         refuse_source(out, path)
     tokenizer = load_tokenizer(tokenizer_folder)
+    total = size_on_disk([source, target])
 
     def blocks() -> Iterator[IdPairs]:
-        pairs, done = read_pairs(source, target), 0
+        files = [open_with_position(path) for path in (source, target)]
+        pairs = read_pairs(source, target, [file for file, _ in files])
         while block := list(islice(pairs, BLOCK_LINES)):
             texts = [text for _, *pair in block if any(pair) for text in pair]
             ids, lengths = tokenizer.encode_sentence_ids(texts)
             _require_both(block, lengths, source, target)
             yield ids, lengths[lengths > 0], len(block)
-            done += len(block)
-            on_progress(done, None)
+            on_progress(sum(position() for _, position in files), total)
 
     facts = {"inputs": [str(source), str(target)]}
     return write_pairs(out, tokenizer, blocks(), facts, overwrite=overwrite)
@@ -108,14 +111,17 @@ def write_pairs(
         return write_shards_manifest(folder, tokenizer, counts, writer.finished, facts)
 
 
-def read_pairs(source: Path, target: Path) -> Iterator[tuple[int, str, str]]:
+def read_pairs(
+    source: Path, target: Path, files: list[Any] | None = None
+) -> Iterator[tuple[int, str, str]]:
     """Lines of two files with their number from 1, blanks around them removed.
 
     Raises:
         DataError: one file has more lines, or one line is empty or no UTF-8.
     """
     paths = source, target
-    lines = map(decoded_lines, map(open_bytes, paths), paths)
+    opened = files or [open_with_position(path)[0] for path in paths]
+    lines = map(decoded_lines, opened, paths)
     for number, pair in enumerate(zip_longest(*lines), start=1):
         if None in pair:
             path, other = paths if pair[0] is None else paths[::-1]
