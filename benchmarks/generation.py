@@ -41,10 +41,11 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.runs.gpt import Gpt2Config
+from bertwright.inference.encode import ModelRunner
+from bertwright.inference.generate import decoder_of
 from bertwright.machine import keep_freed_memory
 from bertwright.nn.search import Row, RowsInFlight
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.generation import CausalDecoder
 from bertwright.train.optim import clip_gradients
 
 V, H, L, A, LONGEST = 8000, 256, 4, 4, 512
@@ -134,7 +135,8 @@ def generation() -> tuple[Sides, int]:
     config = GenerationConfig(max_new_tokens=NEW)
 
     def of_ours(model: Any) -> None:
-        flight = RowsInFlight(CausalDecoder(model.encoder, model.objectives["next_token"]), {END})
+        runner = ModelRunner(model, None, torch.device("cpu"), 4096, "")  # type: ignore[arg-type]
+        flight = RowsInFlight(decoder_of(runner), {END})
         rows = [Row(config, NEW, ids) for ids in prompts]
         flight.add(prompts, [[row] for row in rows])
         while len(flight):
