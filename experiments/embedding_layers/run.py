@@ -81,7 +81,7 @@ def main() -> None:
         ways: list[tuple[VectorConfig, tuple[int | str, ...]]] = [
             (VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS
         ]
-        ways.append((VectorConfig((1, -1), "mean"), ("1 and last",)))
+        ways.append((VectorConfig((1, -1), pooling="first-last"), ("1 and last",)))
         for name, pairs in sets.items():
             print(f"\n{Path(model).name}, {name}, {len(pairs):,} pairs")
             print("| pooling | layer | Spearman x 100 | whitened |\n|---|---|---|---|")

@@ -38,7 +38,7 @@ def states(model_folder: Path, text: str | tuple[str, str]) -> np.ndarray:
     return load(model_folder, device="cpu").encode([text])[0].layers
 
 
-POOLINGS = ["mean", "max", "mean+max", "weighted", "cls", "last", "mean-sqrt", "cls+last+mean-sqrt"]
+POOLINGS = ["mean", "max", "mean-max", "weighted", "cls", "last", "mean-sqrt", "cls+last+mean-sqrt"]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -49,7 +49,7 @@ def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooli
         "cls": x[0],
         "mean": x.mean(0),
         "max": x.max(0),
-        "mean+max": np.concatenate([x.mean(0), x.max(0)]),
+        "mean-max": np.concatenate([x.mean(0), x.max(0)]),
         "last": x[-1],
         "mean-sqrt": x.sum(0) / np.sqrt(len(x)),
         "cls+last+mean-sqrt": np.concatenate([x[0], x[-1], x.sum(0) / np.sqrt(len(x))]),
@@ -70,12 +70,15 @@ def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
     np.testing.assert_allclose(both(), np.concatenate([one, two], 1), atol=1e-6)
     np.testing.assert_allclose(both(combine="sum"), one + two, atol=1e-6)
     np.testing.assert_allclose(both(combine="mean"), (one + two) / 2, atol=1e-6)
+    for combine in ("concat", "sum"):  # of no matter: it is a mean
+        first_last = both(pooling="first-last", combine=combine)
+        np.testing.assert_allclose(first_last, (one + two) / 2, atol=1e-6)
 
 
 @settings(max_examples=25)
 @given(
     texts=st.lists(st.text("abcdefg ", max_size=30), min_size=1, max_size=9),
-    pooling=st.sampled_from(["cls", "mean", "max", "mean+max", "weighted"]),
+    pooling=st.sampled_from(["cls", "mean", "max", "mean-max", "weighted", "first-last"]),
 )
 def test_a_vector_does_not_depend_on_its_neighbours(
     embedder: Embedder, texts: list[str], pooling: str
@@ -121,7 +124,7 @@ def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
         "mean-sqrt": (x.sum(0) + y.sum(0)) / np.sqrt(len(whole)),
         "weighted": (whole * places).sum(0) / (55 + 8 * 11 + 66),
     }
-    parts = pooling.split("+")
+    parts = pooling.replace("mean-max", "mean+max").split("+")
     right = np.concatenate([merged[part] for part in parts], 1)  # [2 layers, poolings H]
     right = right.sum(0) if combine == "sum" else right.reshape(-1)
     np.testing.assert_allclose(found[1], right, atol=1e-5)
@@ -307,7 +310,7 @@ def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) 
         ({"layers": ()}, "layers is empty"),
         ({"layers": ("-1",)}, "expected whole numbers"),
         ({"max_length": 2}, "expected 3 or more"),
-        ({"pooling": "cls+none"}, "or several of all but the last, as cls"),
+        ({"pooling": "cls+none"}, "or several of all but the last two, as cls"),
         ({"prompt": None}, "the prompt is None; expected text"),
         ({"dimensions": 1.5}, "dimensions is 1.5; expected 1 or more"),
     ],

@@ -70,6 +70,7 @@ def test_static_vectors_have_one_layer(model_folder: Path) -> None:
     model = model_of(model_folder, 0)
     found = model.embed(["a b", "b a"])
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    np.testing.assert_array_equal(model.embed(["a b", "b a"], 0, "first-last"), found)
     with pytest.raises(ConfigError, match="no layer -2"):
         model.embed(["a"], -2)
 

@@ -11,13 +11,16 @@ from typing import Any, Literal, get_args
 from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
 
-Pooling = Literal["cls", "mean", "max", "mean-sqrt", "weighted", "last", "none"]
+Pooling = Literal[
+    "cls", "mean", "max", "mean-max", "mean-sqrt", "weighted", "last", "first-last", "none"
+]
 """How the tokens of a text, [CLS] and [SEP] too, become one vector.
 
 `cls` the first token, `last` the last; `mean` the mean; `max` the largest of each number;
-`mean-sqrt` the sum over the square root of their number; `weighted` the mean weighted by position
-from 1, as SGPT has it (Muennighoff 2022, section 4.1); `none` every token keeps its own. All but
-that may be joined by `+`, and are then side by side."""
+`mean-max` both side by side; `mean-sqrt` the sum over the square root of their number; `weighted`
+the mean weighted by position from 1, as SGPT has it (Muennighoff 2022, section 4.1); `first-last`
+the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021); `none` every
+token keeps its own. All but the last two may be joined by `+`, and are then side by side."""
 
 Combine = Literal["concat", "sum", "mean"]
 """How several layers are combined: concatenated, summed, or averaged."""
@@ -30,6 +33,9 @@ VectorPrecision = Literal["fp32", "bf16", "int8"]
 
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
 """Names of folders' prompts for queries, and for the texts that are searched."""
+
+_ALONE = {"first-last", "none"}
+_SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,8 @@ class VectorConfig:
         Raises:
             ConfigError: one that the model does not have.
         """
+        if self.pooling == "first-last":
+            return (min(1, count), count)
         for layer in self.layers:
             if not -count - 1 <= layer <= count:
                 raise ConfigError(
@@ -108,6 +116,11 @@ class VectorConfig:
                     f"top -1 to {-count - 1}"
                 )
         return tuple(layer % (count + 1) for layer in self.layers)
+
+    @property
+    def joined(self) -> Combine:
+        """How layers are combined; `first-last` is a mean by definition."""
+        return "mean" if self.pooling == "first-last" else self.combine
 
     @property
     def pooled(self) -> tuple[str, ...]:
@@ -121,7 +134,7 @@ class VectorConfig:
             ConfigError: layers of different widths are to be added.
         """
         chosen = [widths[number] for number in self.numbers(len(widths) - 1)]
-        if self.combine == "concat":
+        if self.joined == "concat":
             return sum(chosen) * len(self.pooled)
         if len(set(chosen)) > 1:
             listed = ", ".join(map(str, chosen))
@@ -151,16 +164,19 @@ def _are_numbers(layers: object) -> bool:
 
 @lru_cache
 def poolings_of(pooling: str) -> tuple[str, ...]:
-    """The poolings that are side by side; ConfigError at one that does not exist, or none of
-    several."""
+    """The poolings that are side by side.
+
+    Raises:
+        ConfigError: one that does not exist, or one of a whole text among several.
+    """
     parts = tuple(pooling.split("+")) if isinstance(pooling, str) else (pooling,)
     unknown = [part for part in parts if part not in get_args(Pooling)]
-    if unknown or (len(parts) > 1 and "none" in parts):
+    if unknown or (len(parts) > 1 and not _ALONE.isdisjoint(parts)):
         raise ConfigError(
             f"pooling is {pooling!r}; expected {', '.join(get_args(Pooling))}, or several of all "
-            "but the last, as cls+mean"
+            "but the last two, as cls+mean"
         )
-    return parts
+    return tuple(each for part in parts for each in _SEVERAL.get(part, (part,)))
 
 
 def usual_prompt(prompts: Mapping[str, str], names: Iterable[str]) -> str | None:

@@ -238,10 +238,10 @@ class Embedder:
         return tokenized
 
     def _combine(self, parts: list[Tensor]) -> Tensor:
-        if self.config.combine == "concat" or len(parts) == 1:
+        if self.config.joined == "concat" or len(parts) == 1:
             return torch.cat(parts, 1)
         total = torch.stack(parts).sum(0)
-        return total / len(parts) if self.config.combine == "mean" else total
+        return total / len(parts) if self.config.joined == "mean" else total
 
     def _merge(
         self,

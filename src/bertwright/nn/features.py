@@ -125,7 +125,7 @@ def pool(
     Returns:
         `[B, P H]` float32.
     """
-    if pooling == "none":
+    if pooling in ("none", "first-last"):
         raise ValueError(f"pooling {pooling!r} is not of one layer; the caller resolves it")
     modes = poolings_of(pooling)
     if modes == ("cls",):

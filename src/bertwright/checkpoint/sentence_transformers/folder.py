@@ -193,7 +193,7 @@ def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
     """The configuration of a pooling: flags, which all versions read, where they can say it."""
     theirs = {ours: name for name, (ours, _) in _MODES.items()}
     poolings = poolings_of(defaults.pooling)
-    if not theirs.keys() >= set(poolings):
+    if defaults.pooling == "first-last" or not theirs.keys() >= set(poolings):
         raise ConfigError(
             f"sentence-transformers has no pooling {defaults.pooling!r}; expected one or more of "
             f"{', '.join(theirs)}"
