@@ -172,7 +172,7 @@ def test_a_file_of_that_name_that_is_of_something_else(folder: Path, content: An
 def test_what_another_format_has_no_place_for(folder: Path, tmp_path: Path) -> None:
     vectors = {"pooling": "cls", "normalize": True, "max_length": 9}
     convert(folder, tmp_path / "st", "sentence-transformers", vectors=vectors)
-    note = "not carried over: how vectors are made (cls of at most 9 tokens, normalized); "
+    note = "not carried over: how vectors are made; "
     for to in ("huggingface", "tensorflow"):
         done = convert(tmp_path / "st", tmp_path / to, to)  # type: ignore[arg-type]
         assert note + "--to sentence-transformers keeps it" in done.notes
@@ -192,8 +192,6 @@ def test_another_pooling_leaves_out_what_was_trained_on_the_first(
     convert(tmp_path / "st", tmp_path / "max", to, vectors={"pooling": "max"})
     expected = replace(known, pooling="max", dimensions=None)
     assert read_defaults(tmp_path / "max") == expected
-    done = convert(tmp_path / "st", tmp_path / "plain")
-    assert "(mean of at most 17 tokens, truncated to 9 numbers, with prompts)" in done.notes[-1]
 
 
 def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path) -> None:
