@@ -79,20 +79,24 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """Cores that control groups of Linux (version 2) grant, the least of them; None: no bound.
+    """Cores that control groups of Linux grant, the least of them; None if they set no bound.
 
     Args:
         root: where `proc` and `sys` are.
     """
-    mount = root / "sys/fs/cgroup"
     quotas = []
     for line in _lines(root / "proc/self/cgroup"):
-        if not line.startswith("0::"):
+        controllers, _, group = line.partition(":")[2].partition(":")
+        if not controllers:  # version 2
+            mount, names = root / "sys/fs/cgroup", ["cpu.max"]
+        elif "cpu" in controllers.split(","):
+            mount, names = root / "sys/fs/cgroup/cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        else:
             continue
-        inner = mount / line[3:].lstrip("/")
+        inner = mount / group.lstrip("/")
         for folder in (inner, *inner.parents):
-            words = " ".join(_lines(folder / "cpu.max")).split()
-            # `max` is no bound
+            words = " ".join(line for name in names for line in _lines(folder / name)).split()
+            # `max` and -1 are no bound
             if len(words) == 2 and all(word.isdecimal() and int(word) for word in words):
                 quotas.append(int(words[0]) / int(words[1]))
             if folder == mount:

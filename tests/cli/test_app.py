@@ -74,6 +74,20 @@ def test_keys(line: Ran, words: str, key: str, value: object) -> None:
     assert values.flatten(resolved(line("train", *words.split())))[key] == value
 
 
+def test_a_tilde_in_the_value_of_an_option_is_the_home_folder(
+    line: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run.toml").write_text('data = "~/shards"\n[optimizer]\nname = "a=~/b"\n')
+    home = str(tmp_path)
+    config = resolved(line("train", "--config=~/run.toml", "--second.name=~/c"))
+    assert (config["data"], config["second"]["name"]) == (f"{home}/shards", f"{home}/c")
+    assert config["optimizer"]["name"] == f"a={home}/b"
+    assert values.at_home("~root/x and ~/y") == "~root/x and ~/y"
+    out = json.loads(line("data", "build", "--out=~/b", "~/a text").out)
+    assert (out["out"], out["corpus"]) == (f"{home}/b", ["~/a text"])
+
+
 @pytest.mark.parametrize("verb", ["train", "data train"])
 def test_the_command_line_goes_over_the_file(line: Ran, tmp_path: Path, verb: str) -> None:
     file = tmp_path / "run.toml"
@@ -179,6 +193,22 @@ def test_exit_codes(line: Ran, how: str, code: int, message: str) -> None:
     assert printed.out == ""
     assert message in printed.err
     assert "Traceback" not in printed.err
+
+
+def test_of_the_processes_of_torchrun_one_prints_an_error(
+    line: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is that of each; another error is printed by whom it meets."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    said = []
+    for rank, how, code in ((0, "data", 4), (1, "data", 4), (1, "integrity", 5)):
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / str(rank) / "error.json"))
+        said.append(line("fail", how, code=code).err)
+    assert said[1] == ""
+    assert "no documents" in said[0]
+    assert "shard cut" in said[2]
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "gone" / "1" / "error.json"))
+    assert line("fail", "data", code=4).err == said[0]
 
 
 def test_debug_shows_where(line: Ran) -> None:

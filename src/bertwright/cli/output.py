@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -99,9 +100,28 @@ def say(message: str) -> None:
 
 
 def complain(message: str) -> None:
-    """Print an error on standard error, red on a terminal; safe to call in a signal handler."""
+    """Print an error on standard error, red on a terminal; safe to call in a signal handler.
+
+    Of the processes of a torchrun on one host one prints what is the same of all.
+    """
+    if _is_said_by_another(message):
+        return
     red = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     say(f"\x1b[1;31mbertwright:\x1b[0m {message}" if red else f"bertwright: {message}")
+
+
+def _is_said_by_another(message: str) -> bool:
+    """Whether another process of this torchrun has claimed the message: each has a file for errors,
+    in a folder of its own beside those of the others."""
+    own = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not own or os.environ.get("WORLD_SIZE", "1") == "1":
+        return False
+    claim = Path(own).parents[1] / f"said-{zlib.crc32(message.encode()):08x}"
+    try:
+        claim.touch(exist_ok=False)
+    except OSError as error:  # of any other kind: rather twice than never
+        return isinstance(error, FileExistsError)
+    return False
 
 
 def _cell(value: object) -> str:

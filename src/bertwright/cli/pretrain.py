@@ -33,7 +33,7 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         file = values.read_toml(find_file(given["config"], ("pretrain",)))
         given |= {name: given[name] or file.get(name) for name in ("model", "init")}
     model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
-    system = None if model or not init else _model_type(Path(init))
+    system = None if model or not init else _model_type(Path(values.at_home(init)))
     return _verb(SYSTEMS[system if system in SYSTEMS else system_of_model(model)])
 
 

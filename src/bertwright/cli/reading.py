@@ -64,8 +64,9 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
     """Put the values of the environment (of `serve`) and of `--config FILE.toml` below those of the
     command line, in this order; read "none" as None unless it is one of the option's own words.
 
-    "-" becomes itself again. cyclopts calls this when the command line is read, before any value is
-    made.
+    "-" becomes itself again, and `~` in the value of an option the home folder; a text that stands
+    alone is as the shell gave it. cyclopts calls this when the command line is read, before any
+    value is made.
     """
     for argument in arguments:
         argument.tokens[:] = [t.evolve(value=t.value.replace(HYPHEN, "-")) for t in argument.tokens]
@@ -77,6 +78,7 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
         _read_file(given.tokens[-1].value, app, commands, arguments)
     for argument in arguments:
         tokens = argument.tokens
+        tokens[:] = [t.evolve(value=values.at_home(t.value)) if t.keyword else t for t in tokens]
         _check_whole(argument)
         if [t.value for t in tokens if t.keyword] == ["none"] and _none_is_nothing(argument.hint):
             tokens[0] = tokens[0].evolve(value="", implicit_value=None)
@@ -131,7 +133,7 @@ def _read_file(
 
 def find_file(name: str, commands: Sequence[str]) -> str:
     """The file that `--config` names, or that of a recipe where a bare name means no file here."""
-    path = Path(name)
+    path = Path(values.at_home(name))
     if path.exists() or path.name != name or path.suffix:
         return str(path)
     if tuple(commands) != ("pretrain",):
