@@ -186,7 +186,14 @@ def test_length_in_minutes(data: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
     long = {"share": 0.25, "sequence_length": 64, "batch_tokens": 512}
-    config = config_of(data, tmp_path / "run", steps=8, long_phase=long, log={"every_steps": 1})
+    config = config_of(
+        data,
+        tmp_path / "run",
+        steps=8,
+        long_phase=long,
+        log={"every_steps": 1},
+        checkpoint={"every_steps": 6, "keep": 2},
+    )
     seen: list[int] = []
     step = PhaseLoader.step
 
@@ -200,6 +207,9 @@ def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
         train(config)
     assert max(seen[:6]) <= 32 < min(seen[6:])
     assert len(seen) == 8
+    before, after = list_checkpoints(tmp_path / "run")
+    assert inference.load(before, "cpu").spec.max_length == 32  # none longer was seen yet
+    assert inference.load(after, "cpu").spec.max_length == 64
     told = [r["tokens"] for r in records(tmp_path / "run") if r["split"] == "train"]
     steps = np.diff([0, *told])
     assert steps[:6].mean() == pytest.approx(256, rel=0.2)

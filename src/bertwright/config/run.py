@@ -244,9 +244,9 @@ class RunConfig:
         """Tokens of the longest sequence that the run may see."""
         return 1
 
-    @property
-    def trained_length(self) -> int | None:
-        """Tokens whose positions the run trains; None: no position is trained by itself."""
+    def trained_length(self, phase: int) -> int | None:
+        """Tokens whose positions are trained up to a phase of the run; None: no position is
+        trained by itself."""
         return None
 
     def changes(self) -> dict[str, Any]:

@@ -160,7 +160,12 @@ def _train(
         learner = checkpoint.load(beginning.folder, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)
     most = learner.encoder.spec.max_length
-    trained = _trained_length(config, beginning, most)
+    before = _length_before(config, beginning, most)
+
+    def trained_length(phase: int) -> int | None:
+        length = config.trained_length(phase)
+        return None if length is None else max(length, before)
+
     ranks.shard(learner, learner.encoder.stages()[1:])
     precision, peak = _precision(config, ranks, beginning)
     optimizers = (
@@ -209,7 +214,7 @@ def _train(
         say(f"{name}: {count:,} parameters, {precision} on {on}")
         if beginning is not None:
             _print_beginning(run, beginning, position, say)
-        elif trained is not None and trained < (most or 0):
+        elif (trained := trained_length(1)) is not None and trained < (most or 0):
             say(
                 f"positions {trained + 1} to {most} stay untrained: the model will read {trained} "
                 "tokens at once, and longer texts in windows"
@@ -221,7 +226,8 @@ def _train(
         return config.optimizer.learning_rate * factor
 
     def save(at: Position) -> None:
-        run_folder.save(config, run, learner, optimizers, shards, at, ranks, trained)
+        length = trained_length(at.data.phase)
+        run_folder.save(config, run, learner, optimizers, shards, at, ranks, length)
 
     if batches is None:
         assert log is not None
@@ -293,17 +299,15 @@ def _precision(
     return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
 
 
-def _trained_length(
+def _length_before(
     config: RunConfig, beginning: run_folder.Beginning | None, positions: int | None
-) -> int | None:
-    """Tokens whose positions this run trains, or the one before it has; see `RunConfig`."""
-    trained = config.trained_length
-    if trained is None or (beginning is None and config.init is None):
-        return trained
-    folder = (
-        checkpoint.find_checkpoint(config.init or "") if beginning is None else beginning.folder
-    )
-    return max(trained, read_length(folder, positions) or 0)
+) -> int:
+    """Tokens that the checkpoint the run goes on from reads at once; 0: there is none."""
+    if beginning is not None:
+        return read_length(beginning.folder, positions) or 0
+    if config.init is None:
+        return 0
+    return read_length(checkpoint.find_checkpoint(config.init), positions) or 0
 
 
 def _print_beginning(

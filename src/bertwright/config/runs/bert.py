@@ -134,7 +134,6 @@ class BertRun(
         long = self.long_phase.sequence_length if self.long_phase.share else 0
         return max(self.instances.sequence_length, long)
 
-    @property
-    def trained_length(self) -> int:
+    def trained_length(self, phase: int) -> int:
         """See `RunConfig`."""
-        return self.longest_sequence
+        return self.longest_sequence if phase else self.instances.sequence_length

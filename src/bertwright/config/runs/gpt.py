@@ -71,8 +71,7 @@ class GptRun(
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
     untrained."""
 
-    @property
-    def trained_length(self) -> int:
+    def trained_length(self, phase: int) -> int:
         """See `RunConfig`."""
         return self.longest_sequence
 
