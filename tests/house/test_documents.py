@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import make_app, run
+from bertwright.config.systems import SYSTEMS
 from tests.house.source import ROOT
 
 DOCUMENTS = [
@@ -71,6 +72,42 @@ def written_commands() -> list[Any]:
 def test_commands_are_understood(words: list[str]) -> None:
     # parse_args reads and converts every option and calls nothing
     make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)
+
+
+def options() -> Iterator[Any]:
+    """Every verb, and `pretrain` once for each system."""
+    systems = [next(iter(system.presets)) for system in SYSTEMS.values()]
+    verbs = [words for words in commands_of(make_app(words=[])) if words != ["pretrain"]]
+    for words in [*verbs, *(["pretrain", "--model", name] for name in systems)]:
+        yield pytest.param(words, id=" ".join(words))
+
+
+def commands_of(app: Any, *above: str) -> Iterator[list[str]]:
+    """The commands of an app and of those below it, as words."""
+    below = [name for name in app if not name.startswith("-")]
+    if above and app.default_command is not None:
+        yield list(above)
+    for name in below:
+        yield from commands_of(app[name], *above, name)
+
+
+@pytest.mark.parametrize("words", options())
+def test_each_option_is_on_a_page(words: list[str]) -> None:
+    """By its whole name, or by its last part as code."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    text = " ".join(page.read_text("utf-8") for page in pages)
+    app: Any = make_app(words=words)
+    for name in words[:1] if words[0] == "pretrain" else words:
+        app = app[name]
+    missing = []
+    for argument in app.assemble_argument_collection():
+        name = next((name for name in argument.names if name.startswith("--")), None)
+        if name is None or argument.index is not None or not argument.show:
+            continue
+        shown = rf"--(no-)?{name[2:]}\b(?!-)|`{name[2:].rpartition('.')[2]}`"
+        if not re.search(shown, text):
+            missing.append(name)
+    assert not missing
 
 
 def test_readme_opens_with_two_commands() -> None:

@@ -6,9 +6,10 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -65,8 +66,21 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
             _print_end(folder, config)
 
+    _describe(run)
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
+
+
+def _describe(run: type[RunConfig]) -> None:
+    """Let the help say of each key of `architecture` what its model's configuration says of it."""
+    from docstring_parser import parse_from_object
+
+    sizes = type(next(iter(run.presets.values())))
+    bases = reversed(sizes.__mro__[:-1])
+    said = [each for base in bases for each in parse_from_object(base).params]
+    lines = [f"    {each.arg_name}: {' '.join(str(each.description).split())}" for each in said]
+    changes: Any = next(each.type for each in fields(run) if each.name == "architecture")
+    changes.__doc__ = "\n".join(["Changes to the model's configuration.", "", "Args:", *lines])
 
 
 def _print_end(run: Path, config: RunConfig) -> None:
