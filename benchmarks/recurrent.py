@@ -34,8 +34,7 @@ import torch.nn.functional as F
 from machine import machine
 from torch import Tensor, nn
 
-from bertwright.config.runs.awd_lstm import DROPOUTS, AwdLstmConfig, AwdLstmRun
-from bertwright.config.runs.elmo import ElmoRun
+from bertwright.config.runs.language_models import DROPOUTS, AwdLstmConfig, AwdLstmRun, ElmoRun
 from bertwright.machine import keep_freed_memory
 from bertwright.models.awd_lstm import AwdLstm
 from bertwright.models.elmo import Elmo

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright.config.runs.ngram import NgramConfig
+from bertwright.config.runs.language_models import NgramConfig
 from bertwright.data.ngrams.count import count_ngrams
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import split_documents

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.format import Format
-from bertwright.config.runs.language_model import LanguageModelRun
+from bertwright.config.runs.language_models import LanguageModelRun
 from bertwright.config.systems import SYSTEMS
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.init import initialize

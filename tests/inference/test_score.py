@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.config.runs.language_models import NnlmConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.inference.score import TextScore, _windows, best_weights, mix, score_ids

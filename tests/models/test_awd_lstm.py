@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.awd_lstm import AwdLstmConfig
+from bertwright.config.runs.language_models import AwdLstmConfig
 from bertwright.errors import ConfigError
 from bertwright.models.awd_lstm import AwdLstm
 from bertwright.models.encoder import Encoded

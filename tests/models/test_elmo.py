@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.config.runs.elmo import ElmoConfig, ElmoRun
+from bertwright.config.runs.language_models import ElmoConfig, ElmoRun
 from bertwright.data.batch import collate
 from bertwright.data.to_device import inputs_to_device
 from bertwright.errors import ConfigError

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.config.runs.language_models import NnlmConfig
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.nn.sequences import Inputs, Sequences
 

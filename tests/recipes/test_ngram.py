@@ -17,7 +17,7 @@ import bertwright
 from bertwright.checkpoint.arpa import import_arpa
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
-from bertwright.config.runs.ngram import NgramConfig, NgramRun
+from bertwright.config.runs.language_models import NgramConfig, NgramRun
 from bertwright.data.build import build_shards
 from bertwright.data.ngrams.count import count_ngrams
 from bertwright.data.shards import Shards, open_shards

@@ -31,7 +31,7 @@ from bertwright.arrays import Float64s
 from bertwright.atomic import atomic_file, refuse_existing, refuse_source
 from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.word_vectors.convert import save_with_words
-from bertwright.config.runs.ngram import NgramConfig
+from bertwright.config.runs.language_models import NgramConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
 from bertwright.text.corpus.files import numbered_lines

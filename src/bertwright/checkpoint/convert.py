@@ -42,7 +42,7 @@ from bertwright.checkpoint.sentence_transformers import folder as sentence_trans
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.checkpoint.tensorflow import bert as tensorflow
-from bertwright.config.runs.elmo import ElmoConfig
+from bertwright.config.runs.language_models import ElmoConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.model_folder import read_json
-from bertwright.config.runs.elmo import ElmoConfig
+from bertwright.config.runs.language_models import ElmoConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.models.elmo import Elmo
 from bertwright.nn.characters import CHARACTERS

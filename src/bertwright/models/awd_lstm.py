@@ -25,7 +25,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.awd_lstm import AwdLstmConfig
+from bertwright.config.runs.language_models import AwdLstmConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import SharedDropout
 from bertwright.nn.recurrent import Lstm

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.elmo import ElmoConfig
+from bertwright.config.runs.language_models import ElmoConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.characters import (
     BEGIN_TEXT,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.ngram import NgramConfig
+from bertwright.config.runs.language_models import NgramConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.config.runs.language_models import NnlmConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs, Sequences
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from bertwright.config.runs.elmo import ElmoRun
-from bertwright.config.runs.language_model import LanguageModelRun
+from bertwright.config.runs.language_models import ElmoRun, LanguageModelRun
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.data.token_streams import TokenStreams

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from bertwright.checkpoint.format import Format
-from bertwright.config.runs.awd_lstm import AwdLstmConfig
-from bertwright.config.runs.elmo import ElmoConfig
-from bertwright.config.runs.ngram import NgramConfig
-from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.config.runs.language_models import (
+    AwdLstmConfig,
+    ElmoConfig,
+    NgramConfig,
+    NnlmConfig,
+)
 from bertwright.models.awd_lstm import AwdLstm
 from bertwright.models.elmo import Elmo
 from bertwright.models.encoder import Encoder

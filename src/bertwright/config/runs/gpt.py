@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from bertwright.config.ranges import transformer
-from bertwright.config.runs.language_model import LanguageModelRun
+from bertwright.config.runs.language_models import LanguageModelRun
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertwright.config.runs.ngram import NgramConfig
+from bertwright.config.runs.language_models import NgramConfig
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.objective import Loss, Objective
 

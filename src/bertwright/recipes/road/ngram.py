@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 from bertwright.arrays import Bools, Float64s, Int64s
-from bertwright.config.runs.ngram import NgramRun
+from bertwright.config.runs.language_models import NgramRun
 from bertwright.data.ngrams.count import Counts, count_ngrams
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
