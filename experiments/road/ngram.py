@@ -25,7 +25,7 @@ from bertwright.data.split import split_documents
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.score import score_ids
 from bertwright.models.ngram import NgramContext
-from bertwright.objectives.ngrams.tables import Ngrams
+from bertwright.objectives.ngrams import Ngrams
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.road.ngram import estimate
 from bertwright.text.framing import ends_of

@@ -58,7 +58,7 @@ def test_counts_equal_a_naive_count(tmp_path: Path, entries: int) -> None:
 
 
 def test_a_step_is_the_gradient_of_the_formula() -> None:
-    kernels = pytest.importorskip("bertwright.recipes.word_vectors.kernels")
+    kernels = pytest.importorskip("bertwright.recipes.road.kernels")
     generator = torch.Generator().manual_seed(1)
     vectors = torch.randn(2, V, H, generator=generator).double()
     biases = torch.randn(2, V, generator=generator).double()

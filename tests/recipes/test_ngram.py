@@ -23,7 +23,7 @@ from bertwright.data.ngrams.count import count_ngrams
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.word_vectors.cooccurrences import BYTES
 from bertwright.errors import ConfigError, DataError
-from bertwright.objectives.ngrams.tables import Ngrams
+from bertwright.objectives.ngrams import Ngrams
 from bertwright.recipes.road.ngram import discounts, estimate
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, mapping_of, train

@@ -52,7 +52,7 @@ def predictions(text: list[int], cbow: bool) -> list[tuple[list[int], int]]:
 @pytest.mark.parametrize("cbow", [False, True])
 @pytest.mark.parametrize("hierarchical", [False, True])
 def test_a_step_is_the_gradient_of_the_formula(cbow: bool, hierarchical: bool) -> None:
-    kernels = pytest.importorskip("bertwright.recipes.word_vectors.kernels")
+    kernels = pytest.importorskip("bertwright.recipes.road.kernels")
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(V, H, generator=generator)
     outputs = torch.randn(V - hierarchical, H, generator=generator)
@@ -67,9 +67,9 @@ def test_a_step_is_the_gradient_of_the_formula(cbow: bool, hierarchical: bool) -
         np.arange(V + 1),
         np.arange(V, dtype=np.int32),
         np.ones(V, np.float32),
-        *alias_table(np.eye(V)[noise]),
-        *(starts, nodes, branches),
-        *(cbow, 1, 0 if hierarchical else 1, RATE, RATE, np.uint64(5)),
+        alias_table(np.eye(V)[noise]),
+        (starts, nodes, branches),
+        *(cbow, 1, 0 if hierarchical else 1, (RATE, RATE), np.uint64(5)),
     )
 
     def loss_of(x: Tensor, o: Tensor, context: list[int], word: int) -> Tensor:
@@ -197,6 +197,6 @@ def test_what_cannot_be_trained_is_an_error(
         other = shards_of(tmp_path / name, text, vocabulary)
         with pytest.raises(DataError, match=message):
             count_words(open_shards(other))
-    monkeypatch.setitem(sys.modules, "bertwright.recipes.word_vectors.kernels", None)
+    monkeypatch.setitem(sys.modules, "bertwright.recipes.road.kernels", None)
     with pytest.raises(MissingExtra, match=r"numba: pip install \"bertwright\[words\]\""):
         pretrain(config(data, tmp_path / "run"), lambda _: None)

@@ -33,7 +33,7 @@ from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.word_vectors.convert import save_with_words
 from bertwright.config.runs.language_models import NgramConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
+from bertwright.objectives.ngrams import NEVER, Ngrams, Table
 from bertwright.text.corpus.files import numbered_lines
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer

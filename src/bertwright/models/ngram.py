@@ -4,7 +4,7 @@ Shannon 1951, "Prediction and Entropy of Printed English"; the smoothing is that
 1998, "An Empirical Study of Smoothing Techniques for Language Modeling".
 
 `NgramContext` reads the ids of those n - 1 tokens and has no weights. Probabilities are in
-`objectives/ngrams/tables.py`; how they are estimated is in `recipes/road/ngram.py`.
+`objectives/ngrams.py`; how they are estimated is in `recipes/road/ngram.py`.
 
 Letters: N tokens, K read, B sequences, C = n - 1 (1 for n = 1).
 """

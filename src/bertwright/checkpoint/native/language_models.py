@@ -18,7 +18,7 @@ from bertwright.models.ngram import NgramContext
 from bertwright.models.nnlm import NnlmEncoder
 from bertwright.objectives.both_directions import BothDirections
 from bertwright.objectives.next_token import NextToken
-from bertwright.objectives.ngrams.tables import Ngrams
+from bertwright.objectives.ngrams import Ngrams
 
 
 def _both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:

@@ -12,8 +12,7 @@ from bertwright.config.runs.word_vectors import (
 )
 from bertwright.models.word_vectors import FastText, WordVectors
 from bertwright.objectives.answer import Answer
-from bertwright.objectives.context_words import ContextWords
-from bertwright.objectives.cooccurrences import Cooccurrences
+from bertwright.objectives.word_vectors import ContextWords, Cooccurrences
 
 _CONTEXT = {"context_words": lambda config, _: ContextWords(config)}
 WORD2VEC = Format("word2vec", Word2VecConfig, WordVectors, _CONTEXT)

@@ -96,7 +96,7 @@ class Word2VecRun(
 
     default_model = "word2vec-skip-gram"
     format = "bertwright.checkpoint.native.word_vectors:WORD2VEC"
-    system = "bertwright.recipes.word_vectors.word2vec:WORD2VEC"
+    system = "bertwright.recipes.road.word_vectors:WORD2VEC"
 
     negative: int = 5
     """Sampled words for each predicted one, by count to the power of 0.75."""
@@ -126,7 +126,7 @@ class FastTextRun(
 
     default_model = "fasttext-skip-gram"
     format = "bertwright.checkpoint.native.word_vectors:FASTTEXT"
-    system = "bertwright.recipes.word_vectors.fasttext:FASTTEXT"
+    system = "bertwright.recipes.road.word_vectors:FASTTEXT"
 
     subsample: float = 1e-4
     """Words of a larger fraction of the text than this are left out at random; 0: none."""
@@ -140,7 +140,7 @@ class GloveRun(WordVectorsRun, presets={"glove": GloveConfig()}):
 
     default_model = "glove"
     format = "bertwright.checkpoint.native.word_vectors:GLOVE"
-    system = "bertwright.recipes.word_vectors.glove:GLOVE"
+    system = "bertwright.recipes.road.word_vectors:GLOVE"
     passes = 15.0
 
     window: int = 10

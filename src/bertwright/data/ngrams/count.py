@@ -1,6 +1,6 @@
 """How often each n-gram occurs, counted on the disk.
 
-An n-gram of order k is the number `i V + w` (see `objectives/ngrams/tables.py`): i is the row of
+An n-gram of order k is the number `i V + w` (see `objectives/ngrams.py`): i is the row of
 its first k - 1 tokens among those of order k - 1, so that one int64 holds any order. For each order
 the text is read once, block by block; a block's numbers are sorted and counted, what exceeds memory
 goes to the disk as a sorted run, and runs are merged range by range (`CountedPairs`). A second pass

@@ -1,6 +1,6 @@
 """A built corpus for static word vectors: counts, chunks, sampling, Huffman codes.
 
-Mikolov et al. 2013b (see `objectives/context_words.py`), sections 2.1 to 2.3, and Mikolov's
+Mikolov et al. 2013b (see `objectives/word_vectors.py`), sections 2.1 to 2.3, and Mikolov's
 word2vec.c where it differs. Letters: V vocabulary, N tokens of a chunk, D documents in it.
 """
 

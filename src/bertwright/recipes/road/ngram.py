@@ -34,7 +34,7 @@ from bertwright.data.ngrams.count import Counts, count_ngrams
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.data.token_streams import TokenStreams
-from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
+from bertwright.objectives.ngrams import NEVER, Ngrams, Table
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Pass
 from bertwright.recipes.systems import System

@@ -49,19 +49,15 @@ def train_context_words(
     unit_starts: Int64s,
     units: Int32s,
     keep: Float32s,
-    accept: Float32s,
-    other: Int32s,
-    path_starts: Int64s,
-    path_nodes: Int32s,
-    path_branches: Float32s,
+    noise: tuple[Float32s, Int32s],
+    paths: tuple[Int64s, Int32s, Float32s],
     cbow: bool,
     window: int,
     negative: int,
-    first_rate: float,
-    last_rate: float,
+    rates: tuple[float, float],
     seed: np.uint64,
 ) -> tuple[float, int]:
-    """word2vec and fastText over one chunk (formulas: `objectives/context_words.py`).
+    """word2vec and fastText over one chunk; its summed loss and the number of predictions.
 
     A word's context are the words at most b before or after it, b uniform from 1 to `window`. CBOW
     predicts the word from the mean of their vectors; skip-gram, as word2vec.c turns it, from each
@@ -70,33 +66,24 @@ def train_context_words(
     Args:
         tokens: `[N]` ids.
         ends: `[D]` where documents end.
-        inputs: `[R, H]`, changed.
+        inputs: `[R, H]`, changed; a word's vector is the mean of its rows.
         outputs: `[V, H]` or `[V - 1, H]`, changed.
         unit_starts: `[V + 1]` where the rows of each word start in `units`.
-        units: rows of `inputs` that are averaged to make a word's vector.
+        units: rows of `inputs`.
         keep: `[V]` probability that an occurrence is kept.
-        accept: `[V]`, with `other` what negative samples are drawn by (`alias_table`).
-        other: `[V]`
-        path_starts: `[V + 1]`, with the following the Huffman codes.
-        path_nodes: rows of `outputs`.
-        path_branches: 1 or 0.
+        noise: what negative samples are drawn by (`alias_table`).
+        paths: Huffman codes (`huffman_codes`).
         cbow: or skip-gram.
         window: see above.
         negative: sampled words a prediction; 0: hierarchical softmax.
-        first_rate: learning rate at the start of the chunk.
-        last_rate: at its end.
+        rates: learning rates at the start and the end of the chunk.
         seed: of every draw.
-
-    Returns:
-        The summed loss and the number of predictions.
     """
+    (accept, other), (path_starts, path_nodes, path_branches) = noise, paths
     width, vocabulary, state = inputs.shape[1], len(keep), np.uint64(seed)
     h, gradient = np.empty(width, np.float32), np.empty(width, np.float32)
     text = np.empty(len(tokens), np.int32)
-    widest = 1
-    for word in range(vocabulary):
-        widest = max(widest, unit_starts[word + 1] - unit_starts[word])
-    rows = np.empty(2 * window * widest, np.int32)
+    rows = np.empty(2 * window * np.diff(unit_starts).max(), np.int32)
     loss, predictions, start = 0.0, 0, 0
     for stop in ends:
         n = 0
@@ -107,7 +94,7 @@ def train_context_words(
                 if fraction(state) < keep[word]:
                     text[n] = word
                     n += 1
-        rate = np.float32(first_rate + (last_rate - first_rate) * start / len(tokens))
+        rate = np.float32(rates[0] + (rates[1] - rates[0]) * start / len(tokens))
         start = stop
         for i in range(n):
             target = text[i]
@@ -184,27 +171,19 @@ def train_cooccurrences(
     power: float,
     rate: float,
 ) -> tuple[float, int]:
-    """GloVe over some entries (formula: `objectives/cooccurrences.py`).
-
-    Like the published program, AdaGrad adds up squares of gradients times the rate, from 1.
+    """GloVe over some entries; their summed loss, and how many X_ij they are, i and j in either
+    order. Like the published program, AdaGrad adds up squares of gradients times the rate, from 1.
 
     Args:
         keys: `[E]` i V + j of pairs i <= j.
         counts: `[E]` sums of 1/d over pairs of occurrences.
         order: positions in `[E]`, in the order of training.
-        vectors: `[2, V, H]` of words and of contexts, changed.
-        biases: `[2, V]`, changed.
-        vector_squares: `[2, V, H]`, changed.
-        bias_squares: `[2, V]`, changed.
-        most: x_max.
-        power: of f.
+        vectors: `[2, V, H]` of words and of contexts, changed, as `biases` `[2, V]` and the summed
+            squares of both.
+        most: x_max; `power`: of f.
         rate: learning rate.
-
-    Returns:
-        The summed loss and the number of entries X_ij, i and j in either order.
     """
-    size, width, loss, entries = vectors.shape[1], vectors.shape[2], 0.0, 0
-    step = np.float32(rate)
+    (_, size, width), loss, entries, step = vectors.shape, 0.0, 0, np.float32(rate)
     for at in order:
         one, other, count = keys[at] // size, keys[at] % size, counts[at]
         if one == other:

@@ -1,1 +1,0 @@
-"""The next token by tables of n-grams."""
