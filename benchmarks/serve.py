@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from http_load import Generator, Pool, Seen, as_bytes, callers, quantiles, run
+from http_load import Client, Seen, arrive, callers, quantiles, run
 from machine import machine
 from serve_process import WORDS, Raw, Server, make_texts
 
@@ -38,25 +38,22 @@ def measure(
     server: Server, texts: list[str], clients: int, seconds: float, model: str | None = None
 ) -> dict[str, Any]:
     """Single sentences by callers of whom each waits for its answer."""
-    seen, generator = single_sentences(server.url, texts, model)
-    generator.callers(clients, min(2.0, seconds))  # warm
+    return run(_single_sentences(server, texts, clients, seconds, model))
+
+
+async def _single_sentences(
+    server: Server, texts: list[str], clients: int, seconds: float, model: str | None
+) -> dict[str, Any]:
+    seen = Seen(server.url, texts, model)
+    await callers(clients, min(2.0, seconds), seen.ask)  # warm
     seen.clear()
     before = server.busy()
-    took, after = generator.callers(clients, seconds), server.busy()
-    generator.close()
+    took, after = await callers(clients, seconds, seen.ask), server.busy()
     if not seen.good:
         raise SystemExit(f"no request was answered; refused {len(seen.refused)}, {seen.others}")
     each = 1e6 / len(seen.good)
     spent = {f"{n}_us_per_request": (after[n] - before[n]) * each for n in before}
     return {"clients": clients, **seen.figures(took), **spent}
-
-
-def single_sentences(url: str, texts: list[str], model: str | None) -> tuple[Seen, Generator]:
-    """Their requests, and what becomes of them."""
-    pool = Pool(url)
-    seen = Seen(pool, texts, model)
-    host, port = pool.base_url.host, pool.base_url.port or 80
-    return seen, Generator(host, port, [as_bytes(each) for each in seen.requests], seen.count)
 
 
 def load(args: argparse.Namespace) -> dict[str, Any]:
@@ -98,30 +95,28 @@ async def full_batches(url: str, texts: list[str], seconds: float, model: str | 
     done = 0
     more = {"model": model} if model else {}
     parts = [[texts[(n * 512 + i) % len(texts)] for i in range(512)] for n in range(32)]
-    async with Pool(url) as pool:
-        known = [
-            pool.make("/v1/embeddings", {"input": part, "encoding_format": "base64", **more})
-            for part in parts
-        ]
+    client = Client(url)
+    known = [
+        client.make("/v1/embeddings", {"input": part, "encoding_format": "base64", **more})
+        for part in parts
+    ]
 
-        async def ask(number: int) -> None:
-            nonlocal done
-            reply = await pool.send(known[number % len(known)])
-            done += 512 * (
-                reply.status_code == 200
-            )  # not in one line: another may have added meanwhile
+    async def ask(number: int) -> int:
+        nonlocal done
+        reply = await client.send(known[number % len(known)])
+        done += 512 * (reply.status == 200)
+        return reply.status
 
-        start = time.monotonic()
-        await callers(2, seconds, ask)
-        if not done:
-            raise SystemExit("no full batch was answered")
-        return done / (time.monotonic() - start)
+    took = await callers(2, seconds, ask)
+    if not done:
+        raise SystemExit("no full batch was answered")
+    return done / took
 
 
 async def batches(url: str) -> dict[str, float]:
     """Means of the batches so far."""
-    async with Pool(url) as pool:
-        text = (await pool.get("/metrics")).text
+    client = Client(url)
+    text = (await client.send(client.make("/metrics"))).body.decode()
     found = {}
     for what in ("texts", "tokens", "seconds"):
         total, count = (
@@ -142,7 +137,7 @@ def overload(args: argparse.Namespace) -> dict[str, Any]:
         idle = measure(server, texts, 1, min(3.0, args.seconds), args.name)
         peaks = [measure(server, texts, 64, min(20.0, args.seconds), args.name)]
         before = server.memory()
-        over, recovery = _overload(server, texts, args, peaks[0], idle)
+        over, recovery = run(_overload(server, texts, args, peaks[0], idle))
         after = server.memory()
         peaks.append(measure(server, texts, 64, min(20.0, args.seconds), args.name))
     share = over["requests_per_second"] / statistics.fmean(p["requests_per_second"] for p in peaks)
@@ -155,7 +150,7 @@ def overload(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _overload(
+async def _overload(
     server: Server,
     texts: list[str],
     args: argparse.Namespace,
@@ -164,27 +159,21 @@ def _overload(
 ) -> tuple[dict[str, Any], float]:
     """Figures of the flood, and seconds from its end to a request as fast as before it."""
     rate = 5 * peak["requests_per_second"]
-    seen, flood = single_sentences(server.url, texts, args.name)
+    seen = Seen(server.url, texts, args.name)
     busy, start, own = server.busy(), time.monotonic(), time.process_time()
-    flood.arrive(rate, args.seconds)
+    waiting = await arrive(rate, args.seconds, seen.ask)
     end = time.monotonic()
     spent = {name: value - busy[name] for name, value in server.busy().items()}
     spent["generator"] = time.process_time() - own
     figures = {"rate": rate, **seen.figures(end - start), "core_seconds": spent}
 
-    async def until_well() -> float:
-        async with seen.pool:
-            while True:
-                asked = time.monotonic()
-                status = await seen.ask(0)
-                now = time.monotonic()
-                if status == 200 and now - asked <= 2e-3 * idle["p99_ms"]:
-                    return now - end
-                await asyncio.sleep(0.01)
-
-    recovery = run(until_well())
-    flood.collect(float("inf"))
-    flood.close()
+    while True:
+        reply = await seen.client.send(seen.requests[0])
+        if reply.status == 200 and reply.seconds <= 2e-3 * idle["p99_ms"]:
+            break
+        await asyncio.sleep(0.01)
+    recovery = time.monotonic() - end
+    await asyncio.gather(*waiting)
     return figures, recovery
 
 
@@ -193,23 +182,22 @@ def flood(args: argparse.Namespace) -> dict[str, Any]:
     long = " ".join(random.Random(1).choices(WORDS, k=500))
 
     async def both(server: Server) -> dict[str, Any]:
-        end, short = time.monotonic() + args.seconds, []
-        async with Pool(server.url) as pool:
-            many = pool.make("/embed", {"input": long, "truncate": True})
-            single = pool.make("/embed", {"input": "a short text"})
-            await pool.send(single)
+        end, short, client = time.monotonic() + args.seconds, [], Client(server.url)
+        many = client.make("/embed", {"input": long, "truncate": True})
+        single = client.make("/embed", {"input": "a short text"})
+        await client.send(single)
 
-            async def ask(number: int) -> None:
-                await pool.send(many)
+        async def ask(number: int) -> int:
+            return (await client.send(many)).status
 
-            async def now_and_then() -> None:
-                while time.monotonic() < end:
-                    await asyncio.sleep(1)
-                    start = time.monotonic()
-                    assert (await pool.send(single)).status_code == 200
-                    short.append(time.monotonic() - start)
+        async def now_and_then() -> None:
+            while time.monotonic() < end:
+                await asyncio.sleep(1)
+                reply = await client.send(single)
+                assert reply.status == 200
+                short.append(reply.seconds)
 
-            await asyncio.gather(callers(32, args.seconds, ask), now_and_then())
+        await asyncio.gather(callers(32, args.seconds, ask), now_and_then())
         mean = await batches(server.url)
         p99, batch = float(np.percentile(short, 99)), mean["seconds"]
         return {"short": quantiles("", short), "batches": mean, "p99_batches": p99 / batch}
@@ -223,28 +211,27 @@ def equal(args: argparse.Namespace) -> dict[str, Any]:
     texts = make_texts(args.texts, 500)
 
     async def answers(url: str) -> dict[str, Any]:
-        worst, lost, done = 0.0, 0, 0
-        async with Pool(url) as pool:
-            requests = [pool.make("/embed", {"input": text}) for text in texts]
+        worst, lost, done, client = 0.0, 0, 0, Client(url)
+        requests = [client.make("/embed", {"input": text}) for text in texts]
 
-            async def vector(number: int) -> np.ndarray[Any, Any] | None:
-                reply = await pool.send(requests[number % len(texts)])
-                return np.array(reply.json()["vectors"][0]) if reply.status_code == 200 else None
+        async def vector(number: int) -> np.ndarray[Any, Any] | None:
+            reply = await client.send(requests[number % len(texts)])
+            return np.array(json.loads(reply.body)["vectors"][0]) if reply.status == 200 else None
 
-            alone = [await vector(number) for number in range(len(texts))]
-            numbers = iter(range(args.requests))
+        alone = [await vector(number) for number in range(len(texts))]
+        numbers = iter(range(args.requests))
 
-            async def caller() -> None:
-                nonlocal worst, lost, done
-                for number in numbers:
-                    found, expected = await vector(number), alone[number % len(texts)]
-                    if found is None or expected is None:
-                        lost += 1
-                        continue
-                    worst = max(worst, float(np.abs(found - expected).max()))
-                    done += 1
+        async def caller() -> None:
+            nonlocal worst, lost, done
+            for number in numbers:
+                found, expected = await vector(number), alone[number % len(texts)]
+                if found is None or expected is None:
+                    lost += 1
+                    continue
+                worst = max(worst, float(np.abs(found - expected).max()))
+                done += 1
 
-            await asyncio.gather(*(caller() for _ in range(64)))
+        await asyncio.gather(*(caller() for _ in range(64)))
         return {"requests": done, "lost": lost, "largest_difference": worst}
 
     with Server(args) as server:
@@ -267,28 +254,28 @@ async def _swap_under_load(
     statuses: dict[int, int] = {}
     weights: dict[str, list[float]] = {}
     worst, done, swapped = 0.0, False, 0
-    async with Pool(server.url) as pool:
-        request = pool.make("/embed", {"input": "a short text"})
+    client = Client(server.url)
+    request = client.make("/embed", {"input": "a short text"})
 
-        async def caller() -> None:
-            nonlocal worst
-            while not done:
-                reply = await pool.send(request)
-                statuses[reply.status_code] = statuses.get(reply.status_code, 0) + 1
-                if reply.status_code == 200:
-                    found = reply.json()
-                    known = weights.setdefault(found["sha256"], found["vectors"][0])
-                    difference = np.abs(np.array(known) - found["vectors"][0]).max()
-                    worst = max(worst, float(difference))
+    async def caller() -> None:
+        nonlocal worst
+        while not done:
+            reply = await client.send(request)
+            statuses[reply.status] = statuses.get(reply.status, 0) + 1
+            if reply.status == 200:
+                found = json.loads(reply.body)
+                known = weights.setdefault(found["sha256"], found["vectors"][0])
+                difference = np.abs(np.array(known) - found["vectors"][0]).max()
+                worst = max(worst, float(difference))
 
-        tasks = [asyncio.create_task(caller()) for _ in range(8)]
-        for number in range(count):
-            new = link.with_name("new")
-            new.symlink_to(folders[number % 2])
-            new.replace(link)
-            swapped += await asyncio.to_thread(server.swap)
-        done = True
-        await asyncio.gather(*tasks)
+    tasks = [asyncio.create_task(caller()) for _ in range(8)]
+    for number in range(count):
+        new = link.with_name("new")
+        new.symlink_to(folders[number % 2])
+        new.replace(link)
+        swapped += await asyncio.to_thread(server.swap)
+    done = True
+    await asyncio.gather(*tasks)
     return {
         "swaps": swapped,
         "statuses": statuses,
@@ -303,22 +290,22 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
     rows: list[tuple[float, float, float]] = []
 
     async def callers_watched(server: Server) -> int:
-        end, done = time.monotonic() + args.seconds, 0
-        async with Pool(server.url) as pool:
-            requests = [pool.make("/embed", {"input": text}) for text in texts]
+        end, done, client = time.monotonic() + args.seconds, 0, Client(server.url)
+        requests = [client.make("/embed", {"input": text}) for text in texts]
 
-            async def ask(number: int) -> None:
-                nonlocal done
-                reply = await pool.send(requests[number % len(texts)])
-                done += reply.status_code == 200
+        async def ask(number: int) -> int:
+            nonlocal done
+            reply = await client.send(requests[number % len(texts)])
+            done += reply.status == 200
+            return reply.status
 
-            async def watch() -> None:
-                while time.monotonic() < end:
-                    found = server.memory()
-                    rows.append((time.monotonic(), found["mb"], found["descriptors"]))
-                    await asyncio.sleep(min(2.0, args.seconds / 20))
+        async def watch() -> None:
+            while time.monotonic() < end:
+                found = server.memory()
+                rows.append((time.monotonic(), found["mb"], found["descriptors"]))
+                await asyncio.sleep(min(2.0, args.seconds / 20))
 
-            await asyncio.gather(callers(64, args.seconds, ask), watch())
+        await asyncio.gather(callers(64, args.seconds, ask), watch())
         return done
 
     with Server(args) as server:
