@@ -5,10 +5,11 @@ Lafferty et al. 2001; over the scores of a network as in Lample et al. 2016, sec
     s(y) = start[y_1] + sum_t score[t, y_t] + sum_t transitions[y_t, y_t+1] + end[y_T]
     log p(y) = s(y) - log sum_y' exp s(y')
 
-The sum over all paths is the forward algorithm, in log space; the best path is Viterbi's. Both go
-over the positions of the longest example, all examples at once, those that are over left out. The
-probability of a tag at a position is the derivative of the log of that sum by its score, which is
-what the backward algorithm computes (Eisner 2016).
+The sum over all paths is the forward algorithm, in log space; with the largest path in place of the
+sum it is Viterbi's. It goes over the positions of the longest example, all examples at once, those
+that are over left out. The derivative by the score of a tag at a position is the tag's probability,
+of the largest path's score 1 on the path and 0 elsewhere: what the backward algorithm, or following
+Viterbi's path back, computes (Eisner 2016).
 
 All is float32, also under autocast. Parameters start at 0: then tags are independent, and each has
 the probability that softmax gives it.
@@ -18,12 +19,18 @@ Letters: W words in all, E examples, C tags, n examples that have a word at a po
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from bertwright.nn.ragged import Packing, owners_of, pack
+
+Reduce = Callable[[Tensor, int], Tensor]
+
+
+def _largest(x: Tensor, axis: int) -> Tensor:
+    return x.max(axis).values  # of equal ones the first, which alone gets the derivative
 
 
 class Crf(nn.Module):
@@ -49,23 +56,20 @@ class Crf(nn.Module):
         scores = scores.float()
         gold = self._path_scores(scores, labels, counts)
         packing = pack(counts, scores.device)
-        return gold.index_add(0, packing.owners, -self._log_sums(scores, packing))
+        return gold.index_add(0, packing.owners, -self._reduced(scores, packing, torch.logsumexp))
 
     def decode(self, scores: Tensor, counts: Sequence[int]) -> Tensor:
         """The most probable tags of each example: `[W, C]` -> `[W]` int64."""
-        packing = pack(counts, scores.device)
-        if not packing.sizes:
-            return torch.zeros(0, dtype=torch.long, device=scores.device)
-        with torch.no_grad():
-            return self._best_paths(scores.float()[packing.order], packing)[packing.inverse]
+        return self._derivatives(scores, counts, _largest).argmax(1)
 
     def probabilities(self, scores: Tensor, counts: Sequence[int]) -> Tensor:
         """The probability of each tag at each word: `[W, C]` -> `[W, C]` float32, no gradient."""
-        if not len(scores):
-            return scores.detach().float()
+        return self._derivatives(scores, counts, torch.logsumexp)
+
+    def _derivatives(self, scores: Tensor, counts: Sequence[int], reduce: Reduce) -> Tensor:
         with torch.inference_mode(False), torch.enable_grad():
             leaf = scores.detach().float().clone().requires_grad_()
-            total = self._log_sums(leaf, pack(counts, leaf.device)).sum()
+            total = self._reduced(leaf, pack(counts, leaf.device), reduce).sum()
             return torch.autograd.grad(total, leaf)[0]
 
     def _path_scores(self, scores: Tensor, labels: Tensor, counts: Sequence[int]) -> Tensor:
@@ -80,32 +84,14 @@ class Crf(nn.Module):
         at_word = at_word + torch.where(closes, self.end[labels], 0.0)
         return scores.new_zeros(len(counts)).index_add(0, owners, at_word)
 
-    def _log_sums(self, scores: Tensor, packing: Packing) -> Tensor:
-        """log sum of exp s(y) over all y, by `packing.owners`: `[sizes[0]]`."""
+    def _reduced(self, scores: Tensor, packing: Packing, reduce: Reduce) -> Tensor:
+        """s(y) of all y as one number, by `packing.owners`: `[sizes[0]]`."""
         if not packing.sizes:
-            return scores.new_zeros(0)
+            return scores.sum(1)  # of no words
         first, *rest = torch.split(scores[packing.order], packing.sizes)
         alpha = self.start + first  # [n, C]
         over = []
         for step in rest:
             over.append(alpha[len(step) :])
-            paths = alpha[: len(step), :, None] + self.transitions  # [n, C, C]
-            alpha = paths.logsumexp(1) + step
-        return (torch.cat([alpha, *reversed(over)]) + self.end).logsumexp(1)
-
-    def _best_paths(self, scores: Tensor, packing: Packing) -> Tensor:
-        """Viterbi over packed scores: `[W, C]` -> `[W]`, packed."""
-        first, *rest = torch.split(scores, packing.sizes)
-        alpha = self.start + first  # [n, C]
-        over, came_from = [], []
-        for step in rest:
-            over.append(alpha[len(step) :])
-            best, before = (alpha[: len(step), :, None] + self.transitions).max(1)
-            came_from.append(before)  # [n, C]
-            alpha = best + step
-        last = (torch.cat([alpha, *reversed(over)]) + self.end).argmax(1)  # [sizes[0]]
-        tags = [last[: packing.sizes[-1]]]
-        for size, before in zip(reversed(packing.sizes[:-1]), reversed(came_from), strict=True):
-            going_on = before.gather(1, tags[-1][:, None])[:, 0]
-            tags.append(torch.cat([going_on, last[len(going_on) : size]]))
-        return torch.cat(tags[::-1])
+            alpha = reduce(alpha[: len(step), :, None] + self.transitions, 1) + step
+        return reduce(torch.cat([alpha, *reversed(over)]) + self.end, 1)
