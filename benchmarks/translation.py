@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from transformers import LogitsProcessor, LogitsProcessorList, MarianConfig, MarianMTModel
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import TransformerConfig
 from bertwright.data.batch import token_batches
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import TargetDecoder

@@ -11,7 +11,7 @@ from torch import nn
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.config.bert import BertConfig
 from bertwright.config.runs.gpt import GptConfig
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import TransformerConfig
 from bertwright.config.task import TaskConfig
 from bertwright.nn.init import initialize
 from bertwright.text.tokenizer.tokenizer import make_tokenizer

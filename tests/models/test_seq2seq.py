@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.runs.seq2seq import Seq2SeqConfig
+from bertwright.config.runs.translation import Seq2SeqConfig
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.models.encoder import Encoded

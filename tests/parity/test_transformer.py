@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import TransformerConfig
 from bertwright.models.transformer import Transformer
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner

@@ -17,7 +17,7 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
 from bertwright.config.runs.bert import BertRun
-from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
+from bertwright.config.runs.gpt import LeftToRightBertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.inference import model as inference

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.config.runs.gpt import GptConfig
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import TransformerConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.inference.model import Model, load

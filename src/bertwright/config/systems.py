@@ -11,12 +11,9 @@ from difflib import get_close_matches
 
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.bert import BertRun
-from bertwright.config.runs.bert2rnd import Bert2RndRun
-from bertwright.config.runs.gpt import Gpt2Run, GptRun
+from bertwright.config.runs.gpt import Gpt2Run, GptRun, LeftToRightBertRun
 from bertwright.config.runs.language_models import AwdLstmRun, ElmoRun, NgramRun, NnlmRun
-from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
-from bertwright.config.runs.seq2seq import Seq2SeqRun
-from bertwright.config.runs.transformer import TransformerRun
+from bertwright.config.runs.translation import Bert2RndRun, Seq2SeqRun, TransformerRun
 from bertwright.config.runs.word_vectors import FastTextRun, GloveRun, MemoryNetworkRun, Word2VecRun
 from bertwright.errors import ConfigError
 

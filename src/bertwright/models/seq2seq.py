@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.seq2seq import Seq2SeqConfig
+from bertwright.config.runs.translation import Seq2SeqConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.ragged import pack

@@ -23,7 +23,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import TransformerConfig
 from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.models.stack import Stack
 from bertwright.nn.dropout import Dropout

@@ -21,10 +21,8 @@ from bertwright.checkpoint.export.exported import Session, open_exported
 from bertwright.checkpoint.export.padded import Graph
 from bertwright.checkpoint.export.write import export
 from bertwright.config.bert import LeftToRightBertConfig
-from bertwright.config.runs.bert2rnd import Bert2RndConfig
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
-from bertwright.config.runs.seq2seq import Seq2SeqConfig
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import Bert2RndConfig, Seq2SeqConfig, TransformerConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.inference.model import load
 from bertwright.objectives.objective import Learner

@@ -10,7 +10,7 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config.generation import TranslationConfig
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import TransformerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation import translate as module

@@ -14,8 +14,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run
 from bertwright.config import values
 from bertwright.config.bert import BertConfig
-from bertwright.config.runs.bert2rnd import Bert2RndRun
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import Bert2RndRun, TransformerConfig
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load

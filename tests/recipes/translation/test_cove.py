@@ -11,7 +11,7 @@ import torch
 
 from bertwright.cli.app import run
 from bertwright.config import values
-from bertwright.config.runs.seq2seq import Seq2SeqRun
+from bertwright.config.runs.translation import Seq2SeqRun
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
 from tests.recipes.sample import WORDS, build_pairs, mapping_of, train

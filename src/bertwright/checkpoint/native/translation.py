@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from bertwright.checkpoint.format import Format
-from bertwright.config.runs.bert2rnd import Bert2RndConfig
-from bertwright.config.runs.seq2seq import Seq2SeqConfig
-from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import Bert2RndConfig, Seq2SeqConfig, TransformerConfig
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoder
 from bertwright.models.seq2seq import Seq2Seq, Seq2SeqDecoder

@@ -1,10 +1,11 @@
-"""The parts of a run of GPT and of GPT-2: architecture and presets."""
+"""Runs of GPT, GPT-2 and a left-to-right BERT: architecture and presets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from bertwright.config.bert import PRESETS, LeftToRightBertConfig
 from bertwright.config.ranges import transformer
 from bertwright.config.runs.language_models import LanguageModelRun
 
@@ -87,3 +88,20 @@ class Gpt2Run(GptRun):
     sequence_length: int = 1024
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
     untrained."""
+
+
+@dataclass(frozen=True)
+class LeftToRightBertRun(
+    GptRun,
+    presets={f"{name}-ltr": LeftToRightBertConfig(**asdict(of)) for name, of in PRESETS.items()},
+    fixed="type_vocab_size initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """A run of a left-to-right BERT."""
+
+    default_model = "bert-mini-ltr"
+    format = "bertwright.checkpoint.huggingface.bert:LEFT_TO_RIGHT_BERT"
+
+    sequence_length: int = 128
+    """Maximum tokens of a window, the tokens for begin and end included."""

@@ -18,7 +18,7 @@ from bertwright.atomic import refuse_source
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.formats import only_bert
 from bertwright.checkpoint.sources import read_config, read_tokenizer
-from bertwright.config.runs.bert2rnd import Bert2RndConfig, Bert2RndRun
+from bertwright.config.runs.translation import Bert2RndConfig, Bert2RndRun
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.objective import Learner

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bertwright.config.runs.seq2seq import Seq2SeqRun
-from bertwright.config.runs.translation import TranslationRun
+from bertwright.config.runs.translation import Seq2SeqRun, TranslationRun
 from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
