@@ -7,7 +7,8 @@ vocabulary is for both languages (Vaswani et al. 2017, section 5.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,8 @@ def build_parallel(
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
     """Encode two files, each of a sentence a line in UTF-8, also compressed, into the folder
-    `out` with a tokenizer of both languages; return its manifest.
-
-    Pairs of two empty lines are left out. `on_progress` counts bytes of both files.
+    `out` with a tokenizer of both languages; return its manifest. Pairs of two empty lines are left
+    out.
 
     Raises:
         ConfigError: `out` holds something, or what is read.
@@ -56,9 +56,9 @@ def build_parallel(
         files = [open_with_position(path) for path in (source, target)]
         pairs = read_pairs(source, target, [file for file, _ in files])
         while block := list(islice(pairs, BLOCK_LINES)):
-            texts = [text for _, *pair in block if any(pair) for text in pair]
-            ids, lengths = tokenizer.encode_sentence_ids(texts)
-            _require_both(block, lengths, source, target)
+            ids, lengths = tokenizer.encode_sentence_ids([t for _, *pair in block for t in pair])
+            for (number, *_), pair in zip(block, lengths.reshape(-1, 2).tolist(), strict=True):
+                _require_both(number, pair, source, target)
             yield ids, lengths[lengths > 0], len(block)
             on_progress(sum(position() for _, position in files), total)
 
@@ -86,19 +86,20 @@ def write_pairs(
         DataError: no pair.
     """
     continues, dtype = tokenizer.is_continuation, token_dtype(tokenizer.vocab_size)
-    counts = {"documents_read": 0, "documents": 0, "documents_lost": 0}
-    counts |= {"sentences": 0, "tokens": 0, "unknown_tokens": 0}
+    counts: Counter[str] = Counter()
     with atomic_folder(out, overwrite) as folder:
         writer = ShardWriter(folder, SHARD_TOKENS)
         try:
             for ids, lengths, read in blocks:
                 pairs = len(lengths) // 2
-                counts["documents_read"] += read
-                counts["documents"] += pairs
-                counts["documents_lost"] += read - pairs
-                counts["sentences"] += len(lengths)
-                counts["tokens"] += len(ids)
-                counts["unknown_tokens"] += int((ids == tokenizer.unk_id).sum())
+                counts.update(
+                    documents_read=read,
+                    documents=pairs,
+                    documents_lost=read - pairs,
+                    sentences=len(lengths),
+                    tokens=len(ids),
+                    unknown_tokens=int((ids == tokenizer.unk_id).sum()),
+                )
                 two = np.full(pairs, 2, np.int64)
                 writer.append(EncodedBlock(ids.astype(dtype), ~continues[ids], lengths, two, {}))
             writer.end_shard()
@@ -121,8 +122,7 @@ def read_pairs(
     """
     paths = source, target
     opened = files or [open_with_position(path)[0] for path in paths]
-    lines = map(decoded_lines, opened, paths)
-    for number, pair in enumerate(zip_longest(*lines), start=1):
+    for number, pair in enumerate(zip_longest(*map(decoded_lines, opened, paths)), start=1):
         if None in pair:
             path, other = paths if pair[0] is None else paths[::-1]
             raise DataError(
@@ -130,23 +130,15 @@ def read_pairs(
                 "one to translate line i of the other; look where they part"
             )
         texts = [line.strip() for line in pair]
-        if any(texts) and not all(texts):
-            raise _empty(number, *paths[:: 1 if texts[1] else -1])
+        _require_both(number, texts, source, target)
         yield number, texts[0], texts[1]
 
 
-def _require_both(
-    block: list[tuple[int, str, str]], lengths: np.ndarray[Any, Any], source: Path, target: Path
-) -> None:
-    """Raise DataError where one line of a pair has no token."""
-    rows = [number for number, *pair in block if any(pair)]
-    empty = lengths.reshape(-1, 2) == 0
-    for row in np.flatnonzero(empty.any(1))[:1].tolist():
-        paths = (source, target) if empty[row, 0] else (target, source)
-        raise _empty(rows[row], *paths)
-
-
-def _empty(number: int, path: Path, other: Path) -> DataError:
-    return DataError(
-        f"line {number} of {path} is empty, but that of {other} is not: remove the line from both"
-    )
+def _require_both(number: int, pair: Sequence[Any], source: Path, target: Path) -> None:
+    """Raise DataError where one side of a pair holds nothing."""
+    if any(pair) and not all(pair):
+        path, other = (target, source) if pair[0] else (source, target)
+        raise DataError(
+            f"line {number} of {path} is empty, but that of {other} is not: remove the line from "
+            "both"
+        )
