@@ -17,7 +17,7 @@ The files have no vocabulary: a token is spelled by its bytes, so any tokenizer 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
-_DIRECTIONS = ("RNN_0", "RNN_1")
+_LSTM = ("dim", "projection_dim", "n_layers", "cell_clip", "proj_clip")
+_CHARACTERS = ("filters", "n_highway", "activation", "max_characters_per_token")
 _DIFFERENT = f"which is not what {OPTIONS} says: they belong to different models; fetch both of one"
 
 
@@ -57,25 +58,20 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
         raise DataError(f"{folder} has {len(files)} .hdf5 files; expected one, its weights")
     elmo = Elmo(config)
     state = elmo.state_dict()
-    h5py = _h5py()
     try:
-        with h5py.File(files[0], "r") as file:
-            for ours, theirs, convert in _mappings(config):
-                if theirs not in file:
-                    raise DataError(f"{files[0]} has no {theirs}, {_DIFFERENT}")
-                array = torch.from_numpy(convert(np.asarray(file[theirs], np.float32), True))
-                if array.shape != state[ours].shape:
-                    raise DataError(
-                        f"{theirs} in {files[0]} is {list(file[theirs].shape)}, {_DIFFERENT}"
-                    )
-                state[ours] = array
-            if extra := sorted(_tensors(file) - {theirs for _, theirs, _ in _mappings(config)}):
-                raise DataError(f"{files[0]} has {extra[0]}, {_DIFFERENT}")
+        with _h5py().File(files[0], "r") as file:
+            mappings = {theirs: (ours, split) for theirs, ours, split, _ in _mappings(config)}
+            if wrong := sorted(_tensors(file) ^ mappings.keys()):
+                has = "has" if wrong[0] in file else "has no"
+                raise DataError(f"{files[0]} {has} {wrong[0]}, {_DIFFERENT}")
+            for theirs, (ours, split) in mappings.items():
+                arrays = split(np.asarray(file[theirs], np.float32))
+                if any(x.shape != state[n].shape for n, x in zip(ours, arrays, strict=True)):
+                    shape = list(file[theirs].shape)
+                    raise DataError(f"{theirs} in {files[0]} is {shape}, {_DIFFERENT}")
+                state |= zip(ours, map(torch.from_numpy, arrays), strict=True)
     except OSError as error:
         raise IntegrityError(f"{files[0]} is no HDF5 file, or truncated: {error}") from error
-    for name, value in state.items():
-        if name.endswith("bias_hh_l0"):
-            value.zero_()
     elmo.load_state_dict(state)
     elmo.set_tokens(tokenizer.tokens_of(range(tokenizer.vocab_size)), ends_of(tokenizer.special))
     return elmo
@@ -92,56 +88,30 @@ def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict
         raise ConfigError("ELMo's files are of both directions; this model reads forward alone")
     shapes: dict[str, Any] = {}
     with _h5py().File(folder / WEIGHTS, "w") as file:
-        for ours, theirs, convert in _mappings(config):
-            if ours.endswith("weight_hh_l0"):
-                continue  # written with the input's
-            value = state[ours]
-            if ours.endswith("bias_ih_l0"):
-                value = value + state[ours.replace("_ih_", "_hh_")]
-            if ours.endswith("weight_ih_l0"):
-                value = torch.cat([value, state[ours.replace("_ih_", "_hh_")]], 1)
-            array = convert(value.detach().cpu().numpy(), False)
+        for theirs, ours, _, join in _mappings(config):
+            array = join(*(state[name].detach().cpu().numpy() for name in ours))
             file.create_dataset(theirs, data=array)
             shapes[theirs] = array.shape
-    content = {
-        "lstm": {
-            "use_skip_connections": True,
-            "projection_dim": config.projection_dim,
-            "cell_clip": config.cell_clip,
-            "proj_clip": config.proj_clip,
-            "dim": config.dim,
-            "n_layers": config.n_layers,
-        },
-        "char_cnn": {
-            "activation": "relu",
-            "filters": [list(each) for each in config.filters],
-            "n_highway": config.n_highway,
-            "embedding": {"dim": config.character_size},
-            "n_characters": CHARACTERS + 1,
-            "max_characters_per_token": config.max_characters_per_token,
-        },
+    content: dict[str, dict[str, Any]] = {
+        "lstm": {"use_skip_connections": True},
+        "char_cnn": {"embedding": {"dim": config.character_size}, "n_characters": CHARACTERS + 1},
     }
+    for part, names in (("lstm", _LSTM), ("char_cnn", _CHARACTERS)):
+        content[part] |= {name: getattr(config, name) for name in names}
     (folder / OPTIONS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return shapes
 
 
 def _config(content: Mapping[str, Any], path: Path, vocab_size: int) -> ElmoConfig:
     try:
-        lstm, characters = content["lstm"], content["char_cnn"]
+        lstm, characters = content["lstm"], {"n_highway": 0, **content["char_cnn"]}
         if characters["activation"] != "relu" or not lstm["use_skip_connections"]:
             raise ValueError("expected relu and skip connections, as the published have them")
-        return ElmoConfig(
-            vocab_size=vocab_size,
-            max_characters_per_token=characters["max_characters_per_token"],
-            character_size=characters["embedding"]["dim"],
-            filters=tuple((width, number) for width, number in characters["filters"]),
-            n_highway=characters.get("n_highway", 0),
-            dim=lstm["dim"],
-            projection_dim=lstm["projection_dim"],
-            n_layers=lstm["n_layers"],
-            cell_clip=lstm.get("cell_clip", 0),
-            proj_clip=lstm.get("proj_clip", 0),
-        )
+        given = {"cell_clip": 0, "proj_clip": 0, **lstm, **characters}
+        given["filters"] = tuple((width, number) for width, number in given["filters"])
+        size = characters["embedding"]["dim"]
+        known = {name: given[name] for name in (*_LSTM, *_CHARACTERS)}
+        return ElmoConfig(vocab_size=vocab_size, character_size=size, **known)
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise DataError(
             f"{path} is not that of an ELMo: a value is missing, or of the wrong kind or size "
@@ -156,41 +126,41 @@ def _tensors(file: Any) -> set[str]:
     return names
 
 
-def _mappings(config: ElmoConfig) -> Iterator[tuple[str, str, Any]]:
-    """Our name, theirs, and what turns an array of theirs into ours (True) or back (False)."""
-    yield "token.bytes.weight", "char_embed", lambda x, _: x
+Split = Callable[[Any], list[Any]]
+Join = Callable[..., Any]
+
+
+def _mappings(config: ElmoConfig) -> Iterator[tuple[str, list[str], Split, Join]]:
+    """A name of theirs, those of ours, and what turns its array into ours and back."""
+    same: tuple[Split, Join] = (lambda x: [x]), (lambda x: x)
+    turned: tuple[Split, Join] = (lambda x: [x.T]), (lambda x: x.T)
+    convolution: tuple[Split, Join] = (  # [1, width, size, number] <-> [number, size, width]
+        (lambda x: [x[0].transpose(2, 1, 0).copy()]),
+        (lambda x: x.transpose(2, 1, 0)[None]),
+    )
+    both: tuple[Split, Join] = (  # of the input and of the state
+        (lambda x: np.split(_gates(x.T), [config.projection_dim], 1)),
+        (lambda a, b: _gates(np.concatenate([a, b], 1)).T),
+    )
+    yield "char_embed", ["token.bytes.weight"], *same
     for number in range(len(config.filters)):
         ours = f"token.convolutions.{number}"
-        yield f"{ours}.weight", f"CNN/W_cnn_{number}", _convolution
-        yield f"{ours}.bias", f"CNN/b_cnn_{number}", lambda x, _: x
+        yield f"CNN/W_cnn_{number}", [f"{ours}.weight"], *convolution
+        yield f"CNN/b_cnn_{number}", [f"{ours}.bias"], *same
     for number in range(config.n_highway):
         for part in ("carry", "transform"):
             ours, theirs = f"token.highways.{number}.{part}", f"CNN_high_{number}"
-            yield f"{ours}.weight", f"{theirs}/W_{part}", lambda x, _: x.T
-            yield f"{ours}.bias", f"{theirs}/b_{part}", lambda x, _: x
-    yield "token.projection.weight", "CNN_proj/W_proj", lambda x, _: x.T
-    yield "token.projection.bias", "CNN_proj/b_proj", lambda x, _: x
-    width = config.projection_dim
-
-    def matrix(columns: slice) -> Any:
-        def convert(x: Any, reading: bool) -> Any:
-            return _gates(x.T)[:, columns] if reading else _gates(x).T
-
-        return convert
-
+            yield f"{theirs}/W_{part}", [f"{ours}.weight"], *turned
+            yield f"{theirs}/b_{part}", [f"{ours}.bias"], *same
+    yield "CNN_proj/W_proj", ["token.projection.weight"], *turned
+    yield "CNN_proj/b_proj", ["token.projection.bias"], *same
     for layer in range(config.n_layers):
-        for number, direction in enumerate(_DIRECTIONS):
-            ours = f"layers.{layer}.{number}.inner.lstm"
-            theirs = f"{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            yield f"{ours}.weight_ih_l0", f"{theirs}/W_0", matrix(slice(0, width))
-            yield f"{ours}.weight_hh_l0", f"{theirs}/W_0", matrix(slice(width, None))
-            yield f"{ours}.bias_ih_l0", f"{theirs}/B", _bias
-            yield f"{ours}.weight_hr_l0", f"{theirs}/W_P_0", lambda x, _: x.T
-
-
-def _convolution(x: Any, reading: bool) -> Any:
-    """`[1, width, size, number]` <-> `[number, size, width]`"""
-    return x[0].transpose(2, 1, 0).copy() if reading else x.transpose(2, 1, 0)[None]
+        for direction in (0, 1):
+            ours = f"layers.{layer}.{direction}.inner.lstm"
+            theirs = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            yield f"{theirs}/W_0", [f"{ours}.weight_{x}h_l0" for x in "ih"], *both
+            yield f"{theirs}/B", [f"{ours}.bias_{x}h_l0" for x in "ih"], _biases, _joined_biases
+            yield f"{theirs}/W_P_0", [f"{ours}.weight_hr_l0"], *turned
 
 
 def _gates(x: Any) -> Any:
@@ -199,11 +169,14 @@ def _gates(x: Any) -> Any:
     return np.concatenate([i, third, second, o])
 
 
-def _bias(x: Any, reading: bool) -> Any:
-    dim = len(x) // 4
-    x = _gates(x) if reading else x.copy()
-    x[dim : 2 * dim] += 1 if reading else -1
-    return x if reading else _gates(x)
+def _biases(x: Any) -> list[Any]:
+    i, g, f, o = np.split(x, 4)
+    return [np.concatenate([i, f + 1, g, o]), np.zeros_like(x)]
+
+
+def _joined_biases(*ours: Any) -> Any:
+    i, f, g, o = np.split(np.add(*ours), 4)
+    return np.concatenate([i, g, f - 1, o])
 
 
 def _h5py() -> Any:
