@@ -207,10 +207,13 @@ def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> No
     words += ["a", "--vectors"]
     assert "has 3 vectors and" in ran(*words, tmp_path / "v.npy", code=4).err
     np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
-    assert "is an .npz of several arrays" in ran(*words, tmp_path / "v.npz", code=4).err
+    assert "v.npz is no .npy of vectors" in ran(*words, tmp_path / "v.npz", code=4).err
     np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
     np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
-    assert "they are of other vectors" in ran(*words, tmp_path / "v.npy", code=4).err
+    assert (
+        "need their scales, float32 (2, 24), in NAME.scales.npy beside them; float32 (2, 12) came"
+        in ran(*words, tmp_path / "v.npy", code=4).err
+    )
 
 
 @pytest.mark.parametrize(

@@ -339,7 +339,8 @@ def test_old_vectors_never_lie_beside_new_scales(
     other = embedder.with_config(VectorConfig((0,)))
     embed.until_killed(out, other, overwrite=True, dtype="int8")
     assert (out.read_bytes(), scales_path(out).read_bytes()) == before
-    embed.killed_at(SYNC, out, other, part="scales", resume=True, dtype="int8")
+    atomic = "bertwright.atomic.sync_file"
+    embed.killed_at(atomic, out, other, part="scales", resume=True, dtype="int8")
     assert not out.exists()
     assert not scales_path(out).exists()
     assert embed(out, other, resume=True, dtype="int8", at_once=5).resumed == 23
@@ -489,7 +490,7 @@ def test_a_run_killed_just_after_its_last_rename_is_done(
     embed: Embed, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
-    embed.killed_at("pathlib.Path.unlink", out, dtype="int8")
+    embed.killed_at("pathlib.Path.unlink", out, part=f"{name}.partial", dtype="int8")
     whole = out.read_bytes()
     report = embed(out, dtype="int8", resume=True)
     assert (report.resumed, report.rows, report.width) == (23, 23, 24)

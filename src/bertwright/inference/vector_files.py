@@ -24,14 +24,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
 from bertwright.arrays import Float32s
-from bertwright.atomic import sync_file
+from bertwright.atomic import atomic_path, sync_file
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.inference.encode import Text
 
@@ -71,24 +70,22 @@ def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s
     """What `Coder` stored, as float32; of binary -1 and 1; `scales` are those of int8.
 
     Raises:
-        DataError: numbers of no such form, or int8 without scales, or with those of others.
+        DataError: numbers of no such form, or int8 without its scales.
     """
     if stored.dtype == np.uint8:
         return np.asarray(np.unpackbits(stored, axis=1), np.float32) * 2 - 1
     if stored.dtype == np.int8:
-        if scales is None:
-            raise DataError("vectors of int8 need their scales: keep NAME.scales.npy beside them")
-        if scales.shape != (2, stored.shape[1]) or scales.dtype.kind != "f":
+        shape = (2, stored.shape[1])
+        if scales is None or scales.shape != shape or scales.dtype.kind != "f":
+            there = "none are there" if scales is None else f"{scales.dtype} {scales.shape} came"
             raise DataError(
-                f"the scales are {scales.dtype} {list(scales.shape)}; vectors of int8 here need "
-                f"float32 {[2, stored.shape[1]]}: they are of other vectors"
+                f"vectors of int8 need their scales, float32 {shape}, in NAME.scales.npy beside "
+                f"them; {there}"
             )
         return np.asarray((stored.astype(np.float32) + 128) * scales[1] + scales[0], np.float32)
     if stored.dtype.kind != "f":
-        raise DataError(
-            f"the vectors are of type {stored.dtype}; expected float32, float16, int8, or uint8 "
-            "(binary)"
-        )
+        expected = "float32, float16, int8, or uint8 (binary)"
+        raise DataError(f"the vectors are of type {stored.dtype}; expected {expected}")
     return np.asarray(stored, np.float32)
 
 
@@ -111,13 +108,9 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
 
     def read(path: Path) -> npt.NDArray[Any]:
         try:
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            return npy.open_memmap(path, mode="r")
+        except (OSError, ValueError) as error:
             raise DataError(f"{path} is no .npy of vectors ({error})") from error
-        if isinstance(found, np.ndarray):
-            return found
-        found.close()
-        raise DataError(f"{path} is an .npz of several arrays; expected one array, a .npy")
 
     stored, beside = read(path), scales_path(path)
     if stored.ndim != 2:
@@ -153,17 +146,21 @@ class ResumableWriter:
         if path.suffix == ".parquet":
             _pyarrow()
             self.whole = path.with_name(f".{path.name}.whole")
-        self.state: dict[str, Any] = {"key": key, "rows": 0, "bytes": 0, "digest": ""}
         self.digest = hashlib.sha256()
-        self.renamed = False
-        """Whether the run was killed after the file got its name."""
+        self.state: dict[str, Any] = {"key": key, "rows": 0, "bytes": 0, "digest": "", "end": False}
         path.parent.mkdir(parents=True, exist_ok=True)
         if overwrite:
             self.journal.unlink(missing_ok=True)
         elif self.journal.is_file():
             self._read_journal(resume)
+        size = self.state["bytes"]
+        self.renamed = self.state["end"] and not self.whole.exists() and path.is_file()
+        """Whether the run was killed after the file got its name."""
         if not self.renamed:
-            size = self.state["bytes"]
+            if size and (not self.partial.is_file() or self.partial.stat().st_size < size):
+                raise IntegrityError(
+                    f"{self.partial} is shorter than its journal says; start again with --overwrite"
+                )
             self.file = self.partial.open("r+b" if size else "w+b")
             self.file.truncate(size)
             self.file.seek(size)
@@ -182,12 +179,9 @@ class ResumableWriter:
             )
         key = self.state["key"]
         try:
-            state = json.loads(self.journal.read_text(encoding="utf-8"))
-            old, size, final = dict(state["key"]), int(state["bytes"]), state["final_bytes"]
-            self.state |= {"rows": int(state["rows"]), "bytes": size, "digest": state["digest"]}
-            if state["scales"] is not None:
-                self.coder.scales = np.array(state["scales"], np.float32)
-        except (ValueError, KeyError, TypeError) as error:
+            self.state = json.loads(self.journal.read_text(encoding="utf-8"))
+            old, scales = self.state["key"], self.state["scales"]
+        except (ValueError, LookupError, TypeError) as error:
             raise IntegrityError(
                 f"{self.journal} is damaged ({error}); start again with --overwrite"
             ) from error
@@ -196,28 +190,23 @@ class ResumableWriter:
                 f"the unfinished {self.path.name} was made with another {', '.join(differing)}; "
                 "continue with the same, or start again with --overwrite"
             )
-        there = not self.whole.exists() and self.path.is_file()
-        self.renamed = there and self.path.stat().st_size == final
-        if not self.renamed and (not self.partial.is_file() or self.partial.stat().st_size < size):
-            raise IntegrityError(
-                f"{self.partial} is shorter than its journal says; start again with --overwrite"
-            )
+        if scales is not None:
+            self.coder.scales = np.array(scales, np.float32)
 
     def skip(self, texts: Sequence[Text]) -> None:
         """Pass over texts whose rows are there."""
         # "a","b", : the same however the texts fall into calls
         self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
 
-    def check_skipped(self) -> None:
-        """Raise DataError unless the texts passed over are those of the rows that are there."""
-        if self.rows and self.digest.hexdigest() != self.state["digest"]:
-            raise self._changed()
-
-    def _changed(self) -> DataError:
-        return DataError(
-            f"the texts are not those of the {self.rows:,} rows that {self.path.name} has already: "
-            "the input was changed; start again with --overwrite"
-        )
+    def check_skipped(self, more: bool = False) -> None:
+        """Raise DataError unless the texts passed over are those of the rows that are there, and
+        where there are `more` though the file was finished."""
+        other = self.rows and self.digest.hexdigest() != self.state["digest"]
+        if other or (more and self.renamed):
+            raise DataError(
+                f"the texts are not those of the {self.rows:,} rows that {self.path.name} has "
+                "already: the input was changed; start again with --overwrite"
+            )
 
     def write(self, columns: dict[str, Sequence[Any]], texts: Sequence[Text]) -> None:
         """Append a row a text and note it.
@@ -229,13 +218,13 @@ class ResumableWriter:
         Raises:
             DataError: the file was finished, and the input has more texts now.
         """
-        if self.renamed:
-            raise self._changed()
-        *_, vectors = columns.values()
+        self.check_skipped(more=True)
+        *names, last = columns
         if self.path.suffix == ".npy":
-            stored = np.ascontiguousarray(vectors)
+            stored = np.ascontiguousarray(columns[last])
             if not self.rows:
-                self._write_header(stored.dtype, (0, *stored.shape[1:]))
+                self.state["header"] = npy.header_data_from_array_1_0(stored)
+                self._write_header()
             self.file.write(stored.data)
         elif self.path.suffix == ".parquet":
             batch = _arrow_batch(columns)
@@ -244,12 +233,8 @@ class ResumableWriter:
             self.file.write(batch.serialize())
         else:
             for *others, own in zip(*columns.values(), strict=True):
-                line = dict(zip(columns, [*others, None], strict=True))
-                self.file.write(json.dumps(line, ensure_ascii=False)[: -len("null}")].encode())
-                self._write_numbers(own)
-                self.file.write(b"}\n")
-        self.file.flush()
-        os.fsync(self.file.fileno())
+                line = json.dumps(dict(zip(names, others, strict=True)), ensure_ascii=False)
+                self.file.write(f'{line[:-1]}, "{last}": {_numbers(own)}}}\n'.encode())
         self.skip(texts)
         self.state["rows"] += len(texts)
         self._write_journal()
@@ -257,20 +242,16 @@ class ResumableWriter:
     def finish(self) -> None:
         """Write what belongs to the end, and give the file its name."""
         if not self.renamed:
-            end = self.file.tell()
             if self.path.suffix == ".npy":
                 self.file.seek(0)
-                npy.read_magic(self.file)
-                shape, _, dtype = npy.read_array_header_1_0(self.file)
-                self.file.seek(0)
-                self._write_header(dtype, (self.rows, *shape[1:]))
-                self.file.seek(end)
+                self._write_header()
+                self.file.seek(self.state["bytes"])
             self.file.flush()
             if self.path.suffix == ".parquet":
                 _to_parquet(self.partial, self.whole)
             sync_file(self.whole)
             self._write_scales()
-            self._write_journal(self.whole.stat().st_size)
+            self._write_journal(end=True)
             self.file.close()
             self.whole.replace(self.path)
         self.partial.unlink(missing_ok=True)
@@ -283,11 +264,11 @@ class ResumableWriter:
         if not self.rows:
             self.partial.unlink(missing_ok=True)
 
-    def _write_header(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def _write_header(self) -> None:
         # NumPy leaves room for more rows: the header of any number of them is as long
-        descr = npy.dtype_to_descr(dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(self.file, header)
+        header = self.state["header"]
+        shape = (self.rows, *header["shape"][1:])
+        npy.write_array_header_1_0(self.file, {**header, "shape": shape})
 
     def _write_scales(self) -> None:
         """Give the scales of int8 their name, and remove what the file replaces."""
@@ -296,42 +277,37 @@ class ResumableWriter:
             self.path.unlink()
             path.unlink(missing_ok=True)
         if scales is not None:
-            fresh = path.with_name(f".{path.name}.partial")
-            with fresh.open("wb") as file:
+            with atomic_path(path, overwrite=True) as fresh, fresh.open("wb") as file:
                 np.save(file, scales)
-            sync_file(fresh)
-            fresh.replace(path)
 
-    def _write_numbers(self, own: npt.NDArray[Any]) -> None:
-        """A row at a time, as Python's numbers take eight times the memory of an array's."""
-        if own.ndim == 1:
-            self.file.write(json.dumps(own.tolist()).encode())
-            return
-        for number, row in enumerate(own):
-            self.file.write(b", " if number else b"[")
-            self._write_numbers(row)
-        self.file.write(b"]")
-
-    def _write_journal(self, final_size: int | None = None) -> None:
+    def _write_journal(self, end: bool = False) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
         scales = self.coder.scales
         self.state |= {
             "bytes": self.file.tell(),
             "digest": self.digest.hexdigest(),
             "scales": None if scales is None else scales.tolist(),
-            "final_bytes": final_size,
+            "end": end,
         }
         fresh = self.journal.with_name(f"{self.journal.name}.new")
         fresh.write_text(json.dumps(self.state), encoding="utf-8")
         fresh.replace(self.journal)
 
 
+def _numbers(own: npt.NDArray[Any]) -> str:
+    """JSON, made a row at a time, as Python's numbers take eight times the memory of an array's."""
+    if own.ndim == 1:
+        return json.dumps(own.tolist())
+    return f"[{', '.join(map(_numbers, own))}]"
+
+
 def _arrow_batch(columns: dict[str, Sequence[Any]]) -> Any:
     """A batch of Arrow, its vectors as lists of one size."""
     arrow = _pyarrow()
     *_, (name, vectors) = columns.items()
-    rows = np.concatenate([np.atleast_2d(own) for own in vectors])
-    numbers = arrow.array(np.ascontiguousarray(rows).reshape(-1))
-    made = arrow.FixedSizeListArray.from_arrays(numbers, rows.shape[1])
+    numbers = arrow.array(np.concatenate([np.ravel(own) for own in vectors]))
+    made = arrow.FixedSizeListArray.from_arrays(numbers, vectors[0].shape[-1])
     if vectors[0].ndim == 2:
         ends = np.cumsum([0, *map(len, vectors)], dtype=np.int32)
         made = arrow.ListArray.from_arrays(ends, made)
