@@ -21,13 +21,13 @@ from bertwright.errors import DataError, IntegrityError
 
 NAME = "pytorch_model.bin"
 
-_SHARD = re.compile(r"pytorch_model-(\d{5})-of-(\d{5})\.bin")
+_DIGITS = "[0-9]" * 5
 _LARGEST_PROGRAM = 1 << 20
 """Bytes of pickle instructions: a BERT Large has under 100 KB of them."""
 _MOST_COPIES = 4
 """Bytes of tensors for each byte of the file: tied weights are stored once and written twice."""
 _ARCHIVE = b"PK\x03\x04"
-_PICKLES = (_ARCHIVE, b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 def pickles_of(folder: Path) -> list[Path]:
@@ -38,19 +38,16 @@ def pickles_of(folder: Path) -> list[Path]:
     """
     if (folder / NAME).is_file():
         return [folder / NAME]
-    found = sorted(
-        path for path in folder.glob("pytorch_model-*.bin") if _SHARD.fullmatch(path.name)
-    )
-    if found:
-        last = _SHARD.fullmatch(found[-1].name)
-        if last is None or len(found) != int(last[2]) or int(last[1]) != int(last[2]):
-            raise IntegrityError(f"{folder} has {len(found)} shards of {NAME}; some are missing")
+    found = sorted(folder.glob(f"pytorch_model-{_DIGITS}-of-{_DIGITS}.bin"))
+    count = len(found)
+    if found and found[-1].name != f"pytorch_model-{count:05}-of-{count:05}.bin":
+        raise IntegrityError(f"{folder} has {count} shards of {NAME}; some are missing")
     return found
 
 
 def is_pickle(path: Path) -> bool:
     """Whether a file begins as pickles and PyTorch's archives do."""
-    return _starts_with(path, *_PICKLES)
+    return _start(path).startswith((_ARCHIVE, *_PICKLES))
 
 
 def unpickle(pickles: list[Path], out: Path) -> None:
@@ -67,10 +64,8 @@ def unpickle(pickles: list[Path], out: Path) -> None:
             raise DataError(f"{path} holds {type(content).__name__}; expected tensors by name")
         for name, value in content.items():
             if not isinstance(name, str) or not _has_numbers(value):
-                kind = type(value).__name__
-                raise DataError(
-                    f"{str(name)[:80]!r} in {path} is {kind}; expected a named dense tensor"
-                )
+                what = f"{str(name)[:80]!r} in {path} is {type(value).__name__}"
+                raise DataError(f"{what}; expected a named dense tensor")
             if name in tensors:
                 raise DataError(f"{name[:80]!r} is in two shards, one of them {path}")
             tensors[name] = value.detach()
@@ -83,7 +78,7 @@ def unpickle(pickles: list[Path], out: Path) -> None:
 
 def _read(path: Path) -> Any:
     """What a pickle holds, its tensors left in the file where it is an archive."""
-    archive = _starts_with(path, _ARCHIVE)  # PyTorch before 1.6 wrote bare pickles
+    archive = _start(path) == _ARCHIVE  # PyTorch before 1.6 wrote bare pickles
     if archive:
         _check_archive(path)
     try:
@@ -109,15 +104,13 @@ def _check_archive(path: Path) -> None:
             members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
         raise IntegrityError(f"{path} is truncated or damaged ({error})") from error
-    if any(
-        member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 for member in members
-    ):
+    if any(each.compress_type != zipfile.ZIP_STORED or each.flag_bits & 1 for each in members):
         raise DataError(f"{path} is compressed or encrypted; PyTorch's archives never are")
-    size = sum(member.file_size for member in members if member.filename.endswith(".pkl"))
+    size = sum(each.file_size for each in members if each.filename.endswith(".pkl"))
     if size > _LARGEST_PROGRAM:
         raise DataError(f"{path} has {size} bytes of instructions; expected {_LARGEST_PROGRAM}")
 
 
-def _starts_with(path: Path, *starts: bytes) -> bool:
+def _start(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(4).startswith(starts)
+        return file.read(4)
