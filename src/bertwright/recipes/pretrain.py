@@ -217,7 +217,7 @@ def _train(
         elif (trained := trained_length(1)) is not None and trained < (most or 0):
             say(
                 f"positions {trained + 1} to {most} stay untrained: the model will read {trained} "
-                "tokens at once, and longer texts in windows"
+                "tokens at once, and longer texts in windows or not at all"
             )
 
     def begin_step(done: float, width: float) -> float:
@@ -302,12 +302,14 @@ def _precision(
 def _length_before(
     config: RunConfig, beginning: run_folder.Beginning | None, positions: int | None
 ) -> int:
-    """Tokens that the checkpoint the run goes on from reads at once; 0: there is none."""
+    """Tokens that the checkpoint the run goes on from, or whose encoder it has, reads at once; 0:
+    there is none."""
     if beginning is not None:
         return read_length(beginning.folder, positions) or 0
-    if config.init is None:
+    before = config.init or getattr(config, "encoder", None)
+    if before is None:
         return 0
-    return read_length(checkpoint.find_checkpoint(config.init), positions) or 0
+    return read_length(checkpoint.find_checkpoint(before), positions) or 0
 
 
 def _print_beginning(

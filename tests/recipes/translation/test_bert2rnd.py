@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run
 from bertwright.config import values
 from bertwright.config.bert import BertConfig
+from bertwright.config.generation import TranslationConfig
 from bertwright.config.runs.translation import Bert2RndRun, TransformerConfig
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
+from bertwright.inference.translation.translate import search_targets
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.pretrain import make_learner
@@ -141,6 +144,33 @@ def test_it_is_trained_and_parses(
     train(more)
     with pytest.raises(ConfigError, match="is for BERT only; this model is a bert2rnd"):
         made(trees, tmp_path / "again", out)
+
+
+@pytest.mark.parametrize(("trained", "length"), [(None, 20), (36, 36), (12, 20)])
+def test_it_reads_as_many_tokens_as_were_trained(
+    trained: int | None, length: int, bert: Path, trees: Path, tmp_path: Path
+) -> None:
+    """Of BERT's 48 positions those that BERT was trained on, or else the run itself was."""
+    encoder = None
+    if trained is not None:
+        encoder = tmp_path / "bert"
+        shutil.copytree(bert, encoder)
+        for name, more in (
+            ("config.json", {"bertwright_version": "1"}),
+            ("tokenizer_config.json", {"model_max_length": trained}),
+        ):
+            content = json.loads((encoder / name).read_text("utf-8"))
+            (encoder / name).write_text(json.dumps(content | more), "utf-8")
+    sizes = None if encoder else {"max_position_embeddings": 48, "hidden_size": 12}
+    over = {"architecture": sizes | {"num_attention_heads": 3}} if sizes else {}
+    out = tmp_path / "run"
+    train(config(trees, out, encoder, sequence_length=20, steps=1, **over))
+    model = load(out, "cpu")
+    assert model.spec.max_length == length
+    source = [[2, *[7] * (length - 2), 3]]
+    assert search_targets(model.runner, source, TranslationConfig(1, max_length=2))
+    with pytest.raises(DataError, match=f"has {length + 1} tokens; this model reads {length} at"):
+        search_targets(model.runner, [[7, *source[0]]], TranslationConfig(1))
 
 
 def test_a_vocabulary_that_does_not_begin_as_berts(bert: Path, tmp_path: Path) -> None:

@@ -177,6 +177,10 @@ class Bert2RndRun(
                 "--encoder begins a new one; pass one of them"
             )
 
+    def trained_length(self, phase: int) -> int:
+        """See `RunConfig`."""
+        return self.sequence_length
+
 
 @dataclass(frozen=True)
 class Seq2SeqConfig:
