@@ -120,7 +120,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
     learner = checkpoint.make_learner(config, ["next_token"])
     head: Any = learner.objectives["next_token"]
     head.set_tables(tables)
-    save_with_words(out, learner, words, f"# {source.name}\n\nAn n-gram model", overwrite)
+    save_with_words(out, learner, words, source.name, overwrite)
     return sizes
 
 

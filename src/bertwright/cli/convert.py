@@ -61,8 +61,10 @@ def convert(
             raise ConfigError(
                 f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
             )
-        writers = {"word2vec": words.export_vectors, "fasttext": words.export_fasttext}
-        vectors = writers.get(to, words.import_vectors)(source, out, overwrite).vectors
+        if to == "huggingface":
+            vectors = words.import_vectors(source, out, overwrite).vectors
+        else:
+            vectors = words.export_vectors(source, out, overwrite, to).vectors
         facts: dict[str, Any] = {"words": vectors.shape[0], "width": vectors.shape[1]}
         shown = facts
     elif to == "arpa" or arpa.is_arpa(source):
