@@ -13,11 +13,11 @@ import asyncio
 import json
 import os
 import random
-import re
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
@@ -73,10 +73,10 @@ class _BaseClient(ABC, Generic[One, Many]):
         """
         try:
             parts = httpx.URL(url)
-        except (httpx.InvalidURL, TypeError) as error:
-            raise ConfigError(f"url is {url!r}; expected http://HOST:PORT: {error}") from error
-        more = parts.userinfo or parts.query or parts.fragment  # would be ignored
-        known = parts.scheme in ("http", "https") and 0 < (parts.port or 80) < 65536
+            more = parts.userinfo or parts.query or parts.fragment  # would be ignored
+            known = parts.scheme in ("http", "https") and 0 < (parts.port or 80) < 65536
+        except (httpx.InvalidURL, TypeError):
+            known = False
         if not known or not parts.host or more:
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT")
         if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
@@ -100,7 +100,9 @@ class _BaseClient(ABC, Generic[One, Many]):
         Raises:
             ServerError: it replied with an error, or not in time.
         """
-        found: One = self._run(self._post(path, body))
+        if self.model is not None:
+            body = {"model": self.model, **body}
+        found: One = self._run(self._request("POST", path, json.dumps(body).encode()))
         return found
 
     def models(self) -> Many:
@@ -148,11 +150,6 @@ class _BaseClient(ABC, Generic[One, Many]):
         """Cosines of all pairs of texts."""
         return self.ask("/similarity", input=input, **more)
 
-    async def _post(self, path: str, body: dict[str, Any]) -> Reply:
-        if self.model is not None:
-            body = {"model": self.model, **body}
-        return await self._request("POST", path, json.dumps(body).encode())
-
     async def _get_models(self) -> list[Reply]:
         models = (await self._request("GET", "/v1/models", b"")).get("data")
         if not isinstance(models, list):
@@ -163,26 +160,25 @@ class _BaseClient(ABC, Generic[One, Many]):
         end = time.monotonic() + self.timeout
         attempt = 0
         while True:
+            left = end - time.monotonic()
             wait = min(5.0, 0.1 * 2**attempt) * (0.5 + random.random())
             try:
-                async with asyncio.timeout(end - time.monotonic()):
-                    headers = {"X-Timeout": f"{max(0.001, end - time.monotonic()):.3f}"}
-                    url = self._url + path
+                async with asyncio.timeout(left):
+                    headers = {"X-Timeout": f"{max(0.001, left):.3f}"}
                     reply = await self._connected().request(
-                        method, url, content=body, headers=headers
+                        method, self._url + path, content=body, headers=headers
                     )
+                return _content(reply)
             except TimeoutError:
                 last = ServerError(0, "timeout", f"it took more than {self.timeout:g} seconds")
             except httpx.HTTPError as error:
                 last = ServerError(0, "unreachable", f"{type(error).__name__}: {error}")
-            else:
-                try:
-                    return _content(reply)
-                except ServerError as error:
-                    last = error
-                if last.status not in RETRIED:
-                    raise last
-                wait = max(wait, _seconds(reply.headers.get("retry-after", "")))
+            except ServerError as error:
+                if error.status not in RETRIED:
+                    raise
+                last = error
+                with suppress(ValueError):  # a date
+                    wait = max(wait, float(reply.headers.get("retry-after", "0")))
             if attempt == self.retries or time.monotonic() + wait >= end:
                 raise last
             await asyncio.sleep(wait)
@@ -195,9 +191,7 @@ class _BaseClient(ABC, Generic[One, Many]):
             headers = {b"Accept-Encoding": b"identity", b"Content-Type": b"application/json"}
             if self._key is not None:
                 headers[b"Authorization"] = f"Bearer {self._key}".encode()
-            limits = httpx.Limits(
-                max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS
-            )
+            limits = httpx.Limits(max_connections=MAX_CONNECTIONS)
             is_tls = self._url.startswith("https")  # else no certificates have to be read
             self._loop = loop
             self._http = httpx.AsyncClient(
@@ -254,25 +248,15 @@ if hasattr(os, "register_at_fork"):  # a forked process has no such thread
 
 
 def _content(reply: httpx.Response) -> Reply:
-    """What a reply holds.
-
-    Raises:
-        ServerError: an error, or nothing that a server of ours replies.
-    """
+    """What a reply holds; `ServerError` for an error, or what no server of ours replies."""
     try:
         content: Reply = reply.json()
         if reply.is_success and isinstance(content, dict):
             return content
-        error = content["error"]
-        found = ServerError(reply.status_code, str(error["code"]), str(error["message"]))
+        code, message = (str(content["error"][name]) for name in ("code", "message"))
     except (ValueError, KeyError, TypeError):
         kind, location = (reply.headers.get(name) for name in ("content-type", "location"))
         where = f", which leads to {location}" if location else ""
-        expected = f"a reply of type {kind}{where}; expected the JSON of a bertwright server"
-        found = ServerError(reply.status_code, "unknown", expected)
-    raise found
-
-
-def _seconds(text: str) -> float:
-    """Of Retry-After; 0 where it is no number, as a date."""
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 0.0
+        code = "unknown"
+        message = f"a reply of type {kind}{where}; expected the JSON of a bertwright server"
+    raise ServerError(reply.status_code, code, message)

@@ -26,8 +26,6 @@ class ServerConnection(HttpToolsProtocol):
     middleware: Middleware | None = None
     header_seconds: float
     reply_seconds: float
-    heads = 0
-    """Heads that were read."""
     overhead = 0
     """Bytes of the request that are not its body, but for those that came with its first."""
     refused = False
@@ -38,7 +36,7 @@ class ServerConnection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """See asyncio, as of all here."""
         super().connection_made(transport)
-        self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
+        self.await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
@@ -50,29 +48,26 @@ class ServerConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes of heads and bodies."""
         self._unset_keepalive_if_required()
-        before = self.heads
         self.overhead += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            reason = "the server speaks HTTP/1.1 alone; send no Upgrade header"
-            self.refuse(invalid_request(reason, "bad_http"))
+            self.refuse(invalid_request("send no Upgrade header: this is HTTP/1.1", "bad_http"))
             return
         except httptools.HttpParserError as error:
             if self.overhead <= MAX_HEAD:
                 why = error.__context__
-                if not isinstance(why, HttpError):
-                    why = invalid_request("this is not HTTP/1.1", "bad_http")
-                self.refuse(why)
+                other = invalid_request("this is not HTTP/1.1", "bad_http")
+                self.refuse(why if isinstance(why, HttpError) else other)
                 return
         if self.overhead > MAX_HEAD:
             self.refuse(_headers_too_large())
-        elif self.heads == before:
-            if self.slow_head is None and not self.is_active:
-                self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
-        elif self.slow_head is not None:
-            self.slow_head.cancel()
-            self.slow_head = None
+        elif not (self.slow_head or self.timeout_keep_alive_task or self.is_active):
+            self.await_head()
+
+    def await_head(self) -> None:
+        """Close the connection if no head comes in time."""
+        self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
 
     def on_message_begin(self) -> None:
         """A head begins, somewhere in what was received."""
@@ -88,7 +83,9 @@ class ServerConnection(HttpToolsProtocol):
             raise busy(f"more than {MAX_AHEAD} requests of one connection wait")
         if self.parser.should_upgrade():
             return
-        self.heads += 1
+        if self.slow_head is not None:
+            self.slow_head.cancel()
+            self.slow_head = None
         self.refused = self.refuse_early()
         if not self.refused:
             super().on_headers_complete()
@@ -174,16 +171,10 @@ class ServerConnection(HttpToolsProtocol):
 
 
 def _headers_too_large() -> HttpError:
-    reason = f"headers and trailers have more than {MAX_HEAD} bytes"
-    return HttpError(431, "headers_too_large", reason)
+    return HttpError(431, "headers_too_large", f"headers or trailers have over {MAX_HEAD} bytes")
 
 
 def bounded(config: ServeConfig, around: Middleware | None = None) -> type[ServerConnection]:
     """The connections of a server with this middleware."""
-
-    class Bounded(ServerConnection):
-        middleware = around
-        header_seconds = config.header_seconds
-        reply_seconds = config.reply_seconds
-
-    return Bounded
+    bounds = {"header_seconds": config.header_seconds, "reply_seconds": config.reply_seconds}
+    return type("Bounded", (ServerConnection,), {"middleware": around, **bounds})
