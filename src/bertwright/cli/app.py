@@ -158,7 +158,8 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         words = [*words[1:], "--help"]
     everything = "--help-all" in words
     words = ["--help" if word == "--help-all" else word for word in words] + list(tokens[end:])
-    _end_cleanly_on_sigterm()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     bound_threads()
     try:
         verb, bound = read(make_app(verbs, words, everything), words)
@@ -168,7 +169,8 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         sys.stdout.flush()
         return result if isinstance(result, int) and not isinstance(result, bool) else 0
     except BrokenPipeError:
-        _silence_stdout()
+        # else Python's last flush prints an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except KeyboardInterrupt:
         complain("interrupted")
@@ -190,40 +192,18 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         where = f": {error.filename!r}" if error.filename else ""
         return f"{error.strerror or error}{where}", BertwrightError.exit_code
-    return (
-        f"unexpected {type(error).__name__}: {error}\n"
-        "This is a bug of bertwright; --debug shows where it happened.",
-        BertwrightError.exit_code,
-    )
+    message = f"unexpected {type(error).__name__}: {error}\nThis is a bug of bertwright; "
+    return message + "--debug shows where it happened.", BertwrightError.exit_code
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Print a warning of ours (a damaged checkpoint) as one line, others as Python does."""
     ours = category.__module__.partition(".")[0] == "bertwright"
-    whole = warnings.formatwarning(message, category, filename, lineno, line)
+    whole = warnings.formatwarning(message, category, *where[:2])
     say(f"warning: {message}" if ours else whole.rstrip("\n"))
 
 
-def _end_cleanly_on_sigterm() -> None:
-    """Let SIGTERM unwind like Ctrl-C, so that unfinished files go away; training has its own."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminated)
-
-
 def _terminated(number: int, frame: FrameType | None) -> Any:
-    """Leave with 128 + the number of the signal."""
+    """Let SIGTERM unwind like Ctrl-C, so that unfinished files go away; training has its own."""
     complain("terminated")
     raise SystemExit(128 + number)
-
-
-def _silence_stdout() -> None:
-    """Redirect standard output, so that Python's last flush prints no error."""
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, sys.stdout.fileno())

@@ -27,16 +27,9 @@ def bar(label: str, unit: str = "", lines: bool = True) -> Iterator[OnProgress]:
         with bar("Reading", "bytes") as on_progress:
             train_vocabulary(..., on_progress=on_progress)
     """
-    if sys.stderr.isatty():
-        with _drawn(label, unit) as on_progress:
-            yield on_progress
-    else:
-        yield _Lines(label, unit) if lines else silent
-
-
-@contextmanager
-def _drawn(label: str, unit: str) -> Iterator[OnProgress]:
-    """A rich bar, shown while work advances: from the first call until all is done."""
+    if not sys.stderr.isatty():
+        yield _written(label, _Advance(unit)) if lines else silent
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -46,28 +39,26 @@ def _drawn(label: str, unit: str) -> Iterator[OnProgress]:
         task = progress.add_task(label, total=None, state="", visible=False)
         advance = _Advance(unit)
 
-        def on_progress(done: int, total: int | None) -> None:
+        def draw(done: int, total: int | None) -> None:
             state = advance.describe(done, total, time.monotonic())
             progress.update(task, completed=done, total=total, state=state, visible=done != total)
 
-        yield on_progress
+        yield draw
 
 
-class _Lines:
-    """An `OnProgress` that writes a line every half minute."""
+def _written(label: str, advance: _Advance) -> OnProgress:
+    """Progress as a line every half minute."""
+    last = time.monotonic()
 
-    def __init__(self, label: str, unit: str) -> None:
-        self.label = label
-        self.advance = _Advance(unit)
-        self.last = time.monotonic()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """Write a line if one is due."""
+    def write(done: int, total: int | None) -> None:
+        nonlocal last
         now = time.monotonic()
-        state = self.advance.describe(done, total, now)
-        if now - self.last >= SECONDS_BETWEEN_LINES:
-            self.last = now
-            say(f"{self.label}: {state}")
+        state = advance.describe(done, total, now)
+        if now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            say(f"{label}: {state}")
+
+    return write
 
 
 class _Advance:
@@ -79,7 +70,6 @@ class _Advance:
         self.first: tuple[int, float] | None = None
 
     def describe(self, done: int, total: int | None, now: float) -> str:
-        """See `describe`."""
         before, begin = self.first = self.first or (done, now)
         return describe(done, total, now - begin, self.unit, before)
 

@@ -11,18 +11,11 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cyclopts import (
-    App,
-    Argument,
-    ArgumentCollection,
-    CycloptsError,
-    MissingArgumentError,
-)
+from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
 from cyclopts.config import Dict, Env
 
 from bertwright.config import values
@@ -88,11 +81,11 @@ def _check_variables(prefix: str, arguments: ArgumentCollection) -> None:
     """Raise ConfigError at a variable that is nearly one of ours, as BERTWRIGHT_API_KEY: else the
     server would run without keys. Others may be there: Kubernetes makes some."""
     known = [prefix + key.upper() for key in _keys(arguments)]
-    for name in sorted(os.environ.keys() - {*known}):
-        near = name.startswith(prefix) and difflib.get_close_matches(name, known, 1, cutoff=0.85)
-        if near:
-            message = f"unknown variable {name} in the environment; did you mean {near[0]}?"
-            raise ConfigError(message)
+    for name in sorted(name for name in os.environ.keys() - {*known} if name.startswith(prefix)):
+        if near := difflib.get_close_matches(name, known, 1, cutoff=0.85):
+            raise ConfigError(
+                f"unknown variable {name} in the environment; did you mean {near[0]}?"
+            )
 
 
 def _check_whole(argument: Argument) -> None:
@@ -113,10 +106,7 @@ def _none_is_nothing(hint: Any) -> bool:
 def _read_file(
     name: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
 ) -> None:
-    """Check the keys and types of a file, strictly, and give its values to cyclopts.
-
-    A TOML text is no number here, and a key that no option has is an error.
-    """
+    """Check the keys and types of a file, a text being no number, and give it to cyclopts."""
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
     mapping = values.read_toml(path)
@@ -134,17 +124,15 @@ def _read_file(
 def find_file(name: str, commands: Sequence[str]) -> str:
     """The file that `--config` names, or that of a recipe where a bare name means no file here."""
     path = Path(values.at_home(name))
-    if path.exists() or path.name != name or path.suffix:
+    is_name = path.name == name and not path.suffix and tuple(commands) == ("pretrain",)
+    if not is_name or path.exists():
         return str(path)
-    if tuple(commands) != ("pretrain",):
-        return str(path)
-    recipes = {path.stem: path for path in RECIPES.glob("*.toml")}
+    recipes = {path.stem: path for path in sorted(RECIPES.glob("*.toml"))}
     if name not in recipes:
         guess = values.nearest(name, recipes)
-        meant = f"did you mean {guess}? " if guess else ""
         raise ConfigError(
-            f"no configuration file {name} and no recipe of this name; {meant}"
-            f"the recipes are: {', '.join(sorted(recipes))}"
+            f"no configuration file {name} and no recipe of this name; "
+            f"{f'did you mean {guess}? ' if guess else ''}the recipes are: {', '.join(recipes)}"
         )
     return str(recipes[name])
 
@@ -161,8 +149,8 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")
     options = [word.partition("=")[0] for word in rest[: (*rest, "--").index("--")]]
-    unknown = [each for each in options if re.match("--?[A-Za-z]", each)]
-    if unknown := [each for each in unknown if arguments and not _exists(each, arguments)]:
+    options = [each for each in options if re.match("--?[A-Za-z]", each)]
+    if unknown := [each for each in options if arguments and not arguments.get(each, None)]:
         guess = values.nearest(_key(unknown[0]), _keys(arguments))
         message = f"unknown option {unknown[0]}"
         message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
@@ -176,13 +164,6 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     if "nknown option" in message and "mean" not in message:
         message += " A text that begins with a dash comes after --."
     return f"{message} {' '.join(['bertwright', *commands])} --help-all lists what there is."
-
-
-def _exists(option: str, arguments: ArgumentCollection) -> bool:
-    """Whether one of the arguments goes by this name."""
-    with suppress(ValueError):
-        return bool(arguments.match(option))
-    return False
 
 
 def _key(option: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bertwright.errors import ConfigError
 
 LARGEST = 3.4e38
@@ -31,38 +33,37 @@ class OutOfRange(ConfigError):
 
 def at_least(section: object, least: float, *names: str) -> None:
     """Raise OutOfRange where a field of `section` is below `least` or not finite; None passes."""
-    for name in names:
-        value = getattr(section, name)
-        if value is not None and not least <= value <= LARGEST:
-            raise OutOfRange(section, name, f"{least} or more{_end(value)}")
+    _check(section, names, lambda x: least <= x <= LARGEST, f"{least} or more")
 
 
 def above(section: object, least: float, *names: str) -> None:
     """Raise OutOfRange where a field is not above `least` or not finite; None passes."""
-    for name in names:
-        value = getattr(section, name)
-        if value is not None and not least < value <= LARGEST:
-            raise OutOfRange(section, name, f"more than {least}{_end(value)}")
+    _check(section, names, lambda x: least < x <= LARGEST, f"more than {least}")
 
 
 def fraction(section: object, *names: str) -> None:
     """Raise OutOfRange where a field is not from 0 to 1."""
-    for name in names:
-        if not 0 <= getattr(section, name) <= 1:
-            raise OutOfRange(section, name, "a fraction from 0 to 1")
+    _check(section, names, lambda x: 0 <= x <= 1, "a fraction from 0 to 1")
 
 
 def below_one(section: object, *names: str) -> None:
     """Raise OutOfRange where a field is not from 0 to less than 1."""
-    for name in names:
-        if not 0 <= getattr(section, name) < 1:
-            raise OutOfRange(section, name, "a fraction from 0 to less than 1")
+    _check(section, names, lambda x: 0 <= x < 1, "a fraction from 0 to less than 1")
 
 
 def seed(section: object, name: str = "seed") -> None:
     """Raise OutOfRange where a seed is not one that every generator accepts."""
-    if not 0 <= getattr(section, name) <= LARGEST_SEED:
-        raise OutOfRange(section, name, f"0 to {LARGEST_SEED}")
+    _check(section, (name,), lambda x: 0 <= x <= LARGEST_SEED, f"0 to {LARGEST_SEED}")
+
+
+def _check(
+    section: object, names: tuple[str, ...], fits: Callable[[float], bool], expected: str
+) -> None:
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and not fits(value):
+            end = f", up to {LARGEST:g}" if value > LARGEST else ""
+            raise OutOfRange(section, name, expected + end)
 
 
 def transformer(section: object) -> None:
@@ -79,8 +80,3 @@ def transformer(section: object) -> None:
     width, heads = (getattr(section, name) for name in ("hidden_size", "num_attention_heads"))
     if width % heads:
         raise ConfigError(f"hidden_size {width} is not a multiple of num_attention_heads {heads}")
-
-
-def _end(value: float) -> str:
-    """The upper end of a range, where the value is beyond it."""
-    return "" if value <= LARGEST else f", up to {LARGEST:g}"

@@ -27,29 +27,25 @@ from bertwright.errors import ConfigError
 Config = TypeVar("Config")
 
 
-def to_dict(value: Any, none: str | None = None) -> Any:
-    """A configuration as plain mappings, lists, numbers and text, with `none` for None; the inverse
-    of `from_dict`."""
+def to_dict(value: Any, none: str | None = None, finite: bool = False) -> Any:
+    """A configuration as plain mappings, lists, numbers and text, with `none` for None, and for
+    infinity and NaN if it is to be `finite`; the inverse of `from_dict`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if hasattr(value, "tolist"):  # an array or a number of NumPy, or a tensor
+        value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): to_dict(item, none) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_dict(item, none) for item in value]
-    return str(value) if isinstance(value, Path) else none if value is None else value
+        return {str(key): to_dict(item, none, finite) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [to_dict(item, none, finite) for item in value]
+    if value is None or (finite and isinstance(value, float) and not math.isfinite(value)):
+        return none
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def plain(value: Any) -> Any:
     """Any value in the forms that JSON has; infinity and NaN become None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    return to_dict(value, finite=True)
 
 
 def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = "") -> Config:
