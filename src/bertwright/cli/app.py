@@ -164,7 +164,7 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
     try:
         verb, bound = read(make_app(verbs, words, everything), words)
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
             result = verb(*bound.args, **bound.kwargs)
         sys.stdout.flush()
         return result if isinstance(result, int) and not isinstance(result, bool) else 0
