@@ -100,7 +100,7 @@ def check_no(reply: Any, *statuses: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (7, "input: Input should be a valid string (A text, or texts and pairs; also as"),
+        (7, "input: Input should be a valid string (A text, or texts and pairs.)"),
         ([], "input: List should have at least 1 item"),
         (["a", 7], "input, item 1: Input should be a valid string"),
     ],

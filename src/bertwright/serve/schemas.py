@@ -6,6 +6,7 @@ a message that names the key and what was expected, never what came: no error re
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import orjson
@@ -19,10 +20,6 @@ from bertwright.serve.errors import HttpError, invalid_request
 T = TypeVar("T")
 B = TypeVar("B", bound=BaseModel)
 POOLINGS = [name for name in get_args(Pooling) if name != "none"]
-MAX_PROMPT = 1024
-"""Characters: it is read with every text of a request."""
-MAX_NUM = 32
-"""Texts of a prompt."""
 
 
 def _check_prompt(text: str) -> str:
@@ -38,14 +35,11 @@ def _check_text(text: str) -> str:
 
 
 def _check_pooling(name: str) -> str:
-    try:
-        poolings_of(name)
-    except ConfigError:
-        name = "none"
-    if name == "none":
-        expected = f"expected one of {', '.join(POOLINGS)}, or some of them as cls+mean"
-        raise PydanticCustomError("pooling", expected)
-    return name
+    with suppress(ConfigError):
+        if "none" not in poolings_of(name):
+            return name
+    expected = f"expected one of {', '.join(POOLINGS)}, or some of them as cls+mean"
+    raise PydanticCustomError("pooling", expected)
 
 
 Text = Annotated[str, Field(min_length=1), AfterValidator(_check_text)]
@@ -57,21 +51,35 @@ TextsOrPairs = Text | Items[Text | Pair]
 Layer = Annotated[int, Field(ge=-1000, le=1000)]
 Layers = Layer | Annotated[list[Layer], Field(min_length=1, max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Prompt = Annotated[str, Field(max_length=MAX_PROMPT), AfterValidator(_check_prompt)]
+Prompt = Annotated[str, Field(max_length=1024), AfterValidator(_check_prompt)]
+"""What is read with every text of a request."""
 Start = Annotated[str, AfterValidator(_check_prompt)]
 """What a text goes on from: also nothing."""
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
 NoPenalty = Annotated[float, Field(ge=0, le=0)]
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
-Num = Annotated[int, Field(ge=1, le=MAX_NUM)]
-PoolingName = Annotated[
-    str, Field(examples=[*POOLINGS, "cls+mean"]), AfterValidator(_check_pooling)
-]
+Stops = Annotated[list[Stop], Field(max_length=16)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Probability = Annotated[float, Field(gt=0, le=1)]
+Temperature = Annotated[float, Field(ge=0, le=100)]
+Power = Annotated[float, Field(ge=-100, le=100)]
+Factor = Annotated[float, Field(gt=0, le=100)]
+Id = Annotated[int, Field(ge=-(2**53), le=2**53)] | Annotated[str, Field(max_length=200)]
+Num = Annotated[int, Field(ge=1, le=32)]
+Known = Field(examples=[*POOLINGS, "cls+mean"])
+PoolingName = Annotated[str, Known, AfterValidator(_check_pooling)]
 
 
-def _example(**keys: Any) -> ConfigDict:
-    """What a schema shows as an example."""
-    return ConfigDict(json_schema_extra={"example": keys})
+def _key(description: str, default: Any = ..., example: Any = None) -> Any:
+    """A key of an object, required unless it has a default."""
+    return Field(default, description=description, examples=None if example is None else [example])
+
+
+def _show_example(schema: dict[str, Any]) -> None:
+    """Make one of the keys that have one."""
+    keys = schema.get("properties", {}).items()
+    if shown := {name: key["examples"][0] for name, key in keys if "examples" in key}:
+        schema["example"] = shown
 
 
 def listed(value: object) -> list[Any]:
@@ -83,7 +91,7 @@ class Schema(BaseModel):
     """A JSON object; a key that is null is one that is not given. Hugging Face's clients say
     `inputs` for `input`, and put other keys into `parameters`."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", json_schema_extra=_show_example)
 
     @model_validator(mode="before")
     @classmethod
@@ -104,85 +112,60 @@ class Schema(BaseModel):
 class ModelRequest(Schema):
     """What every route of a model takes."""
 
-    model: Name | None = Field(None, description="Name of the model; unset: the first.")
-    truncate: bool = Field(
-        False, description="Truncate what is too long and say so; else it is an error."
-    )
+    model: Name | None = _key("Name of the model; unset: the first.", None)
+    truncate: bool = _key("Truncate what is too long and say so; else it is an error.", False)
 
 
 class TaskRequest(ModelRequest):
     """What routes of task heads take."""
 
-    task: Name | None = Field(
-        None, description="Name of the task; may be left out where there is one."
-    )
+    task: Name | None = _key("Name of the task; may be left out where there is one.", None)
 
 
 class LayersRequest(ModelRequest):
     """Which vectors."""
 
-    layers: Layers | None = Field(
-        None, description="0 the embeddings, 1 and up the layers, negative from the top."
-    )
-    combine: Combine | None = Field(None, description="How several layers are combined.")
-    normalize: bool | None = Field(None, description="Scale every vector to length 1.")
+    layers: Layers | None = _key("0: embeddings; 1 and up: layers; negative: from the top.", None)
+    combine: Combine | None = _key("How several layers are combined.", None)
+    normalize: bool | None = _key("Scale every vector to length 1.", None)
+    prompt: Prompt | None = _key('Text before every text, "" for none; unset: the default.', None)
+    prompt_name: Name | None = _key("The same by its name in the model's folder.", None)
 
 
 class PoolingRequest(LayersRequest):
     """Which vectors of texts."""
 
-    pooling: PoolingName | None = Field(
-        None, description="How the tokens of a text become one vector."
-    )
+    pooling: PoolingName | None = _key("How the tokens of a text become one vector.", None)
 
 
-class PromptRequest(Schema):
-    """What is put before texts."""
-
-    prompt: Prompt | None = Field(
-        None, description='Text before every text, "" for none; unset: the default.'
-    )
-    prompt_name: Name | None = Field(
-        None, description="The same by its name in the model's folder."
-    )
-
-
-class EmbedRequest(PoolingRequest, PromptRequest):
+class EmbedRequest(PoolingRequest):
     """Of /embed."""
 
-    model_config = _example(input=["a text", "another"], layers=[-2], pooling="mean")
-    input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
-    windows: bool = Field(False, description="Read long texts in windows.")
-    dtype: Literal["float32", "float16", "int8", "binary"] = Field(
-        "float32", description="Of the numbers."
-    )
-    encoding: Literal["float", "base64"] = Field("float", description="Of the reply.")
+    input: TextsOrPairs = _key("A text, or texts and pairs.", example=["a text", "another"])
+    windows: bool = _key("Read long texts in windows.", False)
+    dtype: Literal["float32", "float16", "int8", "binary"] = _key("Of the numbers.", "float32")
+    encoding: Literal["float", "base64"] = _key("Of the reply.", "float")
 
 
 class EncodeRequest(ModelRequest):
     """Of /encode, bert-as-service's."""
 
-    model_config = _example(id=1, texts=["a text"])
-    texts: TextsOrPairs = Field(description="Texts.")
-    id: (
-        Annotated[int, Field(ge=-(2**53), le=2**53)] | Annotated[str, Field(max_length=200)] | None
-    ) = Field(None, description="Returned with the vectors.")
-    is_tokenized: bool = Field(False, description="Only false: splitting words is the model's own.")
+    texts: TextsOrPairs = _key("Texts.", example=["a text"])
+    id: Id | None = _key("Returned with the vectors.", None, example=1)
+    is_tokenized: bool = _key("Only false: splitting words is the model's own.", False)
 
 
-class TokensRequest(LayersRequest, PromptRequest):
+class TokensRequest(LayersRequest):
     """Of /tokens."""
 
-    model_config = _example(input="a text")
-    input: Texts = Field(description="A text or texts; also as `inputs`.")
-    windows: bool = Field(False, description="Read long texts in windows.")
+    input: Texts = _key("A text or texts.", example="a text")
+    windows: bool = _key("Read long texts in windows.", False)
 
 
 class TokenizeRequest(ModelRequest):
     """Of /tokenize."""
 
-    model_config = _example(input="a text")
-    input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
+    input: TextsOrPairs = _key("A text, or texts and pairs.", example="a text")
 
 
 class Sentences(Schema):
@@ -192,64 +175,53 @@ class Sentences(Schema):
     sentences: Texts
 
 
-class SimilarityRequest(PoolingRequest, PromptRequest):
+class SimilarityRequest(PoolingRequest):
     """Of /similarity."""
 
-    model_config = _example(input=["a text", "another"])
-    input: Texts | Sentences = Field(
-        description="Texts to compare each with each, or an object: one with `sentences`."
+    input: Texts | Sentences = _key(
+        "Texts, or an object: one with `sentences`.", example=["a", "b"]
     )
 
 
 class AttentionRequest(ModelRequest):
     """Of /attention."""
 
-    model_config = _example(input="a text")
-    input: Text | Pair = Field(description="A text or a pair; also as `inputs`.")
-    layers: Layers | None = Field(None, description="From 1; unset: all.")
+    input: Text | Pair = _key("A text or a pair.", example="a text")
+    layers: Layers | None = _key("From 1; unset: all.", None)
 
 
 class RerankRequest(TaskRequest):
     """Of /rerank."""
 
-    model_config = _example(query="a text", documents=["a", "b"])
-    query: Text = Field(description="What is looked for.")
-    documents: Texts = Field(description="What is sorted.")
-    top_k: Count | None = Field(None, description="How many, at most; unset: all.")
+    query: Text = _key("What is looked for.", example="a text")
+    documents: Texts = _key("What is sorted.", example=["a", "b"])
+    top_k: Count | None = _key("How many, at most; unset: all.", None)
 
 
 class FillRequest(ModelRequest):
     """Of /fill-mask."""
 
-    model_config = _example(input="a [MASK]")
-    input: Texts = Field(description="Texts with [MASK]; also as `inputs`.")
-    top_k: Annotated[int, Field(ge=1, le=100)] = Field(5, description="How many, at most.")
+    input: Texts = _key("Texts with [MASK].", example="a [MASK]")
+    top_k: Annotated[int, Field(ge=1, le=100)] = _key("How many, at most.", 5)
 
 
 class NextSentenceRequest(ModelRequest):
     """Of /next-sentence."""
 
-    model_config = _example(input=["a text", "b"])
-    input: Pair | Items[Pair] = Field(description="Two texts, or pairs; also as `inputs`.")
+    input: Pair | Items[Pair] = _key("Two texts, or pairs.", example=["a text", "b"])
 
 
 class ClassifyRequest(TaskRequest):
     """Of /classify."""
 
-    model_config = _example(input="a text")
-    input: TextsOrPairs = Field(
-        description="Texts or pairs, as the head was trained on; also as `inputs`."
-    )
-    top_k: Count | None = Field(None, description="How many, at most; unset: all.")
+    input: TextsOrPairs = _key("Texts or pairs, as the head was trained on.", example="a text")
+    top_k: Count | None = _key("How many, at most; unset: all.", None)
 
 
 class TagRequest(TaskRequest):
     """Of /tag."""
 
-    model_config = _example(input="a text")
-    input: Text | Items[Text | Items[Text]] = Field(
-        description="Texts, or lists of words; also as `inputs`."
-    )
+    input: Text | Items[Text | Items[Text]] = _key("Texts, or lists of words.", example="a text")
 
 
 class Question(Schema):
@@ -262,9 +234,10 @@ class Question(Schema):
 class AnswerRequest(TaskRequest):
     """Of /answer."""
 
-    model_config = _example(input={"question": "what ?", "context": "a text"})
-    input: Question | Items[Question] = Field(description="`question` and `context`, or several.")
-    top_k: Annotated[int, Field(ge=1, le=20)] = Field(1, description="Runners-up.")
+    input: Question | Items[Question] = _key(
+        "`question` and `context`, or several.", example={"question": "what ?", "context": "a text"}
+    )
+    top_k: Annotated[int, Field(ge=1, le=20)] = _key("Runners-up.", 1)
 
 
 class Choices(Schema):
@@ -278,89 +251,64 @@ class Choices(Schema):
 class ChooseRequest(TaskRequest):
     """Of /choose."""
 
-    model_config = _example(input={"text": "a text", "choices": ["b", "c"]})
-    input: Choices | Items[Choices] = Field(description="`text` and `choices`, or several.")
+    input: Choices | Items[Choices] = _key(
+        "`text` and `choices`, or several.", example={"text": "a text", "choices": ["b", "c"]}
+    )
 
 
 class OpenAIRequest(Schema, extra="ignore"):
     """OpenAI's protocol may have more keys, which are ignored."""
 
-    model: Name | None = Field(None, description="Name of the model; unset: the first.")
+    model: Name | None = _key("Name of the model; unset: the first.", None)
 
 
 class EmbeddingsRequest(OpenAIRequest):
     """Of /v1/embeddings."""
 
-    model_config = _example(input=["a text"])
-    input: Texts = Field(
-        description="A text, or texts; not token ids, as OpenAI's stand for other words here."
-    )
-    encoding_format: Literal["float", "base64"] = Field("float", description="Of the vectors.")
-    dimensions: Count | None = Field(
-        None, description="Keep so many numbers of a vector, scaled to length 1."
-    )
+    input: Texts = _key("Texts; not token ids: OpenAI's mean other words.", example=["a text"])
+    encoding_format: Literal["float", "base64"] = _key("Of the vectors.", "float")
+    dimensions: Count | None = _key("Keep so many numbers of a vector, scaled to length 1.", None)
 
 
 class ContinueRequest(Schema):
     """How prompts are continued."""
 
-    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="Sample from the fewest tokens that have this together."
-    )
-    top_k: Count | None = Field(None, description="Sample from so many tokens; unset: all.")
-    repetition_penalty: Annotated[float, Field(gt=0, le=100)] = Field(
-        1.0, description="Above 1, tokens that were there become less probable."
-    )
-    stop: Stop | Annotated[list[Stop], Field(max_length=16)] = Field(
-        [], description="A text ends before the first of these."
-    )
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
-        None, description="Of sampling; unset: another each time."
-    )
-    stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
+    top_p: Probability = _key("Sample from the fewest tokens that have this together.", 1.0)
+    top_k: Count | None = _key("Sample from so many tokens; unset: all.", None)
+    repetition_penalty: Factor = _key("Above 1, tokens that were there are less probable.", 1.0)
+    stop: Stop | Stops = _key("A text ends before the first of these.", [])
+    seed: Seed | None = _key("Of sampling; unset: another each time.", None)
+    stream: bool = _key("Send text as it is made, as server-sent events.", False)
 
 
 class GenerateRequest(ModelRequest, ContinueRequest):
     """Of /generate; the names are those of `bertwright generate`."""
 
-    model_config = _example(input="Once upon", max_new_tokens=8)
-    input: Start | Items[Start] = Field(
-        description="A prompt, or prompts, which may be empty; also as `inputs`."
-    )
-    max_new_tokens: Count = Field(128, description="Tokens of a text, at most.")
-    sample: bool = Field(False, description="Draw each token; else take the most probable one.")
-    temperature: Annotated[float, Field(gt=0, le=100)] = Field(
-        1.0, description="Of sampling: logits are divided by it."
-    )
-    num: Num = Field(1, description="Samples of each prompt.")
+    input: Start | Items[Start] = _key("Prompts, which may be empty.", example="Once upon")
+    max_new_tokens: Count = _key("Tokens of a text, at most.", 128, example=8)
+    sample: bool = _key("Draw each token; else take the most probable one.", False)
+    temperature: Factor = _key("Of sampling: logits are divided by it.", 1.0)
+    num: Num = _key("Samples of each prompt.", 1)
 
 
 class TranslateRequest(ModelRequest):
     """Of /translate; the names are those of `bertwright translate`."""
 
-    model_config = _example(input="a text")
-    input: Texts = Field(description="A sentence, or sentences; also as `inputs`.")
-    beam: Num = Field(4, description="Beams of beam search; 1: greedy.")
-    length_penalty: Annotated[float, Field(ge=-100, le=100)] = Field(
-        0.6, description="Log-probabilities are divided by ((5 + length) / 6) to this power."
-    )
-    max_length: Count | None = Field(
-        None, description="Tokens of a translation, at most; unset: 50 more than its source has."
-    )
-    stream: bool = Field(False, description="Send each translation when it is done, as an event.")
+    input: Texts = _key("A sentence, or sentences.", example="a text")
+    beam: Num = _key("Beams of beam search; 1: greedy.", 4)
+    length_penalty: Power = _key("Scores are divided by ((5 + length) / 6) to this.", 0.6)
+    max_length: Count | None = _key("Tokens of each; unset: 50 more than the source has.", None)
+    stream: bool = _key("Send each translation when it is done, as an event.", False)
 
 
 class CompletionsRequest(ContinueRequest, OpenAIRequest):
     """Of /v1/completions; what would change the text and is not supported is refused."""
 
-    model_config = _example(prompt="Once upon", max_tokens=8)
-    prompt: Start | Items[Start] = Field(description="A text, or texts; not token ids.")
-    max_tokens: Count = Field(16, description="Tokens of a text, at most.")
-    temperature: Annotated[float, Field(ge=0, le=100)] = Field(
-        1.0, description="0: take the most probable token."
-    )
-    n: Num = Field(1, description="Texts of each prompt.")
-    suffix: Literal[""] = Field("", description="Not supported, as all keys below.")
+    prompt: Start | Items[Start] = _key("A text, or texts; not token ids.", example="Once upon")
+    max_tokens: Count = _key("Tokens of a text, at most.", 16, example=8)
+    temperature: Temperature = _key("0: take the most probable token.", 1.0)
+    n: Num = _key("Texts of each prompt.", 1)
+    suffix: Literal[""] = _key("Not supported, as all keys below.", "")
     frequency_penalty: NoPenalty = 0.0
     presence_penalty: NoPenalty = 0.0
     logit_bias: Annotated[dict[str, float], Field(max_length=0)] = {}
@@ -396,17 +344,19 @@ def _invalid(schema: type[BaseModel], error: ValidationError) -> HttpError:
         return kind == "extra_forbidden", len(each["loc"]), not kind.endswith("_type")
 
     worst = max(found, key=weight)
+    kind, message = worst["type"], worst["msg"]
     name, *path = worst["loc"] or ("",)
-    if worst["type"] == "extra_forbidden" and not path:
-        known = ", ".join(schema.model_fields)
-        return invalid_request(f"an unknown key; known keys are: {known}")
-    if worst["type"] == "missing" and not path:
-        return invalid_request(f"{name} is missing: {schema.model_fields[str(name)].description}")
+    known = schema.model_fields
+    takes = known[str(name)].description if name in known else None
     where = "".join(f", item {part}" for part in path if isinstance(part, int))
-    message = "the body must be a JSON object" if worst["type"] == "model_type" else worst["msg"]
-    if worst["type"] == "missing":  # in an object
-        message = f"{path[-1]} is missing"
-    if len(found) > 1 and not where and worst["type"].endswith("_type"):
-        field = schema.model_fields.get(str(name))
-        message += f" ({field.description})" if field and field.description else ""
-    return invalid_request(f"{name}{where}: {message}" if name else message)
+    if not name:
+        message = "the body must be a JSON object" if kind == "model_type" else message
+        return invalid_request(message)
+    if kind == "extra_forbidden" and not path:
+        return invalid_request(f"an unknown key; known keys are: {', '.join(known)}")
+    if kind == "missing":
+        lacks = f"{name}: {path[-1]} is missing" if path else f"{name} is missing: {takes}"
+        return invalid_request(lacks)
+    if len(found) > 1 and not where and kind.endswith("_type") and takes:
+        message += f" ({takes})"
+    return invalid_request(f"{name}{where}: {message}")
