@@ -115,23 +115,18 @@ def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: in
     rows = sum(np.count_nonzero(buffer[at : at + _BLOCK] == 10) for at in blocks)
     rows += data[-1:] != b"\n"
     vectors, word_ends = np.empty((rows, width), np.float32), np.empty((rows, 2), np.int64)
-    read, wrong = parse_rows(buffer, start, width, vectors, word_ends)
-    if wrong >= 0:
-        shown = bytes(data[wrong : wrong + 40]).decode("utf-8", "replace").split("\n")[0]
-        raise DataError(
-            f"line {read + 1 + bool(header)} of {path} ({shown!r} ...) is not a word and {width} "
-            "finite numbers with spaces between: the file is truncated, ragged or not UTF-8"
-        )
-    words = [
-        _decoded(path, bytes(data[start:stop]), line + 1 + bool(header))
-        for line, (start, stop) in enumerate(word_ends.tolist())
-    ]
-    for line, word in enumerate(words):
+    read = parse_rows(buffer, start, width, vectors, word_ends)
+    words: list[str] = []
+    for begin, end in word_ends[:read].tolist():
+        word = _decoded(path, bytes(data[begin:end]), len(words) + 1)
         if " " in word and NUMBER.fullmatch(word.rsplit(" ", 1)[1]):
-            raise DataError(
-                f"line {line + 1 + bool(header)} of {path} has more than {width} numbers; expected "
-                f"as many as {'the first line says' if header else 'the first row has'}"
-            )
+            break  # a number too many, as it is read from the right
+        words.append(word)
+    if len(words) < rows:
+        raise DataError(
+            f"line {len(words) + 1 + bool(header)} of {path} is not a word and {width} finite "
+            "numbers with spaces between: the file is truncated, ragged or not UTF-8"
+        )
     if header is not None and header[0] != rows:
         raise DataError(
             f"the first line of {path} says {header[0]:,} words, but it has {rows:,}: it is "
