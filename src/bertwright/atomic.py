@@ -31,9 +31,13 @@ _VOCABULARY = {"training.json", "tokenizer.json", "tokenizer_config.json", "voca
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a file's bytes, in hex; DataError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}; make it readable"
+        raise DataError(message) from error
 
 
 def refuse_existing(path: Path | None, overwrite: bool = False, option: str = "--out") -> None:
@@ -51,20 +55,17 @@ def refuse_folder(path: Path, overwrite: bool = False, option: str = "--out") ->
     of a checkpoint of a run; never that of a file, or of one with something else in it.
     """
     real = Path(os.path.realpath(path))
-    wrong = None
     if os.path.lexists(real) and not real.is_dir():
         wrong = "is no folder, and one is to be written"
     elif Path.cwd().is_relative_to(real):
         wrong = "is the folder this command runs in, or holds it"
     else:
         refuse_existing(path, overwrite, option)
-        if other := _not_ours(real):
-            wrong = (
-                f"holds {other}, which no manifest of Bertwright lists; --overwrite replaces only "
-                "what Bertwright wrote"
-            )
-    if wrong:
-        raise ConfigError(f"{path} {wrong}: choose another {option}")
+        if not (other := _not_ours(real)):
+            return
+        wrong = f"holds {other}, which no manifest of Bertwright lists; --overwrite replaces only "
+        wrong += "what Bertwright wrote"
+    raise ConfigError(f"{path} {wrong}: choose another {option}")
 
 
 def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None:
@@ -148,22 +149,20 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
-    """Open a hidden sibling of `path` for text; it takes its name when the block ends well.
-
-    Raises:
-        ConfigError: `path` is a folder, or is there and `overwrite` is false.
-        BertwrightError: the disk is full, or the folder is not writable.
-    """
-    with (
-        atomic_path(path, overwrite) as partial,
-        partial.open("w", encoding="utf-8", newline="\n") as file,
-    ):
+    """`atomic_path`, opened for text."""
+    how: dict[str, Any] = {"encoding": "utf-8", "newline": "\n"}
+    with atomic_path(path, overwrite) as partial, partial.open("w", **how) as file:
         yield file
 
 
 @contextlib.contextmanager
 def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a hidden sibling of `path` to be written as a file; see `atomic_file`."""
+    """Yield a hidden sibling of `path` to be written; it takes its name when the block ends well.
+
+    Raises:
+        ConfigError: `path` is a folder, or is there and `overwrite` is false.
+        BertwrightError: the disk is full, or the folder is not writable.
+    """
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
     refuse_existing(path, overwrite)
@@ -206,8 +205,8 @@ def _remove_abandoned(path: Path) -> None:
 
 def _is_alive(pid: int) -> bool:
     """Whether another process has this number; always true where the system does not say."""
-    if pid in (0, os.getpid()) or os.name != "posix":
-        return pid not in (0, os.getpid())
+    if pid == os.getpid() or os.name != "posix":
+        return pid != os.getpid()
     try:
         os.kill(pid, 0)
     except OSError as error:
@@ -217,13 +216,10 @@ def _is_alive(pid: int) -> bool:
 
 @contextlib.contextmanager
 def held(folder: Path, what: str) -> Iterator[None]:
-    """Keep other processes out of a folder; the system lets go when this one ends, however it does.
+    """Keep other processes out of a folder, where `what` is done ("training into"): ConfigError if
+    one holds it. The system lets go when this one ends, however it does.
 
-    Without effect where the system or its file system has no locks. `what` is done there, as
-    "training into".
-
-    Raises:
-        ConfigError: another process holds it.
+    Without effect where the system or its file system has no locks.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -243,13 +239,11 @@ def held(folder: Path, what: str) -> Iterator[None]:
 
 def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write `MANIFEST.json` over all files of `folder`; return it."""
+    places = [each for each in sorted(folder.rglob("*")) if each.is_file()]
     files = {
-        str(place.relative_to(folder)): {
-            "bytes": place.stat().st_size,
-            "sha256": sha256_file(place),
-        }
-        for place in sorted(folder.rglob("*"))
-        if place.is_file() and place.name != MANIFEST
+        str(each.relative_to(folder)): {"bytes": each.stat().st_size, "sha256": sha256_file(each)}
+        for each in places
+        if each.name != MANIFEST
     }
     manifest = {**(extra or {}), "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -266,58 +260,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise IntegrityError(f"{folder} has no {MANIFEST}: it was not written to the end")
     try:
-        match json.loads(path.read_bytes()):
-            case {"files": dict(files)} as manifest if all(map(_is_entry, files, files.values())):
-                return dict(manifest)
-    except (ValueError, RecursionError) as error:
-        raise IntegrityError(f"{path} is damaged ({error})") from error
-    raise IntegrityError(f"{path} is damaged: it lists no files with their sizes and SHA-256")
-
-
-def _is_entry(name: str, entry: Any) -> bool:
-    outside = not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts
-    match entry:
-        case {"bytes": size, "sha256": str()}:
-            return type(size) is int and not outside
-    return False
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        for name, entry in manifest["files"].items():
+            outside = not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts
+            if outside or type(entry["bytes"]) is not int or type(entry["sha256"]) is not str:
+                raise ValueError(f"what it lists of {name!r}")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise IntegrityError(f"{path} is damaged ({error!r})") from error
+    return manifest
 
 
 def verify_manifest(folder: Path) -> dict[str, Any]:
-    """Read `MANIFEST.json` and check every file against it; return it.
-
-    Raises:
-        IntegrityError: no manifest, or a file is missing, truncated or changed.
-        DataError: a file cannot be read.
-    """
+    """`read_manifest`, with every file checked against it (`verify_files`)."""
     manifest = read_manifest(folder)
     verify_files(folder, manifest["files"])
     return manifest
 
 
 def verify_files(folder: Path, files: Mapping[str, Any], deep: bool = True) -> None:
-    """Check files of `folder` against the "files" of a manifest.
+    """Raise IntegrityError where a file of a manifest's "files" is missing, truncated or changed,
+    DataError where one cannot be read.
 
     Without `deep` sizes alone are checked, which finds a truncated file and costs nothing.
-
-    Raises:
-        IntegrityError: a file is missing, truncated or changed.
-        DataError: a file cannot be read.
     """
     for name, expected in files.items():
         place, wrong = folder / name, ""
         if not place.is_file():
             wrong = "is missing"
         elif (size := place.stat().st_size) != expected["bytes"]:
-            wrong = (
-                f"has {size} bytes where {expected['bytes']} were written: it was truncated or "
-                "changed"
-            )
-        elif deep:
-            try:
-                if sha256_file(place) != expected["sha256"]:
-                    wrong = "was changed after it was written (its SHA-256 differs)"
-            except OSError as error:
-                message = f"{place} cannot be read: {error.strerror}; make it readable"
-                raise DataError(message) from error
+            right = expected["bytes"]
+            wrong = f"has {size} bytes where {right} were written: it was truncated or changed"
+        elif deep and sha256_file(place) != expected["sha256"]:
+            wrong = "was changed after it was written (its SHA-256 differs)"
         if wrong:
             raise IntegrityError(f"{place} {wrong}; copy it again or write the folder again")
