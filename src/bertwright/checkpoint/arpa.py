@@ -21,19 +21,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from bertwright.arrays import Float64s
+from bertwright.arrays import Float64s, Int64s
 from bertwright.atomic import atomic_file, refuse_existing, refuse_source
 from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.word_vectors.convert import save_with_words
 from bertwright.config.runs.language_models import NgramConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.objectives.ngrams import NEVER, Ngrams, Table
+from bertwright.objectives.ngrams import NEVER, Table
 from bertwright.text.corpus.files import numbered_lines
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -74,20 +75,16 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
         texts: list[str] = [""]
         for k, table in enumerate(tables, 1):
             rows, last = np.divmod(table.keys.numpy(), config.vocab_size)
-            ends = [words[id] for id in last.tolist()]
-            pairs = zip(rows.tolist(), ends, strict=True)
-            texts = ends if k == 1 else [f"{texts[row]} {end}" for row, end in pairs]
+            pairs = zip(rows.tolist(), last.tolist(), strict=True)
+            texts = [f"{texts[row]} {words[id]}".lstrip() for row, id in pairs]
+            log_p, backoff = ((x.double() / _LN10).tolist() for x in (table.log_p, table.backoff))
             file.write(f"\n\\{k}-grams:\n")
-            file.writelines(_lines(texts, table))
+            # the highest order has no weights
+            for p, text, weight in zip_longest(log_p, texts, backoff):
+                end = "" if weight is None else f"\t{weight:.7g}"
+                file.write(f"{p:.7g}\t{text}{end}\n")
         file.write("\n\\end\\\n")
     return sizes
-
-
-def _lines(texts: list[str], table: Table) -> Iterator[str]:
-    log_p, backoff = ((x.double() / _LN10).tolist() for x in (table.log_p, table.backoff))
-    weights = [f"\t{each:.7g}" for each in backoff] or [""] * len(texts)  # none of the last order
-    for p, text, weight in zip(log_p, texts, weights, strict=True):
-        yield f"{p:.7g}\t{text}{weight}\n"
 
 
 def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
@@ -127,43 +124,28 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
 def _read(path: Path) -> tuple[list[str], list[Table]]:
     """The vocabulary and the tables of an ARPA file."""
     lines: Lines = iter(numbered_lines(path))
-    sizes = _header(path, lines)
-    words: list[str] = []
+    sizes = _sizes(path, lines)
     ids: dict[str, int] = {}
-    head: Any = None
+    rows = {"": 0}  # of the n-grams of the order below
     tables: list[Table] = []
     for k, size in enumerate(sizes, 1):
         if k > 1:
             _expect(path, lines, f"\\{k}-grams:")
-        grams, values = _section(path, lines, k, size, ids if k > 1 else None)
-        if k == 1:
-            words = [_SPECIAL.get(word, word) for word in grams]
-            if "[UNK]" not in words:
-                words, values = [*words, "[UNK]"], np.append(values, [[NEVER, 0.0]], 0)
-            ids = {word: n for n, word in enumerate(words)}
-            ids |= {theirs: ids[ours] for theirs, ours in _SPECIAL.items() if ours in ids}
-            keys = np.array([ids[word] for word in words])
-        else:
-            matrix = torch.from_numpy(np.asarray(grams, np.int64).reshape(-1, k))
-            rows = head.rows(matrix[:, :-1])[-1][:, -1].numpy()
-            if (rows < 0).any():
-                wrong = " ".join(words[n] for n in matrix[int((rows < 0).argmax())].tolist())
-                raise DataError(
-                    f"{path} has the {k}-gram {wrong!r}, but not its first {k - 1} tokens among "
-                    f"the {k - 1}-grams: it was pruned by a program that leaves them out"
-                )
-            keys = rows * len(words) + matrix[:, -1].numpy()
+        texts, keys, values = _section(path, lines, k, size, ids, rows)
+        if k == 1 and "[UNK]" not in ids:
+            texts, keys = [*texts, "[UNK]"], np.append(keys, len(ids))
+            ids["[UNK]"], values = len(ids), np.append(values, [[NEVER, 0.0]], 0)
         order = np.argsort(keys, kind="stable")
         if (np.diff(keys[order]) == 0).any():
             raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
-        found = torch.from_numpy(values[order].astype(np.float32))
-        empty = torch.empty(0)
-        backoff = found[:, 1].contiguous() if k < len(sizes) else empty
-        tables.append(Table(torch.from_numpy(keys[order]), found[:, 0].contiguous(), backoff))
-        head = Ngrams(NgramConfig(len(words), k))
-        head.set_tables(tables)
+        log_p, backoff = (torch.from_numpy(x.astype(np.float32)) for x in values[order].T)
+        if k == len(sizes):
+            backoff = torch.empty(0)
+        else:
+            rows = {texts[n]: row for row, n in enumerate(order.tolist())}
+        tables.append(Table(torch.from_numpy(keys[order]), log_p, backoff))
     _expect(path, lines, "\\end\\")
-    return words, tables
+    return list(ids), tables
 
 
 def _expect(path: Path, lines: Lines, title: str) -> None:
@@ -176,30 +158,27 @@ def _expect(path: Path, lines: Lines, title: str) -> None:
         )
 
 
-def _header(path: Path, lines: Lines) -> list[int]:
+def _sizes(path: Path, lines: Lines) -> list[int]:
     """The numbers of n-grams by order; the first section's title is read, too."""
-    if not any(line == "\\data\\" for _, line in lines):
-        raise DataError(f"{path} has no \\data\\ section: it is no ARPA file, or it is truncated")
     sizes: list[int] = []
+    begun = any(line == "\\data\\" for _, line in lines)
     for _, line in lines:
-        if line == "\\1-grams:" and sizes:
-            return sizes
         count = re.fullmatch(rf"ngram\s+{len(sizes) + 1}\s*=\s*(\d+)", line)
+        if count is None and line == "\\1-grams:" and sizes:
+            return sizes
         if count is None:
             break
         sizes.append(int(count[1]))
-    raise DataError(
-        f"{path} has no line 'ngram {len(sizes) + 1}=' with a number, or no \\1-grams: section: it "
-        "is truncated"
-    )
+    expected = f"'ngram {len(sizes) + 1}=' with a number, or \\1-grams:" if begun else "\\data\\"
+    raise DataError(f"{path} has no line {expected}: it is no ARPA file, or it is truncated")
 
 
 def _section(
-    path: Path, lines: Lines, k: int, size: int, ids: dict[str, int] | None
-) -> tuple[list[Any], Float64s]:
-    """One order: words as text (k = 1), or k ids each; and `[M, 2]` natural logarithms."""
-    grams: list[Any] = []
-    values = np.zeros((size, 2))
+    path: Path, lines: Lines, k: int, size: int, ids: dict[str, int], rows: dict[str, int]
+) -> tuple[list[str], Int64s, Float64s]:
+    """The n-grams of one order, their keys, and `[M, 2]` natural logarithms; `ids` of words, that
+    get one in the first order, and `rows` of the order below."""
+    texts, keys, values = [], np.empty(size, np.int64), np.zeros((size, 2))
     for row in range(size):
         number, line = next(lines, _END)
         fields = line.split()
@@ -207,14 +186,18 @@ def _section(
             if len(fields) not in (k + 1, k + 2):
                 raise ValueError
             values[row, : len(fields) - k] = float(fields[0]), *map(float, fields[k + 1 :])
-            grams.append(fields[1] if ids is None else [ids[word] for word in fields[1 : k + 1]])
+            *context, word = own = [_SPECIAL.get(each, each) for each in fields[1 : k + 1]]
+            if k == 1:
+                ids.setdefault(word, row)
+            keys[row] = rows[" ".join(context)] * len(ids) + ids[word]
+            texts.append(" ".join(own))
         except (ValueError, KeyError) as error:
             raise DataError(
                 f"line {number} of {path} is {line[:60]!r}; expected {k}-gram {row + 1:,} of "
-                f"{size:,}: a logarithm, {k} words of the 1-grams, and perhaps another logarithm; "
-                "or it is truncated"
+                f"{size:,}: a logarithm, {k} words of the 1-grams, the first {k - 1} an n-gram of "
+                "the file too, and perhaps another logarithm; or it is truncated"
             ) from error
     values = np.maximum(values, -99)  # SRILM writes -inf
     if not np.isfinite(values).all() or (values[:, 0] > 1e-6).any():
         raise DataError(f"{path} has {k}-grams whose probability is above 1 or no number")
-    return grams, values * _LN10
+    return texts, keys, values * _LN10
