@@ -13,16 +13,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.serve import service
-from bertwright.serve.requests import PreparedRequest, prepare
+from bertwright.serve.requests import Prepared, prepare
 from tests.serve.conftest import EXAMPLES, MORE
 
 
 @pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[PreparedRequest]]]:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Prepared]]]:
     """What was prepared, while nothing is collected."""
-    made: list[weakref.ref[PreparedRequest]] = []
+    made: list[weakref.ref[Prepared]] = []
 
-    def remember(*args: Any) -> PreparedRequest:
+    def remember(*args: Any) -> Prepared:
         found = prepare(*args)
         made.append(weakref.ref(found))
         return found
@@ -35,7 +35,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Prepa
 
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_a_request_is_free_after_its_reply(
-    client: TestClient, prepared: list[weakref.ref[PreparedRequest]], path: str
+    client: TestClient, prepared: list[weakref.ref[Prepared]], path: str
 ) -> None:
     reply = client.post(path, json={**EXAMPLES[path], **MORE.get(path, {})})
     assert reply.status_code == 200, reply.text

@@ -1,8 +1,9 @@
-"""Schemas of replies, for the OpenAPI document; `requests.PreparedRequest` makes the JSON itself,
+"""Schemas of replies, for the OpenAPI document; `requests.Prepared` makes the JSON itself,
 as validating large vectors would take longer than computing them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -89,7 +90,8 @@ class AttentionReply(Reply):
     """Layer, attention head, token, token."""
 
 
-class RankedDocument(BaseModel):
+@dataclass
+class RankedDocument:
     """A document's relevance."""
 
     index: int
@@ -103,7 +105,8 @@ class RerankReply(TaskResults[RankedDocument]):
     """The label whose probability the score is."""
 
 
-class FilledToken(BaseModel):
+@dataclass
+class FilledToken:
     """A token for a mask position."""
 
     score: float
@@ -118,14 +121,16 @@ class Probability(BaseModel):
     probability: float
 
 
-class LabelScore(BaseModel):
+@dataclass
+class LabelScore:
     """A label and its probability; of a regression the label `value` and the number."""
 
     label: str
     score: float
 
 
-class Entity(BaseModel):
+@dataclass
+class Entity:
     """Words that tags mark as one."""
 
     entity_group: str
@@ -145,7 +150,8 @@ class Tagged(BaseModel):
     offsets: list[tuple[int, int]] | None
 
 
-class Span(BaseModel):
+@dataclass
+class Span:
     """A slice of a passage."""
 
     answer: str
@@ -154,6 +160,7 @@ class Span(BaseModel):
     score: float
 
 
+@dataclass
 class Answered(Span):
     """The answer to a question."""
 
@@ -161,14 +168,8 @@ class Answered(Span):
     answers: list[Span]
 
 
-class Choice(BaseModel):
-    """The number of the choice, and a score for each."""
-
-    choice: int
-    scores: list[float]
-
-
-class Embedding(BaseModel):
+@dataclass
+class Embedding:
     """OpenAI's."""
 
     object: Literal["embedding"]
@@ -192,7 +193,8 @@ class EmbeddingsReply(BaseModel):
     usage: Usage
 
 
-class GeneratedText(BaseModel):
+@dataclass
+class GeneratedText:
     """A text that continues a prompt."""
 
     text: str
@@ -209,7 +211,8 @@ class GenerateReply(Results[T], Generic[T]):
     tokens_generated: int
 
 
-class Completion(BaseModel):
+@dataclass
+class Completion:
     """OpenAI's: a text."""
 
     text: str

@@ -34,7 +34,7 @@ Finish = Callable[[list[Any]], Json]
 
 
 @dataclass
-class PreparedRequest:
+class Prepared:
     """Items for the device, and how their results become a reply."""
 
     engine: Engine
@@ -84,7 +84,7 @@ class PreparedRequest:
         return dump(body), self.headers
 
 
-Prepare = Callable[[Engine, Any, ServeConfig], PreparedRequest]
+Prepare = Callable[[Engine, Any, ServeConfig], Prepared]
 
 
 def dump(value: Any) -> bytes:
@@ -97,7 +97,7 @@ def prepare(
     engines: Mapping[str, Engine],
     body: ModelRequest | EmbeddingsRequest,
     config: ServeConfig,
-) -> PreparedRequest:
+) -> Prepared:
     """Check a request's bounds and tokenize its texts.
 
     Raises:
@@ -252,9 +252,9 @@ def request_vectors(
     finish: Finish,
     truncated: list[Truncation],
     count: int,
-) -> PreparedRequest:
+) -> Prepared:
     """A request whose reply holds so many vectors, and says how they are made."""
-    return PreparedRequest(
+    return Prepared(
         engine,
         items,
         finish,

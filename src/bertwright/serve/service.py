@@ -28,7 +28,7 @@ from bertwright.serve.errors import HttpError, busy, invalid_request, unavailabl
 from bertwright.serve.generation.flight import Flight
 from bertwright.serve.metrics import Metrics
 from bertwright.serve.outputs import Vectors
-from bertwright.serve.requests import Prepare, PreparedRequest, prepare
+from bertwright.serve.requests import Prepare, Prepared, prepare
 
 T = TypeVar("T")
 Waiting = tuple[Callable[[], Any], asyncio.Future[Any]]
@@ -304,7 +304,7 @@ class Service:
             if not future.done():
                 future.set_exception(unavailable("a text is not tokenized in time", "failing"))
 
-    async def prepared(self, route: Prepare, body: Any, request: Request) -> PreparedRequest:
+    async def prepared(self, route: Prepare, body: Any, request: Request) -> Prepared:
         """A request that is checked and tokenized.
 
         Raises:

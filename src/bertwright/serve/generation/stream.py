@@ -20,12 +20,12 @@ from bertwright.inference.generate import rows_in_flight
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Searches
-from bertwright.serve.requests import Json, Prepare, PreparedRequest, dump
+from bertwright.serve.requests import Json, Prepare, Prepared, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
 
 
 @dataclass
-class PreparedGeneration(PreparedRequest):
+class PreparedGeneration(Prepared):
     """Prompts, and how what continues them becomes a reply: `finish` gets a piece of each text,
     the whole."""
 

@@ -21,7 +21,7 @@ from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Text
 from bertwright.serve.generation.stream import PreparedGeneration, respond
 from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateReply
-from bertwright.serve.requests import Json, Truncation, tokenize_texts
+from bertwright.serve.requests import Json, Prepared, Truncation, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
 from bertwright.tasks.generation import Writer
@@ -30,9 +30,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @model_route(router, "/generate", GenerateReply[list[GeneratedText]], respond)
-def prepare_generate(
-    engine: Engine, body: GenerateRequest, config: ServeConfig
-) -> PreparedGeneration:
+def prepare_generate(engine: Engine, body: GenerateRequest, config: ServeConfig) -> Prepared:
     """Text that continues prompts."""
     given = body.temperature != 1 or body.top_k is not None or body.top_p != 1
     if given and not body.sample:
@@ -46,9 +44,9 @@ def prepare_generate(
     prompts = make_prompts(engine, rows, settings, body.num, config, body.seed, body.stream)
 
     def finish(pieces: list[Piece]) -> Json:
-        results: list[list[Json]] = [[{} for _ in prompt.texts] for prompt in prompts]
-        for piece in pieces:
-            results[piece.prompt][piece.number] = _shown(piece)
+        results: list[list[GeneratedText]] = [[] for _ in prompts]
+        for piece in sorted(pieces, key=lambda piece: piece.number):
+            results[piece.prompt].append(_shown(piece, piece.text))
         return {"results": results, **_generated(pieces)}
 
     prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts)
@@ -57,9 +55,7 @@ def prepare_generate(
 
 
 @model_route(router, "/translate", GenerateReply[GeneratedText], respond)
-def prepare_translate(
-    engine: Engine, body: TranslateRequest, config: ServeConfig
-) -> PreparedGeneration:
+def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfig) -> Prepared:
     """Translations of sentences."""
     if not engine.translates:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
@@ -76,7 +72,7 @@ def prepare_translate(
 
     def finish(pieces: list[Piece]) -> Json:
         ordered = sorted(pieces, key=lambda piece: piece.prompt)
-        results = [{**_shown(piece), "text": piece.text.strip()} for piece in ordered]
+        results = [_shown(piece, piece.text.strip()) for piece in ordered]
         return {"results": results, **_generated(pieces)}
 
     prepared = PreparedGeneration(
@@ -100,10 +96,9 @@ def _stream(prepared: PreparedGeneration, streams: bool) -> None:
         prepared.last = lambda generated: {**about, "tokens_generated": generated}
 
 
-def _shown(piece: Piece) -> Json:
-    """A text, the whole."""
-    own = {"text": piece.text, "tokens": len(piece.ids), "reason": piece.reason}
-    return {**own, "score": piece.score}
+def _shown(whole: Piece, text: str) -> GeneratedText:
+    assert whole.reason is not None
+    return GeneratedText(text, len(whole.ids), whole.reason, whole.score)
 
 
 def _generated(pieces: list[Piece]) -> Json:
@@ -111,9 +106,7 @@ def _generated(pieces: list[Piece]) -> Json:
 
 
 @model_route(router, "/v1/completions", CompletionsReply, respond)
-def prepare_completions(
-    engine: Engine, body: CompletionsRequest, config: ServeConfig
-) -> PreparedGeneration:
+def prepare_completions(engine: Engine, body: CompletionsRequest, config: ServeConfig) -> Prepared:
     """Text that continues prompts, as OpenAI's clients request it."""
     settings = _settings(body, body.max_tokens, body.temperature > 0)
     rows = _tokenized(engine, listed(body.prompt))

@@ -16,23 +16,14 @@ from bertwright.errors import DataError
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
+from bertwright.serve import replies, schemas
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.outputs import Fill, NextSentences, Task
-from bertwright.serve.replies import (
-    Answered,
-    Choice,
-    FilledToken,
-    LabelScore,
-    Probability,
-    RerankReply,
-    Results,
-    Tagged,
-    TaskResults,
-)
+from bertwright.serve.replies import Answered, Entity, FilledToken, LabelScore, RankedDocument, Span
 from bertwright.serve.requests import (
     Json,
-    PreparedRequest,
+    Prepared,
     Truncation,
     allow_truncation,
     check_characters,
@@ -42,17 +33,7 @@ from bertwright.serve.requests import (
     texts_in,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.schemas import (
-    AnswerRequest,
-    ChooseRequest,
-    ClassifyRequest,
-    FillRequest,
-    NextSentenceRequest,
-    RerankRequest,
-    TagRequest,
-    TaskRequest,
-    listed,
-)
+from bertwright.serve.schemas import TaskRequest, listed
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -68,8 +49,8 @@ ANSWER = 64
 """Characters of an answer, about, beside its text or label: keys, a number, a token."""
 
 
-@model_route(router, "/fill-mask", Results[list[list[FilledToken]]])
-def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/fill-mask", replies.Results[list[list[FilledToken]]])
+def prepare_fill(engine: Engine, body: schemas.FillRequest, config: ServeConfig) -> Prepared:
     """The likeliest tokens of each [MASK]."""
     if "masked_lm" not in engine.model.heads:
         raise _no_head(engine, ("masked_lm",))
@@ -101,25 +82,27 @@ def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> Prep
         found = zip(texts, results, strict=True)
         return {"results": [_filled(engine, mask, text, result) for text, result in found]}
 
-    return PreparedRequest(
+    return Prepared(
         engine, items, finish, (engine.top,), truncated=truncated, characters=characters
     )
 
 
-def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[list[Json]]:
+def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[list[FilledToken]]:
     parts, vocab = text.split(mask), engine.tokenizer.vocab
-    found: list[list[Json]] = []
+    found: list[list[FilledToken]] = []
     for number, blank in enumerate(blanks, 1):
         before, after = mask.join(parts[:number]), mask.join(parts[number:])
         found.append([])
         for token, score in blank:
-            own = {"score": score, "token": vocab[token], "token_str": token}
-            found[-1].append({**own, "sequence": f"{before}{token}{after}"})
+            sequence = f"{before}{token}{after}"
+            found[-1].append(FilledToken(score, vocab[token], token, sequence))
     return found
 
 
-@model_route(router, "/next-sentence", Results[Probability])
-def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/next-sentence", replies.Results[replies.Probability])
+def prepare_next(
+    engine: Engine, body: schemas.NextSentenceRequest, config: ServeConfig
+) -> Prepared:
     """Whether one text follows another."""
     if "next_sentence" not in engine.model.heads:
         raise _no_head(engine, ("next_sentence",))
@@ -140,14 +123,16 @@ def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig)
     def finish(results: list[Any]) -> Json:
         return {"results": [{"probability": result} for result in results]}
 
-    return PreparedRequest(engine, items, finish, (engine.top,), truncated=truncated)
+    return Prepared(engine, items, finish, (engine.top,), truncated=truncated)
 
 
-@model_route(router, "/classify", TaskResults[list[LabelScore]])
-def prepare_classify(engine: Engine, body: ClassifyRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/classify", replies.TaskResults[list[LabelScore]])
+def prepare_classify(
+    engine: Engine, body: schemas.ClassifyRequest, config: ServeConfig
+) -> Prepared:
     """Classes of a text, or a number."""
 
-    def show(answer: Any) -> list[Json]:
+    def show(answer: Any) -> list[LabelScore]:
         return _classes(answer)[: body.top_k]
 
     prepared = _prepare_task(engine, body, OF_TEXTS, listed(body.input), show, config)
@@ -156,76 +141,55 @@ def prepare_classify(engine: Engine, body: ClassifyRequest, config: ServeConfig)
     return prepared
 
 
-def _classes(answer: Any) -> list[Json]:
+def _classes(answer: Any) -> list[LabelScore]:
     if isinstance(answer, NumberPrediction):
-        return [{"label": "value", "score": answer.value}]
+        return [LabelScore("value", answer.value)]
     assert isinstance(answer, TextPrediction)
     ordered = sorted(answer.scores.items(), key=lambda item: -item[1])
-    return [{"label": label, "score": score} for label, score in ordered]
+    return [LabelScore(*each) for each in ordered]
 
 
-@model_route(router, "/tag", TaskResults[Tagged])
-def prepare_tag(engine: Engine, body: TagRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/tag", replies.TaskResults[replies.Tagged])
+def prepare_tag(engine: Engine, body: schemas.TagRequest, config: ServeConfig) -> Prepared:
     """Tags of words, and the entities they mark."""
     return _prepare_task(engine, body, ("tagging",), listed(body.input), _tags, config)
 
 
 def _tags(answer: TaggingPrediction) -> Json:
-    entities = [
-        {
-            "entity_group": each.label,
-            "score": each.score,
-            "word": each.text,
-            "start": each.start,
-            "end": each.end,
-        }
-        for each in answer.entities
-    ]
+    entities = [Entity(x.label, x.score, x.text, x.start, x.end) for x in answer.entities]
     names = ("words", "tags", "scores", "offsets")
     return {"entities": entities, **{name: getattr(answer, name) for name in names}}
 
 
-@model_route(router, "/answer", TaskResults[Answered])
-def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/answer", replies.TaskResults[Answered])
+def prepare_answer(engine: Engine, body: schemas.AnswerRequest, config: ServeConfig) -> Prepared:
     """An answer as a slice of a passage."""
     inputs = [each.model_dump() for each in listed(body.input)]
 
-    def show(answer: SpanPrediction) -> Json:
-        best = [
-            {"answer": a.text, "start": a.start, "end": a.end, "score": a.probability}
-            for a in answer.n_best
-        ]
-        own = [a for a in best if (a["start"], a["end"]) == (answer.start, answer.end)]
-        return {
-            "answer": answer.answer,
-            "start": answer.start,
-            "end": answer.end,
-            "score": own[0]["score"] if own else 0.0,
-            "null_score": answer.null_score if np.isfinite(answer.null_score) else None,
-            "answers": best[: body.top_k],
-        }
+    def show(answer: SpanPrediction) -> Answered:
+        best = [Span(a.text, a.start, a.end, a.probability) for a in answer.n_best]
+        own = [a.score for a in best if (a.start, a.end) == (answer.start, answer.end)]
+        score, null = own[0] if own else 0.0, answer.null_score
+        found = answer.answer, answer.start, answer.end, score
+        return Answered(*found, null if np.isfinite(null) else None, best[: body.top_k])
 
     prepared = _prepare_task(engine, body, ("span",), inputs, show, config)
     prepared.characters = (1 + body.top_k) * sum(len(each["context"]) for each in inputs)
     return prepared
 
 
-@model_route(router, "/choose", TaskResults[Choice])
-def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/choose", replies.TaskResults[ChoicePrediction])
+def prepare_choose(engine: Engine, body: schemas.ChooseRequest, config: ServeConfig) -> Prepared:
     """The likeliest of several ways to go on."""
-
-    def show(answer: ChoicePrediction) -> Json:
-        return {"choice": answer.choice, "scores": answer.scores}
-
     inputs = [
         {**each.model_dump(exclude_none=True), "choices": listed(each.choices)}
         for each in listed(body.input)
     ]
-    return _prepare_task(engine, body, ("multiple-choice",), inputs, show, config)
+    return _prepare_task(engine, body, ("multiple-choice",), inputs, lambda answer: answer, config)
 
 
-@model_route(router, "/rerank", RerankReply)
-def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/rerank", replies.RerankReply)
+def prepare_rerank(engine: Engine, body: schemas.RerankRequest, config: ServeConfig) -> Prepared:
     """Documents by relevance, scored by a head of pairs."""
     name, top = _pair_task(engine, body.task), body.top_k
     labels = engine.model.tasks[name].labels
@@ -235,10 +199,10 @@ def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> 
     def finish(results: list[Any]) -> Json:
         scores = [_relevance(result) for result in results]
         order = sorted(range(len(scores)), key=lambda n: -scores[n])[:top]
-        found = [{"index": n, "score": scores[n]} for n in order]
+        found = [RankedDocument(n, scores[n]) for n in order]
         return {"task": name, "label": labels[-1] if labels else None, "results": found}
 
-    return PreparedRequest(engine, items, finish, items[0].output.layers, truncated=truncated)
+    return Prepared(engine, items, finish, items[0].output.layers, truncated=truncated)
 
 
 def _pair_task(engine: Engine, name: str | None) -> str:
@@ -295,14 +259,14 @@ def _prepare_task(
     inputs: Sequence[Any],
     show: Callable[[Any], Any],
     config: ServeConfig,
-) -> PreparedRequest:
+) -> Prepared:
     name = task_name(engine, body.task, kinds)
     items, truncated = task_items(engine, name, inputs, body.truncate, config)
 
     def finish(results: list[Any]) -> Json:
         return {"task": name, "results": [show(result) for result in results]}
 
-    return PreparedRequest(engine, items, finish, items[0].output.layers, truncated=truncated)
+    return Prepared(engine, items, finish, items[0].output.layers, truncated=truncated)
 
 
 def task_items(

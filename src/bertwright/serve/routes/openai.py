@@ -13,8 +13,8 @@ from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.engine import Engine
-from bertwright.serve.replies import EmbeddingsReply
-from bertwright.serve.requests import Json, PreparedRequest, vector_config
+from bertwright.serve.replies import Embedding, EmbeddingsReply
+from bertwright.serve.requests import Json, Prepared, vector_config
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.routes.vectors import prepare_vectors
 from bertwright.serve.schemas import EmbeddingsRequest, listed
@@ -23,9 +23,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @model_route(router, "/v1/embeddings", EmbeddingsReply)
-def prepare_embeddings(
-    engine: Engine, body: EmbeddingsRequest, config: ServeConfig
-) -> PreparedRequest:
+def prepare_embeddings(engine: Engine, body: EmbeddingsRequest, config: ServeConfig) -> Prepared:
     """Vectors as OpenAI's clients request them."""
     vectors, encoding = vector_config(engine, body), body.encoding_format
     if body.dimensions is not None:
@@ -33,7 +31,7 @@ def prepare_embeddings(
 
     def finish(results: list[Any]) -> Json:
         shown = [x if encoding == "float" else base64.b64encode(x).decode() for x in results]
-        data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(shown)]
+        data = [Embedding("embedding", n, vector) for n, vector in enumerate(shown)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
 

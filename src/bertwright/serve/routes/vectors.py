@@ -15,22 +15,14 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embed import with_prompt
 from bertwright.inference.encode import Text, kept_tokens
+from bertwright.serve import replies, schemas
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.outputs import Attention, Tokens, Vectors
-from bertwright.serve.replies import (
-    AttentionReply,
-    EmbedReply,
-    EncodeReply,
-    Results,
-    SimilarityReply,
-    TokenizedText,
-    TokenVectors,
-)
 from bertwright.serve.requests import (
     Finish,
     Json,
-    PreparedRequest,
+    Prepared,
     check_characters,
     check_texts,
     check_tokens,
@@ -42,16 +34,7 @@ from bertwright.serve.requests import (
     vector_config,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.schemas import (
-    AttentionRequest,
-    EmbedRequest,
-    EncodeRequest,
-    Sentences,
-    SimilarityRequest,
-    TokenizeRequest,
-    TokensRequest,
-    listed,
-)
+from bertwright.serve.schemas import Sentences, listed
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -63,7 +46,7 @@ def prepare_vectors(
     finish: Finish,
     truncate: bool,
     windows: bool = False,
-) -> PreparedRequest:
+) -> Prepared:
     """A vector a text."""
     engine.spec.require_vectors()
     prompted, longest = with_prompt(vectors.prompt, texts), engine.vector_tokens
@@ -78,8 +61,8 @@ def _check_prompt(vectors: VectorConfig, texts: list[Any], config: ServeConfig) 
         check_characters(sum(map(len, texts_in(texts))) + len(texts) * len(vectors.prompt), config)
 
 
-@model_route(router, "/embed", EmbedReply)
-def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/embed", replies.EmbedReply)
+def prepare_embed(engine: Engine, body: schemas.EmbedRequest, config: ServeConfig) -> Prepared:
     """One vector a text, of any layers and pooling."""
     vectors, texts = vector_config(engine, body), listed(body.input)
     _check_prompt(vectors, texts, config)
@@ -105,8 +88,8 @@ def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
     return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
 
 
-@model_route(router, "/encode", EncodeReply)
-def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/encode", replies.EncodeReply)
+def prepare_encode(engine: Engine, body: schemas.EncodeRequest, config: ServeConfig) -> Prepared:
     """As bert-as-service has it: the mean of layer -2."""
     if body.is_tokenized:
         raise invalid_request("is_tokenized must be false: send texts, not their words")
@@ -118,8 +101,8 @@ def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> 
     return prepare_vectors(engine, listed(body.texts), vectors, finish, body.truncate)
 
 
-@model_route(router, "/tokens", Results[TokenVectors])
-def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/tokens", replies.Results[replies.TokenVectors])
+def prepare_tokens(engine: Engine, body: schemas.TokensRequest, config: ServeConfig) -> Prepared:
     """One vector a token, with the characters each is from."""
     own, texts = vector_config(engine, body), listed(body.input)
     vectors = replace(own, pooling="mean", dense=0, dimensions=None)
@@ -148,8 +131,10 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
     return prepared
 
 
-@model_route(router, "/tokenize", Results[TokenizedText])
-def prepare_tokenize(engine: Engine, body: TokenizeRequest, config: ServeConfig) -> PreparedRequest:
+@model_route(router, "/tokenize", replies.Results[replies.TokenizedText])
+def prepare_tokenize(
+    engine: Engine, body: schemas.TokenizeRequest, config: ServeConfig
+) -> Prepared:
     """The tokens of a text, without the model."""
     found: list[Json] = []
     count = 0
@@ -160,13 +145,13 @@ def prepare_tokenize(engine: Engine, body: TokenizeRequest, config: ServeConfig)
         check_tokens(count, config)
         names = ("ids", "tokens", "offsets", "type_ids")
         found.append({name: getattr(encoding, name) for name in names})
-    return PreparedRequest(engine, [], lambda _: {"results": found, "tokens_used": count})
+    return Prepared(engine, [], lambda _: {"results": found, "tokens_used": count})
 
 
-@model_route(router, "/similarity", SimilarityReply)
+@model_route(router, "/similarity", replies.SimilarityReply)
 def prepare_similarity(
-    engine: Engine, body: SimilarityRequest, config: ServeConfig
-) -> PreparedRequest:
+    engine: Engine, body: schemas.SimilarityRequest, config: ServeConfig
+) -> Prepared:
     """Cosines between texts."""
     given, of_one = body.input, isinstance(body.input, Sentences)
     texts = listed(given)
@@ -185,10 +170,10 @@ def prepare_similarity(
     return prepared
 
 
-@model_route(router, "/attention", AttentionReply)
+@model_route(router, "/attention", replies.AttentionReply)
 def prepare_attention(
-    engine: Engine, body: AttentionRequest, config: ServeConfig
-) -> PreparedRequest:
+    engine: Engine, body: schemas.AttentionRequest, config: ServeConfig
+) -> Prepared:
     """Attention maps, by layer and attention head."""
     heads = engine.attention_heads
     if heads is None:
@@ -205,7 +190,7 @@ def prepare_attention(
 
     items = [RequestItem(Attention(engine, layers), [ids], segments)]
     numbers = len(layers) * heads * len(ids) ** 2
-    return PreparedRequest(engine, items, finish, layers, truncated=truncated, numbers=numbers)
+    return Prepared(engine, items, finish, layers, truncated=truncated, numbers=numbers)
 
 
 def _parts(text: Text) -> tuple[str, ...]:
