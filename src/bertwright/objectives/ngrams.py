@@ -16,8 +16,7 @@ Letters: K predictions, C = n - 1, V vocabulary, M_k n-grams of order k (M_1 = V
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,8 +29,7 @@ NEVER = -99 * 2.302585092994046
 """The logarithm of a probability of 0, as ARPA files have it."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The n-grams of one order."""
 
     keys: Tensor
@@ -61,9 +59,9 @@ class Ngrams(Objective[Any]):
     def set_tables(self, tables: Sequence[Table]) -> None:
         """Hold these n-grams, of the orders 1 to n."""
         for k, table in enumerate(tables, 1):
-            for name in ("keys", "log_p", "backoff"):
+            for name, values in table._asdict().items():
                 if hasattr(self, f"{name}_{k}"):
-                    setattr(self, f"{name}_{k}", getattr(table, name))
+                    setattr(self, f"{name}_{k}", values)
 
     def table(self, k: int) -> Table:
         """The n-grams of order k."""
@@ -88,15 +86,10 @@ class Ngrams(Objective[Any]):
         """K."""
         return len(batch.positions)
 
-    def positions(self, batch: Any) -> Tensor | None:
-        """Where it predicts from."""
-        found: Tensor = batch.positions
-        return found
-
     def forward(self, encoded: Encoded, batch: Any) -> Loss:
         """Summed over the K predicted tokens."""
         at = batch.positions
-        log_p = self.log_probabilities(encoded.at(at), batch.tokens[at + 1])
+        log_p = self.log_probabilities(self.read(encoded, at), batch.tokens[at + 1])
         return Loss(-log_p.sum(), len(at), None)
 
     def read(self, encoded: Encoded, positions: Tensor) -> Tensor:

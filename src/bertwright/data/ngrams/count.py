@@ -46,7 +46,7 @@ def count_ngrams(
 
     Args:
         shards: the corpus.
-        documents: numbers of the documents that are counted, framed.
+        documents: numbers of those that are counted, framed.
         order: n.
         folder: for files that are as large as the text and its n-grams; the caller removes it.
         memory: bytes that counts may take, about; sorting takes three times as much.
@@ -85,14 +85,11 @@ def _count_order(
     place = folder / f"order-{k}"
     place.mkdir()
     runs = CountedPairs(place, 4 * block * BYTES)
-    there = False
     for start, stop in _blocks(1, len(tokens), block):
         keys, held = _keys(tokens, begins, ending, size, start, stop)
         unique, counts = np.unique(keys[held], return_counts=True)
-        if len(unique):
-            there = True
-            runs.add((unique, counts.astype(np.float64)))
-    if not there:
+        runs.add((unique, counts.astype(np.float64)))
+    if not runs.total:
         raise DataError(
             f"no document has {k} tokens, those for begin and end included: lower "
             "--architecture.order, or build the data of longer documents"

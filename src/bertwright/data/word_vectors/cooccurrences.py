@@ -57,61 +57,53 @@ class CountedPairs:
         self._parts: list[Entries] = []
         self._runs: list[Entries] = []
 
+    @property
+    def total(self) -> int:
+        """How many there are, those of several parts counted in each."""
+        return sum(len(keys) for keys, _ in (*self._runs, *self._parts))
+
     def add(self, entries: Entries) -> None:
         """Add a chunk's."""
         self._parts.append(entries)
         if sum(len(keys) for keys, _ in self._parts) > self._most:
             self._parts = [sum_entries(self._parts)]
             if len(self._parts[0][0]) > self._most // 2:
-                self._write_run()
+                self._write_run(*self._parts.pop())
 
-    def _write_run(self) -> None:
-        (keys, values), number = self._parts.pop(), len(self._runs)
-        mapped = []
-        for name, column in (("keys", keys), ("values", values)):
-            path = self.folder / f"run-{number}.{name}.npy"
-            np.save(path, column)
-            mapped.append(np.load(path, mmap_mode="r"))
-        self._runs.append((mapped[0], mapped[1]))
+    def _write_run(self, keys: Int64s, values: Float64s) -> None:
+        path = self.folder / f"run-{len(self._runs)}.npy"
+        np.save(path, np.stack([keys, values.view(np.int64)]))
+        mapped = np.load(path, mmap_mode="r")
+        self._runs.append((mapped[0], mapped[1].view(np.float64)))
 
     def merged(self) -> Iterator[Entries]:
         """All entries in the order of their keys, a range at a time."""
         parts = [*self._runs, *([sum_entries(self._parts)] if self._parts else [])]
-        total = sum(len(keys) for keys, _ in parts)
-        step = max(1, total // 100_000)
+        step = max(1, self.total // 100_000)
         sample = np.sort(np.concatenate([keys[::step] for keys, _ in parts]))
-        ranges = -(-total // self._most)
+        ranges = -(-self.total // self._most)
         limits = sample[[len(sample) * n // ranges for n in range(1, ranges)]]
         starts = [0] * len(parts)
         for limit in [*limits.tolist(), np.iinfo(np.int64).max]:
             stops = [int(np.searchsorted(keys, limit)) for keys, _ in parts]
-            slices = [
-                (np.asarray(keys[a:b]), np.asarray(values[a:b]))
-                for (keys, values), a, b in zip(parts, starts, stops, strict=True)
-            ]
+            own = zip(parts, starts, stops, strict=True)
+            yield sum_entries([(keys[a:b], values[a:b]) for (keys, values), a, b in own])
             starts = stops
-            yield sum_entries(slices)
 
     def shuffled(self, seed: int) -> list[tuple[Path, Path]]:
         """Write all entries to files in random order of keys, each small enough for the memory;
         their names. Entries of a file are still sorted: whoever reads it shuffles them."""
-        total = sum(len(keys) for keys, _ in (*self._runs, *self._parts))
-        count = -(-total // self._most)
         paths = [
-            (self.folder / f"part-{n}.keys", self.folder / f"part-{n}.values") for n in range(count)
+            (self.folder / f"part-{n}.keys", self.folder / f"part-{n}.values")
+            for n in range(-(-self.total // self._most))
         ]
-        for keys, values in self.merged():
-            drawn = mix(make_key("cooccurrences", seed), keys) % np.uint64(count)
-            for number, (of_keys, of_values) in enumerate(paths):
-                chosen = drawn == number
-                _append(of_keys, keys[chosen])
-                _append(of_values, values[chosen])
+        for columns in self.merged():
+            drawn = mix(make_key("cooccurrences", seed), columns[0]) % np.uint64(len(paths))
+            for number, own in enumerate(paths):
+                for path, column in zip(own, columns, strict=True):
+                    with path.open("ab") as file:
+                        column[drawn == number].tofile(file)
         return paths
-
-
-def _append(path: Path, values: Int64s | Float64s) -> None:
-    with path.open("ab") as file:
-        values.tofile(file)
 
 
 def count_pairs(

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,29 +53,23 @@ def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> Tok
 
 
 def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Count and estimate; the one pass.
-
-    The loss is that of the counted text itself: each token that is predicted ends one n-gram of the
-    highest order, or one that begins a document.
-    """
+    """Count and estimate; the one pass, whose loss is that of the counted text itself."""
     if done:
         return
     encoder, head = cast(Any, learner.encoder), cast(Ngrams, learner.objectives["next_token"])
     order = encoder.config.order
     thresholds = [*run.prune, *[run.prune[-1] if run.prune else 0] * order][:order]
     documents = split_documents(shards, "train", run.validation.share)
-    framing = ends_of(shards.special)
+    begin = (ends_of(shards.special) or [None])[0]
     with tempfile.TemporaryDirectory(prefix=".ngrams-", dir=run.out) as folder:
         counts = count_ngrams(shards, documents, order, Path(folder), run.memory_mb << 20)
-        begin = None if framing is None else framing[0]
         k = run.k if run.smoothing == "add-k" else None
         tables, loss = estimate(counts, begin, thresholds, k)
         tokens = int(counts[0].counts.sum())
     head.set_tables(tables)
-    sizes = tuple(len(table.keys) for table in tables[1:])
-    config = type(encoder.config)(shards.vocab_size, order, sizes)
-    encoder.config = config
-    held = {f"ngrams_{k}": float(len(table.keys)) for k, table in enumerate(tables, 1)}
+    sizes = [len(table.keys) for table in tables]
+    encoder.config = replace(encoder.config, ngrams=tuple(sizes[1:]))
+    held = {f"ngrams_{k}": float(size) for k, size in enumerate(sizes, 1)}
     yield Pass(tokens, {"loss": loss, **held})
 
 
@@ -84,18 +79,18 @@ NGRAM = System(instances=token_streams, fit=fit)
 def estimate(
     counts: list[Counts], begin: int | None, thresholds: list[int], k: float | None
 ) -> tuple[list[Table], float]:
-    """The tables of all orders, and the loss of the counted text by them.
+    """The tables of the orders 1 to n, and the loss of the counted text by them.
 
     Args:
-        counts: of the orders 1 to n.
+        counts: of each order.
         begin: the token that begins documents and is never predicted, if there is one.
         thresholds: of each order, n-grams that occur as often, or less, are left out.
         k: of add-k; None: Kneser-Ney.
     """
     size = len(counts[0].keys)
     uniform = 1 / (size - (begin is not None))
-    below = np.array([uniform])  # probabilities of the order below
-    before = np.ones(1, np.bool_)  # which of its n-grams are held
+    # of the order below: probabilities, and which of its n-grams are held
+    below, before = np.array([uniform]), np.ones(1, np.bool_)
     tables: list[Table] = []
     summed = predicted = 0.0
     for number, (own, threshold) in enumerate(zip(counts, thresholds, strict=True), 1):
@@ -119,12 +114,12 @@ def estimate(
         p = share + rest[prefix] * below[np.asarray(own.suffixes)]
         if number == 1 and begin is not None:
             p[begin] = 0
-        # what is predicted with its whole context: of lower orders what nothing precedes
+        # a predicted token ends one n-gram of the highest order, or a lower one nothing precedes
         whole = c > 0 if highest else (left == 0) & (c > 0) & (number > 1)
         summed -= float((own.counts[whole] * np.log(p[whole])).sum())
         predicted += float(own.counts[whole].sum())
         if tables:
-            tables[-1] = Table(tables[-1].keys, tables[-1].log_p, _log(rest[before]))
+            tables[-1] = tables[-1]._replace(backoff=_log(rest[before]))
         rows = np.cumsum(before) - 1
         keys = rows[prefix[kept]] * size + np.asarray(own.keys)[kept] % size
         tables.append(Table(torch.from_numpy(keys), _log(p[kept]), torch.empty(0)))
