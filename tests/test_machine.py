@@ -28,10 +28,6 @@ def system(root: Path, files: dict[str, str]) -> Path:
 
 
 V2 = {"proc/self/cgroup": "0::/kubepods/pod/box\n", "sys/fs/cgroup/kubepods/pod/box/cpu.max": ""}
-V1 = {
-    "proc/self/cgroup": "9:memory:/x\n4:cpu,cpuacct:/docker/abc\n0::/\n",
-    "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-}
 
 
 @pytest.mark.parametrize(
@@ -42,9 +38,7 @@ V1 = {
         ({**V2, "sys/fs/cgroup/kubepods/pod/box/cpu.max": "250000 100000\n"}, 2.5),
         ({**V2, "sys/fs/cgroup/kubepods/pod/cpu.max": "50000 100000\n"}, 0.5),
         ({**V2, "sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4.0),  # seen from inside
-        ({**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n"}, None),
-        ({**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000\n"}, 3.0),
-        ({**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "dirt\n"}, None),
+        ({**V2, "sys/fs/cgroup/cpu.max": "dirt 100000\n"}, None),
     ],
 )
 def test_the_least_bound_around_a_process_holds(

@@ -70,42 +70,29 @@ def keep_few_kernels() -> None:
 
 def usable_cores(root: Path = ROOT) -> int:
     """Cores of this process, by its affinity and the quota of its control groups; at least 1."""
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    quota = cpu_quota(root)
-    return cores if quota is None else max(1, min(cores, int(quota)))
+    return max(1, min(cores, int(cpu_quota(root) or cores)))
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """Cores that control groups of Linux grant, the least of them; None if they set no bound.
-
-    Args:
-        root: where `proc` and `sys` are.
-    """
-    quotas = []
-    for line in _lines(root / "proc/self/cgroup"):
-        controllers, _, group = line.partition(":")[2].partition(":")
-        if not controllers:  # version 2
-            mount, names = root / "sys/fs/cgroup", ["cpu.max"]
-        elif "cpu" in controllers.split(","):
-            mount, names = root / "sys/fs/cgroup/cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
-        else:
-            continue
-        inner = mount / group.lstrip("/")
-        for folder in (inner, *inner.parents):
-            words = " ".join(line for name in names for line in _lines(folder / name)).split()
-            # `max` and -1 are no bound
+    """Cores that control groups of Linux (version 2) grant, the least of them; None if they set no
+    bound."""
+    mount, quotas = root / "sys/fs/cgroup", []
+    for line in _words(root / "proc/self/cgroup"):
+        inner = mount / line.partition("::/")[2]
+        folders = [inner, *inner.parents]
+        for folder in folders[: folders.index(mount) + 1]:
+            words = _words(folder / "cpu.max")
+            # `max` is no bound
             if len(words) == 2 and all(word.isdecimal() and int(word) for word in words):
                 quotas.append(int(words[0]) / int(words[1]))
-            if folder == mount:
-                break
     return min(quotas, default=None)
 
 
-def _lines(path: Path) -> list[str]:
+def _words(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8").split()
     except OSError:
         return []
