@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -20,7 +20,6 @@ TICK = 0.005
 """Seconds between arrivals at least; those due in them come together."""
 PAUSE = 0.05
 """Seconds before a caller whose request failed sends another."""
-T = TypeVar("T")
 Ask = Callable[[int], Awaitable[int]]
 """Sends the request of a number, and gives the status of its reply."""
 
@@ -182,13 +181,3 @@ async def arrive(rate: float, seconds: float, ask: Ask) -> set[asyncio.Task[int]
         sent = max(sent, due)
         await asyncio.sleep(max(TICK, start + sent / rate - now))
     return waiting
-
-
-def run(made: Coroutine[Any, Any, T]) -> T:
-    """In an event loop of uvloop's, where that is installed."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.run(made)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(made)

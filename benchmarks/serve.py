@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from http_load import Client, Seen, arrive, callers, quantiles, run
+from http_load import Client, Seen, arrive, callers, quantiles
 from machine import machine
 from serve_process import WORDS, Raw, Server, make_texts
+from uvloop import run
 
 
 def measure(
