@@ -48,7 +48,6 @@ def with_batcher(
 
     async def main() -> Batcher:
         batcher = Batcher(device, **settings)
-        batcher.start()
         try:
             await asyncio.wait_for(test(batcher, device), 20)
         finally:
@@ -262,7 +261,6 @@ def test_who_waits_at_the_end_is_told() -> None:
     async def main() -> None:
         device = Device()
         batcher = Batcher(device, 1, 1000, 50)
-        batcher.start()
         first = await held(batcher, device)
         second = asyncio.create_task(batcher.run(items(5), 30))
         await asyncio.sleep(0.02)
@@ -303,7 +301,6 @@ def with_two(test: Callable[[Batcher, Two], Awaitable[None]]) -> None:
 
     async def main() -> None:
         batcher = Batcher(device, 100, 1000, 50, at_once=2)
-        batcher.start()
         try:
             await asyncio.wait_for(test(batcher, device), 20)
         finally:

@@ -113,7 +113,6 @@ def run(
 
     async def main() -> Place:
         place = Place(**settings)
-        place.batcher.start()
         try:
             await asyncio.wait_for(test(place), 20)
         finally:

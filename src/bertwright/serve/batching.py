@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from bertwright.serve.errors import HttpError, busy, unavailable
@@ -28,6 +27,9 @@ FOR_SHORT = 4
 """One part in so many of a batch is for the shortest texts."""
 GIVE_UP = 16
 """Runs of one failing batch in halves, at most, while none succeeds."""
+
+FAILED = object()
+"""The result of a text that could not be computed."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -55,7 +57,6 @@ class Call:
     gone: Callable[[], bool] | None
     results: list[Any]
     left: int
-    started: float
 
     def fail(self, error: Exception) -> None:
         """Raise an error for all of it."""
@@ -68,10 +69,6 @@ class Call:
         self.left -= 1
         if self.left == 0 and not self.future.done():
             self.future.set_result(self.results)
-
-
-class Failed:
-    """Stands for the result of a text that could not be computed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -121,29 +118,24 @@ class Batcher:
         """Requests that wait or are computed."""
         self.is_stuck = False
         """Whether a batch did not end in time."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = [
-            ThreadPoolExecutor(1, f"device {number}") for number in range(self.at_once)
-        ]
+        self._loop = asyncio.get_running_loop()
+        self._ended = False
+        self._threads = [ThreadPoolExecutor(1, f"device {n}") for n in range(self.at_once)]
         self._running: list[RunningBatch] = []
         self._failed_in_a_row = 0
         self._had_turn = False
 
-    def start(self) -> None:
-        """Begin; to be called in the event loop."""
-        self._loop = asyncio.get_running_loop()
-
     def stop(self) -> None:
         """End; what still waits gets 503."""
-        self._loop = None
-        self._fail_all(_draining())
+        self._ended = True
+        self._fail_all()
         for thread in self._threads:
             thread.shutdown(wait=False)
 
     @property
     def is_working(self) -> bool:
         """Whether texts are computed."""
-        return self._loop is not None and not self.is_stuck
+        return not (self._ended or self.is_stuck)
 
     @property
     def is_busy(self) -> bool:
@@ -155,23 +147,16 @@ class Batcher:
         return not self._running or len(self._running) < self._running[0].at_once
 
     async def run(
-        self,
-        items: Sequence[QueuedItem],
-        deadline: float,
-        gone: Callable[[], bool] | None = None,
+        self, items: Sequence[QueuedItem], deadline: float, gone: Callable[[], bool] | None = None
     ) -> list[Any]:
-        """Results of the texts of one request, in order.
-
-        Args:
-            items: its texts.
-            deadline: seconds they may wait.
-            gone: whether the client has left.
+        """Results of the texts of one request, in order; they may wait `deadline` seconds, and only
+        until `gone` says that the client has left.
 
         Raises:
             HttpError: 429, too much waits; 503, the deadline passed or the device failed.
         """
-        if self.is_stuck:
-            raise _stuck()
+        if not self.is_working:
+            raise self._refusal()
         tokens = sum(item.tokens for item in items)
         if self.calls >= self.queue_requests:
             raise busy("too many requests wait; try again")
@@ -180,20 +165,20 @@ class Batcher:
         if not items:
             return []
         now = time.monotonic()
-        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        call = Call(future, now + deadline, gone, [None] * len(items), len(items), now)
+        future: asyncio.Future[list[Any]] = self._loop.create_future()
+        call = Call(future, now + deadline, gone, [None] * len(items), len(items))
         for index, item in enumerate(items):
             item.call, item.index = call, index
         self.waiting.extend(items)
         self.tokens += tokens
         self.calls += 1
         if self._has_room:  # else when a batch ends
-            asyncio.get_running_loop().call_soon(self._feed)
+            self._loop.call_soon(self._feed)
         try:
             results = await future
         finally:
             self.calls -= 1
-        if any(isinstance(result, Failed) for result in results):
+        if any(result is FAILED for result in results):
             raise _failed()
         return results
 
@@ -203,23 +188,21 @@ class Batcher:
         Raises:
             HttpError: 503, it failed, or the device did.
         """
-        if self.is_stuck:
-            raise _stuck()
-        if self._loop is None:
-            raise _draining()
+        if not self.is_working:
+            raise self._refusal()
         future: asyncio.Future[list[Any]] = self._loop.create_future()
-        call = Call(future, math.inf, None, [None], 1, time.monotonic())
+        call = Call(future, math.inf, None, [None], 1)
         self.turns.append(QueuedItem(model, item, 0, call))
         if self._has_room:
             self._feed()
         (result,) = await future
-        if isinstance(result, Failed):
+        if result is FAILED:
             raise _failed()
 
     def _feed(self) -> None:
         """Give the device what waits: a batch on all its cores or, of half a batch and more, one on
         each part of them, which do not wait for each other."""
-        while self._has_room and self._loop is not None and not self.is_stuck:
+        while self._has_room and self.is_working:
             at_once, part = 1, self.batch_tokens
             if self._running:
                 at_once = self._running[0].at_once
@@ -229,7 +212,7 @@ class Batcher:
                 part = min(part, self.tokens) // at_once
             if self.turns and not (self._had_turn and self.waiting):
                 self._had_turn = True
-                self._begin(self._loop, [self.turns.popleft()], at_once)
+                self._begin([self.turns.popleft()], at_once)
                 continue
             self._had_turn = False
             if not self.waiting:
@@ -238,19 +221,17 @@ class Batcher:
             least = self.waiting[0].tokens + part // FOR_SHORT
             items = self._present(self._take(max(part, min(least, self.batch_tokens))))
             if items:
-                self._begin(self._loop, items, at_once)
+                self._begin(items, at_once)
 
-    def _begin(
-        self, loop: asyncio.AbstractEventLoop, items: list[QueuedItem], at_once: int
-    ) -> None:
+    def _begin(self, items: list[QueuedItem], at_once: int) -> None:
         # a batch on all cores is always of the first thread: OpenMP keeps a team a thread
         taken = [batch.thread for batch in self._running]
         thread = next(thread for thread in self._threads if thread not in taken)
         batch = RunningBatch(items, thread, at_once, time.monotonic())
         self._running.append(batch)
-        batch.timer = loop.call_later(self.batch_timeout, self._give_up, batch)
+        batch.timer = self._loop.call_later(self.batch_timeout, self._give_up, batch)
         given = items[0].model, [item.item for item in items], at_once
-        hand_over(loop, thread, partial(self._end, batch), self._halved, *given)
+        hand_over(self._loop, thread, partial(self._end, batch), self._halved, *given)
 
     def _end(self, batch: RunningBatch, future: Future[list[Any]]) -> None:
         """A batch was computed: first of all the device gets the next."""
@@ -259,12 +240,7 @@ class Batcher:
         seconds = time.monotonic() - batch.started
         self._running.remove(batch)
         self._feed()
-        error = future.exception()
-        if error is None:
-            results = future.result()
-        else:
-            log.error("batch failed", exc_info=error)
-            results = [Failed()] * len(batch.items)
+        results = future.result()
         for item, result in zip(batch.items, results, strict=True):
             assert item.call is not None
             item.call.set(item.index, result)
@@ -320,7 +296,7 @@ class Batcher:
             part = parts.pop()
             tries += 1
             if tries > GIVE_UP and not succeeded:
-                results += [Failed()] * len(part)
+                results += [FAILED] * len(part)
                 continue
             try:
                 found = list(self.compute(model, part, at_once))
@@ -330,7 +306,7 @@ class Batcher:
                 if half:
                     parts += [part[half:], part[:half]]
                 else:
-                    results.append(Failed())
+                    results.append(FAILED)
             else:
                 results += found
                 succeeded += 1
@@ -344,9 +320,16 @@ class Batcher:
         log.error("batch does not end", extra={"facts": facts})
         self.is_stuck = True
         self.on_failing()
-        self._fail_all(_stuck())
+        self._fail_all()
 
-    def _fail_all(self, error: HttpError) -> None:
+    def _refusal(self) -> HttpError:
+        """Why nothing is computed any more."""
+        if self._ended:
+            return unavailable("the server is going down", "draining")
+        return unavailable("the device does not respond", "failing")
+
+    def _fail_all(self) -> None:
+        error = self._refusal()
         running = (item for batch in self._running for item in batch.items)
         for item in [*running, *self.waiting, *self.turns]:
             assert item.call is not None
@@ -356,7 +339,7 @@ class Batcher:
         self.tokens = 0
 
     def _count(self, results: Sequence[Any]) -> None:
-        if not all(isinstance(result, Failed) for result in results):
+        if not all(result is FAILED for result in results):
             self._failed_in_a_row = 0
             return
         self._failed_in_a_row += 1
@@ -383,44 +366,25 @@ def hand_over(
 
 
 def choose(tokens: Sequence[int], budget: int) -> list[int]:
-    """Which of the texts that wait, oldest first, make the next batch: for a quarter of it the
-    shortest, so that none waits behind a flood of long ones; then the nearest in length.
-
-    Args:
-        tokens: of each text.
-        budget: of a batch.
-
-    Returns:
-        Their numbers: the oldest, and others whose sum with it is within the budget.
-    """
-    room = budget - tokens[0]
-    chosen = [0]
+    """Which of the texts that wait, by their tokens, oldest first, make the next batch: the oldest;
+    for a quarter of the budget the shortest, so that none waits behind a flood of long ones; then
+    those nearest to the oldest in length."""
+    room, short = budget - tokens[0], budget // FOR_SHORT
+    chosen, rest = [0], range(1, len(tokens))
     if room <= 0:
         return chosen
-    rest = range(1, len(tokens))
-    short = budget // FOR_SHORT
-    taken = {0}
     for n in sorted(rest, key=tokens.__getitem__):
         if tokens[n] > min(short, room):
             break
         chosen.append(n)
-        taken.add(n)
         short -= tokens[n]
         room -= tokens[n]
-    nearest = sorted(rest, key=lambda n: abs(tokens[n] - tokens[0]))
-    for n in islice((n for n in nearest if n not in taken), WINDOW):
-        if tokens[n] <= room:
+    taken = set(chosen)
+    for n in sorted(rest, key=lambda n: abs(tokens[n] - tokens[0])):
+        if n not in taken and tokens[n] <= room:
             chosen.append(n)
             room -= tokens[n]
     return chosen
-
-
-def _stuck() -> HttpError:
-    return unavailable("the device does not respond", "failing")
-
-
-def _draining() -> HttpError:
-    return unavailable("the server is going down", "draining")
 
 
 def _failed() -> HttpError:

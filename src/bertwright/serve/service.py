@@ -155,7 +155,6 @@ class Service:
             self._fail,
             at_once=at_once,
         )
-        batcher.start()
         self.batcher = batcher
         try:
             await self._rehearse(batcher, engines)
