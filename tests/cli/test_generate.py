@@ -10,6 +10,7 @@ import pytest
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config.corpus import CorpusConfig
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.runs.gpt import Gpt2Config
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.inference import generate as generating
@@ -101,8 +102,10 @@ def test_errors(folder: Path, words: list[str], code: int, message: str, ran: Ra
 def test_half_a_character_waits(folder: Path) -> None:
     tokenizer = load(folder).tokenizer
     (ids,) = tokenizer.encode_bare_ids(["a \U0001f600 b"])
-    writer = generating.Writer(tokenizer, [], ())
-    shown = [writer.write(ids[:count]) for count in range(1, len(ids) + 1)]
-    shown.append(writer.write(ids, final=True))
+    text = generating.GrowingText(GenerationConfig(), len(ids), tokenizer=tokenizer)
+    shown = []
+    for reason in (*[None] * len(ids), "length"):
+        text.ids, text.reason = ids[: len(shown) + 1], reason
+        shown.append(text.write())
     assert "".join(shown) == "a \U0001f600 b"
     assert not any("\ufffd" in each for each in shown)

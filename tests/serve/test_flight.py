@@ -23,7 +23,6 @@ from bertwright.serve.batching import Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Text
-from bertwright.tasks.generation import Writer
 
 V, BAD = 26, 20
 LETTERS = cast(Any, SimpleNamespace(decode=lambda ids: "".join(chr(97 + n) for n in ids)))
@@ -94,8 +93,7 @@ class Place:
         made = []
         for number, letter in enumerate(prompts):
             ids, config = [ord(letter) - 97], GenerationConfig()
-            writer = Writer(LETTERS, ids, ())
-            text = Text(config, limit, ids, writer=writer, streams=streams)
+            text = Text(config, limit, ids, tokenizer=LETTERS, streams=streams)
             made.append(PromptTexts(number, ids, [text]))
         now = time.monotonic()
         generation = Generation(made, now + begin, now + end, gone)

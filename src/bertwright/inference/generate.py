@@ -18,14 +18,14 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, Text, listed, only_text
 from bertwright.models.encoder import GoesOn
 from bertwright.nn.products import lay_out
-from bertwright.nn.search import Row, RowsInFlight
+from bertwright.nn.search import RowsInFlight
 from bertwright.objectives.next_token import NextToken
 from bertwright.tasks.generation import (
     CausalDecoder,
     Generated,
     GivesLogits,
+    GrowingText,
     Prompt,
-    Writer,
     checked,
     continue_prompts,
     ends_of,
@@ -122,15 +122,11 @@ def stream(runner: ModelRunner, prompt: str, config: GenerationConfig) -> Iterat
             yield best.text
         return
     flight = rows_in_flight(runner)
-    writer = Writer(runner.tokenizer, made.ids, config.stop)
-    row = Row(config, made.limit, made.ids)
-    flight.add([made.ids], [[row]])
+    text = GrowingText(config, made.limit, made.ids, tokenizer=runner.tokenizer)
+    flight.add([made.ids], [[text]])
     while len(flight):
         flight.step()
-        more = writer.write(row.ids, row.reason is not None)
-        if writer.stopped:
-            row.reason = "stop"
-        if more:
+        if more := text.write():
             yield more
 
 

@@ -95,16 +95,7 @@ class Bert(GoingOn):
         self.config = config
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(
-            TransformerLayer(
-                config.hidden_size,
-                config.num_attention_heads,
-                config.intermediate_size,
-                config.hidden_act,
-                config.hidden_dropout_prob,
-                config.attention_probs_dropout_prob,
-                config.layer_norm_eps,
-                config.causal,
-            )
+            TransformerLayer.of(config, causal=config.causal)
             for _ in range(config.num_hidden_layers)
         )
         self.pooler = None if config.causal else Pooler(config.hidden_size)

@@ -66,17 +66,7 @@ class Gpt(GoingOn):
         self.config = config
         self.embeddings = GptEmbeddings(config)
         self.layers = nn.ModuleList(
-            TransformerLayer(
-                config.hidden_size,
-                config.num_attention_heads,
-                4 * config.hidden_size,
-                "gelu_tanh",
-                config.hidden_dropout_prob,
-                config.attention_probs_dropout_prob,
-                config.layer_norm_eps,
-                causal=True,
-                pre_norm=self.pre_norm,
-            )
+            TransformerLayer.of(config, causal=True, pre_norm=self.pre_norm)
             for _ in range(config.num_hidden_layers)
         )
 

@@ -118,13 +118,14 @@ class DecoderState:
     owners: Tensor
     """`[R]`: which of the B sources a row is of."""
 
-    def select(self, rows: Tensor) -> DecoderState:
+    def select(self, rows: Tensor | slice) -> DecoderState:
         """Of these rows, `[r]`, any of them more than once."""
         owners, source = self.owners[rows], self.source
         if not torch.equal(owners, self.owners):  # else other beams of the same sources
-            source = tuple(x.index_select(0, rows) for x in source)
-        states = tuple((h.index_select(0, rows), c.index_select(0, rows)) for h, c in self.states)
-        return DecoderState(states, self.fed.index_select(0, rows), source, owners)
+            source = tuple(x[rows] for x in source)
+        return DecoderState(
+            tuple((h[rows], c[rows]) for h, c in self.states), self.fed[rows], source, owners
+        )
 
 
 class Seq2SeqDecoder(nn.Module):
@@ -143,16 +144,15 @@ class Seq2SeqDecoder(nn.Module):
         attends = config.attention != "none"
         self.output = nn.Linear(size * (1 + attends), self.width, bias=False)
         self.dropout = Dropout(config.dropout)
-        if config.fixed_source:
-            self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
-        else:
-            self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+        own = nn.Embedding(config.vocab_size, self.width) if config.fixed_source else None
+        self.embeddings = own
+        self._table = (own or encoder.embeddings,)  # in a tuple: the encoder may own it
         self.attention = Attention(config.attention == "additive", size) if attends else None
 
     @property
     def table(self) -> nn.Embedding:
         """The token vectors of the target."""
-        return self._tied[0] if hasattr(self, "_tied") else self.embeddings
+        return self._table[0]
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
         """B sources, and B targets of M tokens -> `[M, E]`"""
@@ -196,7 +196,9 @@ class Seq2SeqDecoder(nn.Module):
             state = state.select(packing.owners)
             found, maps = [], []
             for x in rows.split(packing.sizes):
-                state, weights = self._step(x, _first(state, len(x)))
+                if len(x) < len(state.fed):
+                    state = state.select(slice(len(x)))
+                state, weights = self._step(x, state)
                 found.append(state.fed)
                 maps.append(weights)
         return torch.cat(found)[packing.inverse], maps
@@ -208,7 +210,11 @@ class Seq2SeqDecoder(nn.Module):
         for number, (cell, before) in enumerate(zip(self.cells, state.states, strict=True)):
             states.append(cell(self.dropout(x) if number else x, before))
             x = states[-1][0]
-        context, weights = self._attend(x, state.source)
+        context = weights = x[:, :0]
+        if self.attention is not None:
+            source, keys, bias = state.source
+            weights = self.attention(x, keys, bias)
+            context = torch.bmm(weights[:, None], source)[:, 0]
         fed = self.output(torch.cat([context, x], 1)).tanh()
         return replace(state, states=tuple(states), fed=fed), weights
 
@@ -216,30 +222,8 @@ class Seq2SeqDecoder(nn.Module):
         """What attention reads of `x`, `[N, H]`."""
         if self.attention is None:
             return ()
-        sequences = memory.sequences
-        rows, columns = sequences.index, sequences.positions  # [N]
-        shape = sequences.count, sequences.longest
-        full = x.new_zeros(*shape, x.shape[1]).index_put((rows, columns), x)
-        bias = x.new_full(shape, -torch.inf)
-        bias[rows, columns] = 0
-        return full, self.attention.keys(full), bias
-
-    def _attend(self, h: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """h `[R, H]` -> the context of each row and its attention, `[R, S]`."""
-        if self.attention is None:
-            return h[:, :0], h[:, :0]
-        x, keys, bias = source
-        weights = self.attention(h, keys, bias)
-        return torch.bmm(weights[:, None], x)[:, 0], weights
-
-
-def _first(state: DecoderState, count: int) -> DecoderState:
-    """Of the first rows."""
-    if count == len(state.fed):
-        return state
-    states = tuple((h[:count], c[:count]) for h, c in state.states)
-    source = tuple(x[:count] for x in state.source)
-    return DecoderState(states, state.fed[:count], source, state.owners[:count])
+        rows = memory.sequences.padded(x)
+        return rows, self.attention.keys(rows), memory.sequences.bias(x)
 
 
 def _reset(module: nn.Module, generator: torch.Generator) -> None:

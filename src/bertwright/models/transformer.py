@@ -78,9 +78,9 @@ class Transformer(Stack):
         )
         self.config = config
         self.embeddings = Embeddings(config)
-        depth = config.num_hidden_layers
-        self.layers = nn.ModuleList(TransformerLayer(**_sizes(config)) for _ in range(depth))
-        if config.norm == "pre":
+        depth, pre = config.num_hidden_layers, config.norm == "pre"
+        self.layers = nn.ModuleList(TransformerLayer.of(config, pre_norm=pre) for _ in range(depth))
+        if pre:
             end_with_norm(self.layers)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -108,11 +108,11 @@ class DecoderState:
     def select(self, rows: Tensor) -> DecoderState:
         """Of these rows, `[r]`, any of them more than once."""
 
-        def pick(cache: Sequence[Tensor], rows: Tensor) -> Any:
-            return tuple(x.index_select(0, rows) for x in cache)
+        def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
+            return tuple(tuple(x.index_select(0, rows) for x in cache) for cache in caches)
 
         owners, device = self.owners[rows], rows.device
-        state = replace(self, own=tuple(pick(each, rows) for each in self.own))
+        state = replace(self, own=pick(self.own, rows))
         if torch.equal(owners, self.owners):  # other beams of the same sources
             return state
         kept, counts = torch.unique_consecutive(owners, return_counts=True)
@@ -122,8 +122,7 @@ class DecoderState:
         owners = torch.arange(len(kept), device=device).repeat_interleave(each)
         if torch.equal(kept, torch.arange(len(self.bias), device=device)):
             return replace(state, owners=owners)
-        source = tuple(pick(cache, kept) for cache in self.source)
-        return replace(state, source=source, bias=self.bias[kept], owners=owners)
+        return replace(state, source=pick(self.source, kept), bias=self.bias[kept], owners=owners)
 
 
 class TransformerDecoder(nn.Module):
@@ -133,9 +132,9 @@ class TransformerDecoder(nn.Module):
         """`embeddings` are the encoder's: (ids, positions) -> `[M, H]`."""
         super().__init__()
         self.longest = config.max_position_embeddings
-        depth = config.num_hidden_layers
-        self.layers = nn.ModuleList(DecoderLayer(**_sizes(config)) for _ in range(depth))
-        if config.norm == "pre":
+        depth, pre = config.num_hidden_layers, config.norm == "pre"
+        self.layers = nn.ModuleList(DecoderLayer.of(config, pre_norm=pre) for _ in range(depth))
+        if pre:
             end_with_norm(self.layers)
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
@@ -158,19 +157,14 @@ class TransformerDecoder(nn.Module):
     def begin(self, memory: Encoded) -> DecoderState:
         """The state of one row a source, nothing read."""
         sequences = memory.sequences
-        rows, columns = sequences.index, sequences.positions  # [N]
-        shape = (sequences.count, sequences.longest)
-        bias = memory.last.new_full(shape, -torch.inf)
-        bias[rows, columns] = 0
 
-        def padded(x: Tensor) -> Tensor:
-            full = x.new_zeros(*shape, *x.shape[1:])
-            full[rows, columns] = x
-            return full.transpose(1, 2).contiguous()  # [R, A, S, D]
+        def of_rows(x: Tensor) -> Tensor:
+            return sequences.padded(x).transpose(1, 2).contiguous()  # [R, A, S, D]
 
         layers = cast("list[DecoderLayer]", list(self.layers))
         parts = [layer.cross_attention.keys_values(memory.last) for layer in layers]
-        source = tuple((padded(k), padded(v)) for k, v in parts)
+        source = tuple((of_rows(k), of_rows(v)) for k, v in parts)
+        bias = sequences.bias(memory.last)
         owners = torch.arange(sequences.count, device=bias.device)
         return DecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
 
@@ -196,17 +190,3 @@ def reset(module: nn.Module, generator: torch.Generator) -> None:
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.xavier_uniform_(part.weight, generator=generator)
-
-
-def _sizes(config: TransformerConfig) -> dict[str, Any]:
-    """The arguments of a layer."""
-    return {
-        "hidden_size": config.hidden_size,
-        "heads": config.num_attention_heads,
-        "intermediate_size": config.intermediate_size,
-        "activation": config.hidden_act,
-        "dropout": config.hidden_dropout_prob,
-        "attention_dropout": config.attention_probs_dropout_prob,
-        "eps": config.layer_norm_eps,
-        "pre_norm": config.norm == "pre",
-    }

@@ -73,7 +73,7 @@ class RowsInFlight:
     def __init__(
         self, decoder: Generates, ends: Collection[int], never: Collection[int] = ()
     ) -> None:
-        """`ends` are ids that end a text, `never` those that no text has."""
+        """`ends`, `never`: as `beam_steps` has them."""
         self.decoder = decoder
         self.ends, self.never = frozenset(ends), list(never)
         self.rows: list[Row] = []
@@ -82,9 +82,8 @@ class RowsInFlight:
         self._begun: list[tuple[list[Row], Tensor, Any]] = []
 
     def __len__(self) -> int:
-        return sum(row.reason is None for row in self.rows) + sum(
-            len(rows) for rows, _, _ in self._begun
-        )
+        begun = sum(len(rows) for rows, *_ in self._begun)
+        return begun + sum(row.reason is None for row in self.rows)
 
     @torch.inference_mode()
     def add(self, source: Any, rows: Sequence[Sequence[Row]]) -> None:
@@ -99,27 +98,22 @@ class RowsInFlight:
     @torch.inference_mode()
     def step(self) -> list[Row]:
         """A token for each row that has not ended; returns those rows."""
-        logits = []
+        parts, self._begun = self._begun, []
         kept = [number for number, row in enumerate(self.rows) if row.reason is None]
-        if not kept:
-            self._state = None
-        elif self._state is not None and len(kept) < len(self.rows):
-            self._state = self._state.select(torch.tensor(kept, device=self._device))
-        self.rows = [self.rows[number] for number in kept]
-        if self._state is not None:
-            last = torch.tensor([row.ids[-1] for row in self.rows], device=self._device)
-            x, self._state = self.decoder.advance(last, self._state)
-            logits.append(x)
-        for rows, first, state in self._begun:
+        if kept:
+            state, going = self._state, [self.rows[number] for number in kept]
+            if len(kept) < len(self.rows):
+                state = state.select(torch.tensor(kept, device=self._device))
+            last = torch.tensor([row.ids[-1] for row in going], device=self._device)
+            parts.insert(0, (going, *self.decoder.advance(last, state)))
+        self.rows, self._state = [], None
+        for rows, _, state in parts:
             self.rows += rows
-            logits.append(first)
             self._state = state if self._state is None else self._state.join(state)
-        self._begun = []
-        if self.rows:
-            x = torch.cat(logits) if len(logits) > 1 else logits[0]
+        if parts:
+            x = torch.cat([part[1] for part in parts]) if len(parts) > 1 else parts[0][1]
             self._device = x.device
-            if self.never:
-                x[:, self.never] = -torch.inf
+            x[:, self.never] = -torch.inf
             for row, token in zip(self.rows, choose(x, self.rows), strict=True):
                 if token in self.ends:
                     row.reason = "stop"
@@ -171,18 +165,12 @@ def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
 
 
 def best_of(p: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each source.
+    """The best continuations of each of S sources: sums, best first, beams, tokens, `[S, count]`.
 
     On a CPU looked for where the largest maxima of parts of rows are, several times as fast as a
     `topk` over all.
 
-    Args:
-        p: log-probabilities, `[S K, V]`.
-        scores: what is added to each beam's, `[S, K]`.
-        count: how many; at most K V are found.
-
-    Returns:
-        Their sums, best first, their beams and their tokens, `[S, count]` each.
+    p: log-probabilities, `[S K, V]`; scores: what is added to each beam's, `[S, K]`.
     """
     beams, vocabulary = scores.shape[1], p.shape[1]
     whole = vocabulary // PART * PART
@@ -245,16 +233,13 @@ def beam_steps(
     norm: Callable[[int], float] = float,
     never: Collection[int] = (),
 ) -> BeamSteps:
-    """The best continuations of B sources, step by step.
+    """The best continuations of B sources, step by step; `source` as the decoder begins with it.
 
     Args:
-        decoder: what continues them.
-        source: as its `begin` takes it.
         ends: ids that end a text.
         limits: tokens that a text of each source may have, the end included.
         beam: K.
-        norm: what scores are divided by, of a length, the end counted: `n^a`, or `((5 + n) / 6)^a`
-            (Wu et al. 2016).
+        norm: what scores are divided by, of a length, the end counted.
         never: ids that no text has.
 
     Yields:
@@ -269,8 +254,7 @@ def beam_steps(
     while True:
         length += 1
         p = logits.float().log_softmax(1)
-        if never:
-            p[:, list(never)] = -torch.inf
+        p[:, list(never)] = -torch.inf
         beams = scores.shape[1]
         lists = [each.tolist() for each in best_of(p, scores, wide)]
         going, rows_kept, last, kept_scores = [], [], [], []

@@ -118,6 +118,15 @@ class Sequences:
         """Which sequence each token is of, `[N]`."""
         return owners_of(self.lengths, self.device)
 
+    def padded(self, x: Tensor, fill: float = 0.0) -> Tensor:
+        """x `[N, ...]` as rows of the longest sequence, `[B, S, ...]`, with `fill` behind each."""
+        full = x.new_full((self.count, self.longest, *x.shape[1:]), fill)
+        return full.index_put_((self.index, self.positions), x)
+
+    def bias(self, like: Tensor) -> Tensor:
+        """`[B, S]`: 0 where a row of `padded` has a token, -inf behind it."""
+        return self.padded(like.new_zeros(self.total), -torch.inf)
+
 
 @dataclass(frozen=True)
 class Inputs:

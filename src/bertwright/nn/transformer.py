@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -72,6 +72,20 @@ class TransformerLayer(nn.Module):
         self.dropout = Dropout(dropout)
         self.pre_norm = pre_norm
         self.final_norm: nn.Module | None = None
+
+    @classmethod
+    def of(cls, config: Any, **more: bool) -> Self:
+        """A layer with the sizes of a model's configuration."""
+        return cls(
+            hidden_size=config.hidden_size,
+            heads=config.num_attention_heads,
+            intermediate_size=config.intermediate_size,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            eps=config.layer_norm_eps,
+            **more,
+        )
 
     def forward(
         self,

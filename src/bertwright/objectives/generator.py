@@ -18,6 +18,8 @@ Letters: N tokens, K predicted tokens, H hidden, V vocabulary.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -42,25 +44,19 @@ class Generator(Head):
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head; before it is used it is tied to an encoder.
 
-        Args:
-            spec: of the encoder.
-            task: of kind `generation`.
-
         Raises:
             ConfigError: the encoder does not read from left to right.
         """
         super().__init__()
         if not (spec.causal or spec.prefixed):
             raise ConfigError(
-                "generation needs an encoder that reads a target from left to right: a BERT, or a "
-                "causal language model; this one always reads both ways"
+                "generation needs a BERT or a causal language model; this one reads both ways"
             )
         self.task, self.mix = task, None
-        bare = spec.causal
-        self.transform = None if bare else nn.Linear(spec.width, spec.width)
-        self.norm = None if bare else nn.LayerNorm(spec.width, eps=1e-12)
+        self.transform = None if spec.causal else nn.Linear(spec.width, spec.width)
+        self.norm = nn.Identity() if spec.causal else nn.LayerNorm(spec.width, eps=1e-12)
         self.bias = nn.Parameter(torch.zeros(spec.vocab_size))
-        self._tied: tuple[nn.Module, ...] = ()  # a tuple: the encoder owns it
+        self._tied: tuple[nn.Embedding, ...] = ()  # a tuple: the encoder owns it
 
     def tie(self, encoder: Encoder) -> None:
         """Use an encoder's token embeddings as W.
@@ -71,24 +67,20 @@ class Generator(Head):
         table = encoder.token_embedding()
         if table is None or table.embedding_dim != encoder.spec.width:
             raise ConfigError(
-                "generation needs an encoder whose token embeddings predict tokens too, as those "
-                "of a BERT do; this one's are of another width, or it has none"
+                "generation needs token embeddings that predict tokens too, as those of a BERT do; "
+                "this encoder's are of another width, or it has none"
             )
         self._tied = (table,)
 
     @property
     def weight(self) -> Tensor:
         """`[V, H]`"""
-        table = self._tied[0].weight
-        assert isinstance(table, Tensor)
-        return table
+        return self._tied[0].weight
 
     def transformed(self, x: Tensor) -> Tensor:
         """x `[K, H]` -> `[K, H]`, ready to meet the vocabulary."""
-        if self.transform is None or self.norm is None:
-            return x
-        normed: Tensor = self.norm(F.gelu(self.transform(x)))
-        return normed
+        found: Tensor = x if self.transform is None else self.norm(F.gelu(self.transform(x)))
+        return found
 
     def logits(self, x: Tensor) -> Tensor:
         """What the encoder gives for K tokens `[K, H]` -> `[K, V]` float32, of the next."""
@@ -96,8 +88,7 @@ class Generator(Head):
 
     def count(self, batch: LabelledBatch) -> int:
         """K."""
-        assert batch.labels is not None
-        return len(batch.labels)
+        return len(cast(Tensor, batch.labels))
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:
         """The last token of each source, and the target's."""
@@ -105,19 +96,15 @@ class Generator(Head):
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
         """Cross-entropy summed over the target tokens of a batch, ends included."""
-        assert batch.labels is not None
-        assert batch.words is not None
-        x = self.transformed(encoded.at(batch.words)).contiguous()  # [K, H]
+        words, labels = cast(Tensor, batch.words), cast(Tensor, batch.labels)
+        x = self.transformed(encoded.at(words)).contiguous()  # [K, H]
         smoothing = SMOOTHING if self.training else 0.0
-        loss = vocabulary_loss(x, self.weight, self.bias, batch.labels, smoothing)
-        return Loss(loss.total, len(batch.labels), loss.correct)
+        loss = vocabulary_loss(x, self.weight, self.bias, labels, smoothing)
+        return Loss(loss.total, len(labels), loss.correct)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """None: texts are searched for token by token."""
-        raise ConfigError(
-            "a generation task has no scores of a text: predict with bertwright predict, or "
-            "Model.predict"
-        )
+        raise ConfigError("a generation task has no scores of a text: use bertwright predict")
 
     def flops(self, batch: LabelledBatch) -> float:
         """The dense layer and the vocabulary, at the predicted positions."""

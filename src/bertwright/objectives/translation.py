@@ -5,8 +5,7 @@ token embeddings (Press and Wolf 2017). In training the target distribution is s
 al. 2016; Vaswani et al. 2017, section 5.4); what is evaluated is not. The decoder is the
 objective's: the encoder is what is kept.
 
-Letters: B pairs, N source tokens, M target tokens in all, R rows that are generated, H hidden, V
-vocabulary.
+Letters: B pairs, N source tokens, M target tokens in all, R rows, H hidden, V vocabulary.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
@@ -196,42 +196,43 @@ def generate_targets(
         on_progress(done, data.num_tokens)
 
 
-class Writer:
-    """The text of a row as it grows: it leaves as soon as the next token cannot change it, but for
-    half a character, and what may become a stop string."""
+@dataclass(eq=False)
+class GrowingText(Row):
+    """A row and its text, which is shown as soon as the next token cannot change it, but for half a
+    character, and what may become a stop string."""
 
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int], stop: Sequence[str]) -> None:
-        self._decode = tokenizer.decode
-        self._before = list(prompt[-8:])
-        self._start = len(self._decode(self._before))
-        self._stop = stop
-        self._shown = ""
-        self._last = ""
-        self.text = ""
-        """All of it, before the first stop string."""
-        self.stopped = False
-        """Whether a stop string came."""
+    tokenizer: Tokenizer = field(kw_only=True)
+    text: str = ""
+    """All of it, before the first stop string."""
 
-    def write(self, ids: Sequence[int], final: bool = False) -> str:
-        """What can be shown more, now that the row has these ids; `final`: the rest."""
-        text = self._decode([*self._before, *ids])[self._start :]
-        found = [text.find(each) for each in self._stop if each in text]
-        if found:
-            self.stopped, text = True, text[: min(found)]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._before = list(self.prompt[-8:])
+        self._start = len(self.tokenizer.decode(self._before))
+        self._shown = self._last = ""
+
+    def write(self) -> str:
+        """What can be shown more, now that it has these ids: all, once it has ended. A stop string
+        ends it."""
+        text = self.tokenizer.decode([*self._before, *self.ids])[self._start :]
+        stops = self.config.stop
+        if found := [text.find(each) for each in stops if each in text]:
+            self.reason, text = "stop", text[: min(found)]
         self.text, before, self._last = text, self._last, text
-        if not (final or found):
-            text = os.path.commonprefix([before, text])  # noqa: RUF071
-            text = text.rstrip("\ufffd")
-            held = [
-                size
-                for each in self._stop
-                for size in range(1, len(each))
-                if text.endswith(each[:size])
-            ]
-            text = text[: len(text) - max(held, default=0)]
+        if self.reason is None:
+            text = os.path.commonprefix([before, text]).rstrip("\ufffd")  # noqa: RUF071
+            starts = [each[:size] for each in stops for size in range(1, len(each))]
+            held = max((len(each) for each in starts if text.endswith(each)), default=0)
+            text = text[: len(text) - held]
         more = text[len(self._shown) :]
         self._shown += more
         return more
+
+    def finished(self, score: float | None = None) -> Generated:
+        """It has ended."""
+        self.write()
+        assert self.reason is not None
+        return Generated(self.text, self.ids, self.reason, score)
 
 
 def continue_prompts(
@@ -249,7 +250,7 @@ def continue_prompts(
         return
     flight = RowsInFlight(decoder, *ends_of(tokenizer))
     waiting = list(enumerate(prompts))[::-1]
-    owners: dict[int, list[tuple[Row, Writer]]] = {}
+    going: dict[int, list[GrowingText]] = {}
     while waiting or len(flight):
         joining: list[tuple[int, Prompt]] = []
         tokens = 0
@@ -261,27 +262,20 @@ def continue_prompts(
                 break
             joining.append(waiting.pop())
         for number, prompt in joining:
-            owners[number] = [
-                (
-                    Row(config, prompt.limit, prompt.before, n),
-                    Writer(tokenizer, prompt.before, config.stop),
-                )
+            going[number] = [
+                GrowingText(config, prompt.limit, prompt.before, n, tokenizer=tokenizer)
                 for n in range(config.num)
             ]
         joining.sort(key=lambda each: -len(each[1].ids))  # neighbours of like length are faster
         if joining:
-            flight.add(
-                [prompt.ids for _, prompt in joining],
-                [[row for row, _ in owners[number]] for number, _ in joining],
-            )
+            flight.add([each.ids for _, each in joining], [going[number] for number, _ in joining])
         flight.step()
-        for number, of_prompt in list(owners.items()):
-            for row, writer in of_prompt:
-                if config.stop and row.reason is None:
-                    writer.write(row.ids)
-                    row.reason = "stop" if writer.stopped else None
-            if all(row.reason for row, _ in of_prompt):
-                yield number, [_finished(row.ids, row.reason, w) for row, w in owners.pop(number)]
+        for number, texts_of in list(going.items()):
+            for text in texts_of:
+                if config.stop and text.reason is None:
+                    text.write()
+            if all(text.reason for text in texts_of):
+                yield number, [text.finished() for text in going.pop(number)]
 
 
 def _by_beams(
@@ -306,19 +300,9 @@ def _by_beams(
             never=never,
         )
         for number, best in enumerate(finish(steps), first):
-            texts = []
-            for score, ids, reason in best[: config.num]:
-                writer = Writer(tokenizer, prompts[number].before, ())
-                texts.append(_finished(ids, reason, writer, score))
-            yield number, texts
-
-
-def _finished(
-    ids: list[int],
-    reason: Literal["stop", "length"] | None,
-    writer: Writer,
-    score: float | None = None,
-) -> Generated:
-    writer.write(ids, final=True)
-    assert reason is not None
-    return Generated(writer.text, ids, "stop" if writer.stopped else reason, score)
+            row = config, prompts[number].limit, prompts[number].before, 0
+            texts = (
+                GrowingText(*row, ids, reason, tokenizer=tokenizer).finished(score)
+                for score, ids, reason in best[: config.num]
+            )
+            yield number, list(texts)

@@ -33,8 +33,15 @@ class GptConfig:
     layer_norm_eps: float = 1e-5
     """Added to the variance in layer normalization."""
 
+    hidden_act = "gelu_tanh"
+
     def __post_init__(self) -> None:
         transformer(self)
+
+    @property
+    def intermediate_size(self) -> int:
+        """F."""
+        return 4 * self.hidden_size
 
 
 @dataclass(frozen=True)

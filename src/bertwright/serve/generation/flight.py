@@ -21,7 +21,7 @@ from bertwright.inference.translation.translate import begin_targets
 from bertwright.nn.search import BeamSteps, Row, RowsInFlight
 from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
-from bertwright.tasks.generation import Writer
+from bertwright.tasks.generation import GrowingText
 
 TURN = 0.025
 """Seconds after which a turn begins no further step."""
@@ -32,10 +32,9 @@ TOKENS = 16384
 
 
 @dataclass(eq=False)
-class Text(Row):
+class Text(GrowingText):
     """A text that is generated for a request."""
 
-    writer: Writer | None = None
     streams: bool = False
     score: float | None = None
     """Of beam search."""
@@ -46,13 +45,10 @@ class Text(Row):
     ended: bool = False
     """Whether its end is delivered."""
 
-    def write(self) -> None:
+    def go_on(self) -> None:
         """Write what the last step made certain."""
-        assert self.writer is not None
         if self.streams or self.config.stop or self.reason is not None:
-            self.new += self.writer.write(self.ids, self.reason is not None)
-            if self.writer.stopped:
-                self.reason = "stop"
+            self.new += self.write()
 
 
 @dataclass(eq=False)
@@ -320,7 +316,7 @@ class Flight:
             rows = self._rows.step()
             for row in rows:
                 assert isinstance(row, Text)
-                row.write()
+                row.go_on()
             ended = any(row.reason is not None for row in rows)
             goes_on = not (ended or self._arrived) and time.monotonic() < end
         if not len(self._rows):

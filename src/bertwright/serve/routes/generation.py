@@ -24,7 +24,6 @@ from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateRe
 from bertwright.serve.requests import Json, Prepared, Truncation, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
-from bertwright.tasks.generation import Writer
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -66,7 +65,7 @@ def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfi
         if len(ids) <= engine.tokenizer.framing.special_tokens():
             raise invalid_request(f"input {number} has no tokens: give it text")
         limit = target_limit(engine.runner, len(ids), body.max_length)
-        text = Text(settings, limit, writer=Writer(engine.tokenizer, [], ()))
+        text = Text(settings, limit, tokenizer=engine.tokenizer)
         prompts.append(PromptTexts(number, ids, [text]))
     _check_new([prompt.texts[0].limit for prompt in prompts], config)
 
@@ -170,7 +169,7 @@ def make_prompts(
                 made.limit,
                 made.ids,
                 n,
-                writer=Writer(engine.tokenizer, made.ids, own_config.stop),
+                tokenizer=engine.tokenizer,
                 streams=streams,
             )
             for n in range(num)
