@@ -11,13 +11,9 @@ A verb has a few options of its own, each explained in its docstring (`cli/fill.
 whole configuration (`cli/serve.py`): every key of the dataclass is an option, its docstring is its
 help, nested sections are dotted, and `--config FILE.toml` holds the same keys.
 
-The command line then takes `--optimizer.learning-rate 1e-4`, `--optimizer.learning_rate=1e-4`,
-`--resume`, `--no-resume`, `--resume=false`, and "none" for None. A verb raises the errors of
-`bertwright.errors`; it never prints them and never calls `sys.exit`. It may return an exit code.
-Which options `--help` shows, and which only `--help-all`, is said in `sections.py`.
-
-Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, 5 integrity,
-130 Ctrl-C, 143 SIGTERM, 141 the reader of our output closed it.
+A verb raises the errors of `bertwright.errors`; it never prints them and never calls `sys.exit`. It
+may return an exit code (those of `EPILOGUE`; 141: the reader of our output closed it). Which
+options `--help` shows, and which only `--help-all`, is said in `sections.py`.
 """
 
 from __future__ import annotations
@@ -43,25 +39,16 @@ from bertwright.machine import bound_threads
 from bertwright.version import __version__
 
 _VERBS = {
-    "quickstart": (
-        "quickstart:quickstart",
-        "Tokenizer, data, a small BERT and a report, from text on this computer.",
-    ),
+    "quickstart": ("quickstart:quickstart", "A small BERT and its page, of this computer's text."),
     "tokenizer train": ("tokenizer:train", "Train a vocabulary on a corpus."),
     "tokenizer inspect": ("tokenizer:inspect", "Show how a text is split into tokens, and why."),
     "tokenizer extend": ("tokenizer:extend", "Add words of a corpus to a model's vocabulary."),
     "data build": ("data:build", "Turn a corpus into shards for training."),
     "data check": ("data:check", "Check shards: what is wrong and what to do."),
-    "data stories": (
-        "stories:generate",
-        "Write made-up stories with questions, for memory networks.",
-    ),
+    "data stories": ("stories:generate", "Write stories with questions, for memory networks."),
     "data trees": ("parse:trees", "Turn a treebank into shards, to train a parser on."),
     "pretrain": ("pretrain:verb_for", "Pre-train a model on shards."),
-    "finetune": (
-        "finetune:finetune",
-        "Fine-tune a model on labelled files, for one task or several.",
-    ),
+    "finetune": ("finetune:finetune", "Fine-tune a model on labelled files: one task or several."),
     "evaluate": ("evaluate:evaluate", "Evaluate a fine-tuned model on labelled data."),
     "predict": ("predict:predict", "Predict with a fine-tuned model: one JSON line per input."),
     "glue": ("glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
@@ -78,17 +65,11 @@ _VERBS = {
     "similar": ("similar:similar", "Find the texts nearest to a query."),
     "words nearest": ("words:nearest", "Show the words nearest to a word."),
     "words analogy": ("words:analogy", "Show the words that complete an analogy."),
-    "words evaluate": (
-        "words:evaluate",
-        "Evaluate word vectors on similarity files and analogies.",
-    ),
+    "words evaluate": ("words:evaluate", "Evaluate word vectors by similarities and analogies."),
     "senses": ("senses:senses", "Show how a model separates the senses of a word."),
     "export onnx": ("export:onnx", "Export a model to ONNX Runtime."),
     "export openvino": ("export:openvino", "Export a model to OpenVINO."),
-    "convert": (
-        "convert:convert",
-        "Convert a model for Hugging Face, TensorFlow or sentence-transformers.",
-    ),
+    "convert": ("convert:convert", "Convert a model: Hugging Face, TensorFlow, word vectors, ..."),
     "inspect": ("inspect:inspect", "Show what a model's folder contains."),
     "serve": ("serve:serve", "Serve models over HTTP: vectors, and every task head."),
     "info": ("info:info", "Show versions, hardware and installed extras."),
