@@ -88,7 +88,7 @@ def test_a_contextual_model_by_its_layers(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             table.vectors[table.row[word]], encoded.layers[layer, 1:-1].mean(0), rtol=1e-5
         )
-    with pytest.raises(ConfigError, match="layer is 9"):
+    with pytest.raises(ConfigError, match="no layer 9"):
         open_words(tmp_path / "model", 9)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
 from bertwright.checkpoint.sources import read_config
 from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
+from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.data.word_vectors.subwords import buckets_of
 from bertwright.errors import ConfigError, DataError
@@ -101,25 +102,22 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
         DataError, IntegrityError: as `load` and `read_vectors`.
     """
     path = Path(path)
-    is_file = is_vector_file(path)
-    folder = path if is_file else find_checkpoint(path)
-    kind = read_json(folder / CONFIG).get("model_type") if (folder / CONFIG).is_file() else None
-    if not is_file and kind not in STATIC:
-        return of_model(load(path), layer or 0)
+    if is_vector_file(path):
+        table = WordTable(*read_vectors(path))
+    else:
+        folder = find_checkpoint(path)
+        content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+        if content.get("model_type") not in STATIC:
+            return of_model(load(path), layer or 0)
+        table = _mapped(folder)
     if layer:
         raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")
-    if is_file:
-        return WordTable(*read_vectors(path))
-    table = _mapped(folder)
-    return _with_unseen(table, folder) if kind == "fasttext" else table
+    return table
 
 
 def of_model(model: Model, layer: int) -> WordTable:
     """The words of a model's vocabulary that begin a word, as `layer` has them."""
     model.spec.require_vectors()
-    depth = model.spec.depth
-    if not -depth - 1 <= layer <= depth:
-        raise ConfigError(f"layer is {layer}; this model has {depth}: expected 0 to {depth}")
     tokenizer = model.tokenizer
     inner = tokenizer.is_continuation
     ids = sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids)
@@ -132,30 +130,38 @@ def of_model(model: Model, layer: int) -> WordTable:
         made = [each.vectors for each in embedder.embed_tokens(words)]
         return np.stack([rows[inside(len(rows) - special)[0]].mean(0) for rows in made])
 
-    vectors = np.empty((len(words), model.spec.widths[layer]), np.float32)
-    for start in range(0, len(words), _AT_ONCE):
-        some = words[start : start + _AT_ONCE]
-        vectors[start : start + len(some)] = vectors_of(some)
-
     def unseen(word: str) -> Float32s | None:
         if tokenizer.unk_id in tokenizer.encode_bare_ids([word])[0]:
             return None
         found: Float32s = vectors_of([word])[0]
         return found
 
-    return WordTable(words, vectors, unseen)
+    parts = [vectors_of(words[n : n + _AT_ONCE]) for n in range(0, len(words), _AT_ONCE)]
+    return WordTable(words, np.concatenate(parts), unseen)
 
 
 def _mapped(folder: Path) -> WordTable:
-    """A table of ours; the rows that are read come into memory, and no others."""
-    words = list(read_vocab(folder / "vocab.txt"))
-    vectors = _tensor(folder, "encoder.table.weight")
+    """A table of ours; the rows that are read come into memory, and no others. fastText makes
+    vectors of the character n-grams of other words."""
+    config, words = read_config(folder), list(read_vocab(folder / "vocab.txt"))
     names = {*SPECIAL_TOKENS.values()}
     kept = [row for row, word in enumerate(words) if word not in names]
     rows: Any = kept
     if kept and kept[-1] - kept[0] + 1 == len(kept):
         rows = slice(kept[0], kept[-1] + 1)  # which copies nothing
-    return WordTable([words[row] for row in kept], vectors[rows])
+    words = [words[row] for row in kept]
+    table = WordTable(words, _tensor(folder, "encoder.table.weight")[rows])
+    if not isinstance(config, FastTextConfig):
+        return table
+    of_units = _tensor(folder, "encoder.rows")[config.vocab_size :]
+    cased = any(word != word.lower() for word in words)
+
+    def unseen(word: str) -> Float32s | None:
+        own = word if cased else word.lower()
+        found = buckets_of(own, config.buckets, config.min_n, config.max_n)
+        return of_units[found].mean(0) if found else None
+
+    return replace(table, unseen=unseen)
 
 
 def _tensor(folder: Path, name: str) -> Float32s:
@@ -166,19 +172,3 @@ def _tensor(folder: Path, name: str) -> Float32s:
     start, shape = 8 + size + entry["data_offsets"][0], tuple(entry["shape"])
     found: Float32s = np.memmap(folder / WEIGHTS, np.dtype("<f4"), "r", start, shape)
     return found
-
-
-def _with_unseen(table: WordTable, folder: Path) -> WordTable:
-    """The same, which makes vectors of the character n-grams of other words."""
-    config, rows = read_config(folder), _tensor(folder, "encoder.rows")
-    cased = any(word != word.lower() for word in table.words)
-
-    def unseen(word: str) -> Float32s | None:
-        own = word if cased else word.lower()
-        found = buckets_of(own, config.buckets, config.min_n, config.max_n)
-        if not found:
-            return None
-        mean: Float32s = rows[config.vocab_size + np.array(found)].mean(0)
-        return mean
-
-    return WordTable(table.words, table.vectors, unseen)
