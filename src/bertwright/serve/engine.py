@@ -15,8 +15,8 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -33,14 +33,13 @@ from bertwright.checkpoint.checkpoint import (
     CHECKPOINTS,
     find_checkpoint,
     look_up_checkpoint,
+    plan,
 )
+from bertwright.checkpoint.huggingface.hub import PREFIX
 from bertwright.checkpoint.model_folder import WEIGHTS
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
-from bertwright.checkpoint.sources import (
-    folder_of,
-    weight_files,
-)
+from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer, weight_files
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import BertwrightError, DataError
@@ -153,15 +152,10 @@ class Engine:
         """
         self.name, self.folder, self.model = name, folder, model
         self.default, self.prompts, self.dense = model.vectors, model.prompts, model.dense
-        self.runner = model.runner
-        self.config = model.config
-        self.tokenizer = model.tokenizer
-        self.spec = spec = model.spec
-        self.width, self.top, self.longest = spec.width, spec.depth, spec.max_length or WHOLE
-        self.reads_segments = spec.segments > 1
+        self.runner, self.tokenizer, self.spec = model.runner, model.tokenizer, model.spec
+        self.top, self.longest = self.spec.depth, self.spec.max_length or WHOLE
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """Tokens that a vector is made of, of a text that is not read in windows."""
-        self.is_cross_encoder = model.is_cross_encoder
         self.sha256 = weights_digest(self.runner.name, self.dense)
         self.loaded = int(time.time())
         self.examples = examples_of(folder_of(Path(self.runner.name)))
@@ -199,7 +193,7 @@ class Engine:
             return True
         if task.text_column is not None:
             return False
-        return True if self.is_cross_encoder else None
+        return True if self.model.is_cross_encoder else None
 
     def embedder(self, config: VectorConfig) -> Embedder:
         """What makes such vectors; made once for many requests.
@@ -220,7 +214,7 @@ class Engine:
         """A, of each layer; None where the encoder has no attention maps."""
         if not isinstance(self.runner.encoder, HasAttentionMaps):
             return None
-        heads: int = self.config.num_attention_heads
+        heads: int = self.model.config.num_attention_heads
         return heads
 
     def run(self, items: Sequence[RequestItem]) -> list[Any]:
@@ -228,11 +222,8 @@ class Engine:
         ids = [each for item in items for each in item.ids]
         segments = None
         if any(item.segments is not None for item in items):
-            segments = [
-                each
-                for item in items
-                for each in (item.segments or [[0] * len(sequence) for sequence in item.ids])
-            ]
+            of_items = (item.segments or [[0] * len(own) for own in item.ids] for item in items)
+            segments = [each for of_item in of_items for each in of_item]
         wanted = tuple(sorted({layer for item in items for layer in item.output.layers}))
         positions = [each for item in items for each in item.positions(wanted[-1])]
         everywhere = sum(map(len, positions)) == sum(map(len, ids))
@@ -287,11 +278,9 @@ class Engine:
 def examples_of(folder: Path) -> list[str]:
     """The texts of `widget` in a model's card, as the hub shows them:
     https://huggingface.co/docs/hub/models-widgets."""
-    try:
-        with (folder / CARD).open(encoding="utf-8", errors="replace") as file:
-            head = file.read(MAX_CARD)
-    except OSError:
-        return []
+    head = ""
+    with suppress(OSError), (folder / CARD).open(encoding="utf-8", errors="replace") as file:
+        head = file.read(MAX_CARD)
     front = re.match(r"---\n(.*?)\n---", head, re.DOTALL)
     widget = re.search(r"^widget:\n((?:[- ].*\n?)*)", front[1] if front else "", re.MULTILINE)
     found = re.findall(r"^[- ]+text: (.+)", widget[1] if widget else "", re.MULTILINE)
@@ -305,6 +294,33 @@ def _unquoted(text: str) -> str:
     return text
 
 
+@contextmanager
+def readable(folder: str) -> Iterator[None]:
+    """Refuse a folder that this user may not read: a restart would not help."""
+    try:
+        yield
+    except PermissionError as error:
+        raise DataError(
+            f"{error.filename or folder} cannot be read: {error.strerror}; let the server's user, "
+            f"number {os.geteuid()}, read the folder {folder} and all that is in it"
+        ) from error
+
+
+def check_folder(folder: str) -> None:
+    """Hold a model's headers against its configuration, before anything is said of serving it;
+    of an id of the hub nothing, as it may have to be fetched first.
+
+    Raises:
+        BertwrightError: it cannot be served.
+    """
+    if not folder.startswith(PREFIX):
+        with readable(folder):
+            place, _ = look_up_checkpoint(folder)
+            config = read_config(place)
+            plan(place, config)
+            read_tokenizer(folder_of(place), config)
+
+
 def load_engine(
     name: str, folder: str, device: str | None = None, precision: VectorPrecision = "fp32"
 ) -> Engine:
@@ -313,13 +329,8 @@ def load_engine(
     Raises:
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
-    try:
+    with readable(folder):
         return _load_engine(name, folder, device, precision)
-    except PermissionError as error:  # a restart would not help
-        raise DataError(
-            f"{error.filename or folder} cannot be read: {error.strerror}; let the server's user, "
-            f"number {os.geteuid()}, read the folder {folder} and all that is in it"
-        ) from error
 
 
 def _load_engine(name: str, folder: str, device: str | None, precision: VectorPrecision) -> Engine:

@@ -20,6 +20,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
 from bertwright.serve.connection import bounded
+from bertwright.serve.engine import check_folder
 from bertwright.serve.service import Service
 
 SWITCH_SECONDS = 0.001
@@ -44,6 +45,8 @@ def serve(config: ServeConfig, announce: Callable[[str], None] = lambda line: No
     sys.setswitchinterval(SWITCH_SECONDS)
     app = make_app(config)
     service = app.service
+    for folder in service.folders.values():
+        check_folder(folder)
     made = uvicorn.Config(
         app,
         host=config.host,

@@ -205,7 +205,8 @@ def tokenize_texts(
         HttpError: something is too long, or a pair is given to a model of one segment.
     """
     longest = min(longest or engine.longest, engine.longest)
-    paired = engine.reads_segments and longest - engine.tokenizer.framing.special_tokens(True) > 1
+    room = longest - engine.tokenizer.framing.special_tokens(True)
+    paired = engine.spec.segments > 1 and room > 1
     if not paired and not all(isinstance(text, str) for text in texts):
         raise invalid_request("this model reads no pairs", "no_pairs")
     found = tokenize(engine.tokenizer, texts, longest, True, windows=windows)

@@ -134,35 +134,19 @@ class Service:
         self._pool.shutdown(wait=not self.is_stuck)
 
     async def _load(self) -> None:
-        config = self.config
+        config, engines = self.config, dict[str, Engine]()
         try:
-            engines = {}
             for name, folder in self.folders.items():
                 engines[name] = await self._loaded(name, folder)
                 _log_model("model loaded", engines[name])
+            tokens, at_once = self._batches(next(iter(engines.values())))
+            queue = config.queue_tokens, config.queue_requests
+            batcher = Batcher(partial(run_batch, self._cores), tokens, *queue, at_once=at_once)
+            batcher.failures, batcher.batch_timeout = config.failures, config.batch_timeout
+            batcher.on_failing, self.batcher = self._fail, batcher
+            await self._rehearse(batcher, engines)
         except Exception as error:
             self.error = error
-            self.on_end()
-            return
-        batch_tokens, at_once = self._batches(next(iter(engines.values())))
-        batcher = Batcher(
-            partial(run_batch, self._cores),
-            batch_tokens,
-            config.queue_tokens,
-            config.queue_requests,
-            config.failures,
-            config.batch_timeout,
-            self._fail,
-            at_once=at_once,
-        )
-        self.batcher = batcher
-        try:
-            await self._rehearse(batcher, engines)
-        except HttpError as error:
-            self.error = BertwrightError(
-                f"a batch could not be computed ({error.code}); the log says why; --batch-tokens "
-                f"below {batch_tokens:,} makes batches smaller"
-            )
             self.on_end()
             return
         self.metrics.follow(batcher)
@@ -173,24 +157,23 @@ class Service:
     async def _rehearse(self, batcher: Batcher, engines: dict[str, Engine]) -> None:
         """Have each thread of a processor compute a batch beyond the bound of those to come:
         it gives its memory a size that would else grow for hours, a little with every batch of an
-        odd kind.
-
-        Raises:
-            HttpError: it cannot be computed.
-        """
+        odd kind."""
         each = 2 * batcher.batch_tokens // batcher.at_once
         for engine in engines.values():
             if engine.runner.device.type == "cpu" and engine.spec.has_vectors:
                 items = [one_batch(engine, each) for _ in range(batcher.at_once)]
-                await batcher.run(items, self.config.load_timeout)
+                try:
+                    await batcher.run(items, self.config.load_timeout)
+                except HttpError as error:
+                    raise BertwrightError(
+                        f"a batch could not be computed ({error.code}), as the log says; "
+                        f"--batch-tokens below {batcher.batch_tokens:,} makes batches smaller"
+                    ) from error
 
     async def _loaded(self, name: str, folder: str) -> Engine:
         """A model, loaded in a thread that ends: a thread that has run products keeps a team of
         OpenMP's, and with two teams on the cores none waits by spinning (1.5 times the latency).
-
-        Raises:
-            BertwrightError: it cannot be loaded, or not in time; the thread then goes on.
-        """
+        If it is not loaded in time the thread goes on."""
         once = ThreadPoolExecutor(1, thread_name_prefix="load")
         loads = once.submit(self._load_one, name, folder)
         once.shutdown(wait=False)
@@ -203,9 +186,8 @@ class Service:
             if loads.done():  # it is of the system
                 raise
             took = f"took more than {self.config.load_timeout:g} seconds"
-            raise BertwrightError(
-                f"loading {folder} {took}; allow more with --load-timeout"
-            ) from error
+            more = "allow more with --load-timeout"
+            raise BertwrightError(f"loading {folder} {took}; {more}") from error
 
     def _load_one(self, name: str, folder: str) -> Engine:
         torch.set_num_threads(self._cores)  # else those that another thread was given last
@@ -251,25 +233,23 @@ class Service:
         if not self.engines:
             raise unavailable("models are being loaded", "loading")
 
-    async def in_thread(self, call: Callable[..., T], *args: Any) -> T:
-        """What `call` returns, beside the event loop.
+    async def in_thread(self, call: Callable[..., T], *args: Any, alone: bool = True) -> T:
+        """What `call` returns, beside the event loop; not `alone`: with all that wait in one turn
+        of a thread, as handing a short one over by itself takes longer than its work.
 
         Raises:
             HttpError: the thread does not end in time: the server is failing.
         """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._begin_turn([(partial(call, *args), future)], lambda: None)
-        return await future
-
-    async def _with_others(self, call: Callable[[], T]) -> T:
-        """The same, of all that wait in one turn of a thread: handing each over by itself takes
-        longer than its work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._unprepared.append((call, future))
-        if not self._preparing:
-            self._preparing = True
-            loop.call_soon(self._next_turn)
+        waiting = partial(call, *args), future
+        if alone:
+            self._begin_turn([waiting])
+        else:
+            self._unprepared.append(waiting)
+            if not self._preparing:
+                self._preparing = True
+                loop.call_soon(self._next_turn)
         return await future
 
     def _next_turn(self) -> None:
@@ -278,7 +258,7 @@ class Service:
         if turn:
             self._begin_turn(turn, self._next_turn)
 
-    def _begin_turn(self, turn: Sequence[Waiting], then: Callable[[], None]) -> None:
+    def _begin_turn(self, turn: Sequence[Waiting], then: Callable[[], None] = lambda: None) -> None:
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self.config.batch_timeout, self._give_up, turn)
 
@@ -310,10 +290,9 @@ class Service:
             HttpError: it is refused, or there are no models yet.
         """
         self.check_loaded()
-        call = partial(prepare, route, self.engines, body, self.config)
-        if request.scope["state"].get("is_large"):
-            return await self.in_thread(call)
-        return await self._with_others(call)
+        large = request.scope["state"]["is_large"]
+        given = route, self.engines, body, self.config
+        return await self.in_thread(prepare, *given, alone=large)
 
     async def respond(self, route: Prepare, body: Any, request: Request) -> Response:
         """The reply to a request, which counts until it is sent.
@@ -331,9 +310,8 @@ class Service:
         self.replies += size
         try:
             items = [QueuedItem(engine, item, item.tokens) for item in prepared.items]
-            tokens = prepared.tokens
-            left = end - time.monotonic()
-            results = await self.batcher.run(items, left, lambda: is_gone(request.receive))
+            left, tokens = end - time.monotonic(), prepared.tokens
+            results = await self.batcher.run(items, left, partial(is_gone, request.receive))
             if tokens > LARGE:
                 content, headers = await self.in_thread(prepared.reply, results)
             else:
@@ -413,9 +391,8 @@ async def read_bytes(receive: Receive, config: ServeConfig) -> bytes:
     Raises:
         HttpError: 413, too large; 408, too slow; 499, the client left.
     """
-    most, seconds = config.max_body_bytes, config.body_seconds
+    most, seconds, size = config.max_body_bytes, config.body_seconds, 0
     parts: list[bytes] = []
-    size = 0
 
     def add(message: Message) -> bool:
         """Whether there is more to read."""
@@ -477,14 +454,9 @@ def seconds_of(scope: Scope, most: float) -> float:
 
 
 def _log_model(event: str, engine: Engine) -> None:
-    facts = {
-        "model": engine.name,
-        "sha256": engine.sha256,
-        "checkpoint": engine.checkpoint,
-        "backend": engine.backend.name,
-        "heads": list(engine.model.heads),
-    }
     for name, damage in engine.damages.items():
         skipped = {"model": engine.name, "used": engine.checkpoint, "skipped": name}
         log.warning("damaged checkpoint skipped", extra={"facts": {**skipped, "error": damage}})
-    log.info(event, extra={"facts": facts})
+    own = {"model": engine.name, "sha256": engine.sha256, "checkpoint": engine.checkpoint}
+    more = {"backend": engine.backend.name, "heads": list(engine.model.heads)}
+    log.info(event, extra={"facts": own | more})

@@ -59,7 +59,7 @@ def describe(engine: Engine) -> Json:
         "damaged": list(engine.damages),
         "layers": engine.top,
         "attention_heads": engine.attention_heads,
-        "hidden_size": engine.width,
+        "hidden_size": engine.spec.width,
         "max_tokens": engine.longest,
         "precision": engine.precision,
         "default": {
