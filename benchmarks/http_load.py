@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
@@ -45,6 +46,14 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It may be used."""
         self.transport = cast(asyncio.Transport, transport)
+
+    def is_open(self) -> bool:
+        """Whether the server has not hung up: clients look before they use a connection again."""
+        if self.transport.is_closing():
+            return False
+        end = select.poll()
+        end.register(self.transport.get_extra_info("socket"), select.POLLIN)
+        return not end.poll(0)
 
     def send(self, request: bytes) -> asyncio.Future[Reply]:
         """Send a request of HTTP."""
@@ -99,12 +108,11 @@ class Client:
         return head.encode() + content
 
     async def send(self, request: bytes) -> Reply:
-        """The reply to a request; it is sent again where the server had closed a connection that
-        was free, as clients do."""
+        """The reply to a request, by a connection that is free, or a new one."""
         while self.free:
-            reply = await self.free.pop().send(request)
-            if reply.status:
-                return reply
+            connection = self.free.pop()
+            if connection.is_open():
+                return await connection.send(request)
         loop = asyncio.get_running_loop()
         made = await loop.create_connection(lambda: Connection(self.free), self.host, self.port)
         return await made[1].send(request)
@@ -117,10 +125,6 @@ class Seen:
         more = {"encoding_format": "base64", **({"model": model} if model else {})}
         self.client = Client(url)
         self.requests = [self.client.make("/v1/embeddings", {"input": t, **more}) for t in texts]
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget."""
         self.good: list[float] = []
         self.refused: list[float] = []
         self.others: dict[str, int] = {}

@@ -45,9 +45,8 @@ def measure(
 async def _single_sentences(
     server: Server, texts: list[str], clients: int, seconds: float, model: str | None
 ) -> dict[str, Any]:
+    await callers(clients, min(2.0, seconds), Seen(server.url, texts, model).ask)  # warm
     seen = Seen(server.url, texts, model)
-    await callers(clients, min(2.0, seconds), seen.ask)  # warm
-    seen.clear()
     before = server.busy()
     took, after = await callers(clients, seconds, seen.ask), server.busy()
     if not seen.good:
