@@ -90,7 +90,7 @@ def _not_ours(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a forbidden folder into one clear message."""
+    """Turn a full disk or a forbidden folder into a BertwrightError that says so."""
     try:
         yield
     except OSError as error:
@@ -116,8 +116,7 @@ def sync_file(path: Path) -> None:
 def replace_folder(partial: Path, path: Path) -> None:
     """Move a finished folder to its path; one that was there goes once the new one is there.
 
-    Raises:
-        ConfigError: what is there is not to be replaced (`refuse_folder`).
+    Raises the ConfigError of `refuse_folder`.
     """
     refuse_folder(path, overwrite=True)
     path = Path(os.path.realpath(path))
@@ -135,10 +134,7 @@ def replace_folder(partial: Path, path: Path) -> None:
 def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Yield a hidden sibling of `path` to write in; it takes its name when the block ends well.
 
-    Raises:
-        ConfigError: `path` holds something, and `overwrite` is false or it is not ours
-            (`refuse_folder`).
-        BertwrightError: the disk is full, or the folder is not writable.
+    Raises the errors of `refuse_folder` and `disk_errors`.
     """
     refuse_folder(path, overwrite)
     with _partial(Path(os.path.realpath(path))) as partial:
@@ -159,9 +155,7 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
 def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Yield a hidden sibling of `path` to be written; it takes its name when the block ends well.
 
-    Raises:
-        ConfigError: `path` is a folder, or is there and `overwrite` is false.
-        BertwrightError: the disk is full, or the folder is not writable.
+    Raises ConfigError where it is a folder, and the errors of `refuse_existing` and `disk_errors`.
     """
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")

@@ -6,6 +6,7 @@ rich draws colours only on a terminal, and none where NO_COLOR is set.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -18,18 +19,13 @@ from bertwright.config.values import plain
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object on one line of standard output; the only line a `--json` verb prints.
-
-    JSON has no infinity and no NaN, so they become null. Arrays with `tolist` (numpy, torch) and
-    paths are taken as they are. Where standard output cannot hold the text, and of lone
-    surrogates, it is escaped.
-    """
-    value = plain(value)
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    """Print one JSON object, in `plain` forms, on one line of standard output; the only line a
+    `--json` verb prints. What standard output cannot hold, as lone surrogates, is escaped."""
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        text = json.dumps(value, allow_nan=False)
+        text = json.dumps(plain(value), allow_nan=False)
     sys.stdout.write(text + "\n")
 
 
@@ -68,13 +64,12 @@ def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], Non
     Of an interrupted run stays what was written; a file is opened with its first line.
     """
     with contextlib.ExitStack() as stack:
-        file: TextIO | None = sys.stdout if prints and out is None else None
 
+        @functools.cache
         def opened() -> TextIO | None:
-            nonlocal file
-            if out is not None and file is None:
-                file = stack.enter_context(out.open("w", encoding="utf-8"))
-            return file
+            if out is None:
+                return sys.stdout if prints else None
+            return stack.enter_context(out.open("w", encoding="utf-8"))
 
         def write(line: str) -> None:
             if to := opened():
