@@ -89,7 +89,7 @@ def test_embed(run: Path, tmp_path: Path) -> None:
             model.embed(TEXTS)
         return
     vectors = model.embed(TEXTS)
-    assert vectors.shape == (len(TEXTS), model.spec.width)
+    assert vectors.shape == (len(TEXTS), model.spec.widths[model.spec.default_layer])
     assert np.isfinite(vectors).all()
     np.testing.assert_allclose(vectors[3], model.embed(TEXTS[3:4])[0], atol=1e-5)
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
@@ -117,7 +117,7 @@ def test_generate(run: Path) -> None:
             inputs = Inputs(torch.tensor(ids), Sequences([len(ids)]))
             with torch.inference_mode():
                 encoded = model.runner.encoder(inputs)
-                logits = head.logits(head.read(encoded, torch.tensor([len(ids) - 1])))[0]
+                logits = head.logits(encoded.at(torch.tensor([len(ids) - 1])))[0]
                 logits[list(never)] = -torch.inf
             if (token := int(logits.argmax())) in ends:
                 break

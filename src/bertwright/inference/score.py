@@ -100,17 +100,14 @@ def score_ids(
             read.append(list(range(start - first, stop - first - 1)))
             tokens.append(sequence[start + 1 : stop])
     scores = [np.zeros(0)] * len(windows)
-    several = head.layers is not None
-    for rows, encoded in runner.run(
-        windows, keep_layers=several, positions=None if several else read
-    ):
+    for rows, encoded in runner.run(windows, positions=read):
         at = encoded.positions
         if at is None:
             at = positions_in(rows, encoded.sequences, read)
         labels = [token for row in rows for token in tokens[row]]
         with torch.inference_mode():
             found = head.log_probabilities(
-                head.read(encoded, at), torch.tensor(labels, dtype=torch.long, device=at.device)
+                encoded.at(at), torch.tensor(labels, dtype=torch.long, device=at.device)
             )
         ends = np.cumsum([len(tokens[row]) for row in rows])[:-1]
         for row, own in zip(rows, np.split(found.double().cpu().numpy(), ends), strict=True):

@@ -5,10 +5,10 @@ Bengio, Ducharme, Vincent, Janvin 2003 (A Neural Probabilistic Language Model, J
     x = (C(w_t), C(w_(t-1)), ..., C(w_(t-n+2)))      the vectors of the last n - 1 words
     y = b + W x + U tanh(d + H x),    p(w_(t+1)) = softmax(y)
 
-`NnlmEncoder` is C, H and d: its one layer is tanh(d + H x). U and b, and with direct connections
-W, are the weights of `objectives/next_token.py`, as one matrix over both. Differs from the paper:
-word vectors and tanh units are equally many, as every layer of an encoder has one width; before
-the first token of a sequence stands a learned vector; the optimizer is the recipe's.
+`NnlmEncoder` is C, H and d: its one layer is tanh(d + H x), with direct connections beside x. U and
+b, and W, are the weights of `objectives/next_token.py`, as one matrix over both. Differs from the
+paper: word vectors and tanh units are equally many; before the first token of a sequence stands a
+learned vector; the optimizer is the recipe's.
 
 Letters: N tokens, K read, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
 """
@@ -27,34 +27,35 @@ from bertwright.nn.sequences import Inputs, Sequences
 
 
 class NnlmLayer(nn.Module):
-    """`tanh(d + H x)` over the vectors of the last C tokens."""
+    """`tanh(d + H x)` over the vectors x of the last C tokens; `direct`: x after it."""
 
-    def __init__(self, width: int, context: int) -> None:
+    def __init__(self, width: int, context: int, direct: bool) -> None:
         super().__init__()
-        self.context = context
+        self.context, self.direct = context, direct
         self.start = nn.Parameter(torch.zeros(width))
         self.hidden = nn.Linear(context * width, width)
 
-    def context_vectors(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
-        """x `[N, H]` -> `[K, C H]`: the last C tokens up to each, its own first."""
-        rows = sequences.last_tokens(self.context, positions)  # [K, C]
-        return torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)
-
     def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
-        """x `[N, H]` -> `[K, H]` at K positions, or everywhere."""
-        found: Tensor = self.hidden(self.context_vectors(x, sequences, positions)).tanh()
-        return found
+        """x `[N, H]` -> `[K, H]` or `[K, H + C H]` at K positions, or everywhere."""
+        rows = sequences.last_tokens(self.context, positions)  # [K, C], its own token first
+        x = torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)  # [K, C H]
+        found: Tensor = self.hidden(x).tanh()
+        return torch.cat([found, x], 1) if self.direct else found
 
 
 class NnlmEncoder(Encoder):
     """The word vectors and the hidden layer."""
 
     def __init__(self, config: NnlmConfig) -> None:
-        width = config.hidden_size
-        super().__init__(EncoderSpec(width, 1, config.vocab_size, causal=True, default_layer=0))
+        width, words = config.hidden_size, config.vocab_size
+        top = width * (1 + config.context_size * config.direct_connections)
+        widths = (width, top)
+        super().__init__(
+            EncoderSpec(top, 1, words, causal=True, default_layer=0, own_widths=widths)
+        )
         self.config = config
-        self.embeddings = nn.Embedding(config.vocab_size, width)
-        self.layer = NnlmLayer(width, config.context_size)
+        self.embeddings = nn.Embedding(words, width)
+        self.layer = NnlmLayer(width, config.context_size, config.direct_connections)
 
     def forward(
         self,
@@ -65,18 +66,11 @@ class NnlmEncoder(Encoder):
         positions: Tensor | None = None,
     ) -> Encoded:
         """See `Encoder`."""
-        x = self.embeddings(inputs.ids)  # [N, H]
-        kept = [x]
+        kept = [self.embeddings(inputs.ids)]  # [N, H]
         if top != 0:
-            kept.append(self.layer(x, inputs.sequences, positions))
+            kept.append(self.layer(kept[0], inputs.sequences, positions))
         layers = tuple(kept) if keep_layers else ()
         return Encoded(inputs.sequences, kept[-1], layers, positions=positions)
-
-    def with_words(self, encoded: Encoded, positions: Tensor) -> Tensor:
-        """What direct connections read: the hidden layer beside the word vectors, `[K, H + C H]`"""
-        words, hidden = encoded.layers
-        x = self.layer.context_vectors(words, encoded.sequences, positions)
-        return torch.cat([hidden[positions], x], 1)
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

@@ -13,7 +13,6 @@ Letters: K predicted tokens, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,8 +35,6 @@ class NextToken(Objective[Any]):
         width: int,
         vocab_size: int,
         tied: nn.Embedding | None = None,
-        read: Callable[[Encoded, Tensor], Tensor] | None = None,
-        layers: tuple[int, ...] | None = None,
         penalties: tuple[float, float] = (0.0, 0.0),
         bias: bool = True,
     ) -> None:
@@ -47,9 +44,6 @@ class NextToken(Objective[Any]):
             width: H.
             vocab_size: V.
             tied: the embeddings `[V, H]` that are the output weights too; None: its own.
-            read: (`layers` of a batch, positions `[K]` in N) -> `[K, H]`, the vectors that predict;
-                None: those of the last layer.
-            layers: which layers `read` needs.
             penalties: factors of AR and TAR.
             bias: whether there is a b.
         """
@@ -59,7 +53,7 @@ class NextToken(Objective[Any]):
         self.own = nn.Embedding(vocab_size, width) if tied is None else None
         self._tied = (tied,)  # in a tuple: the encoder owns it
         self.reads_embeddings = tied is not None
-        self._read, self.layers, self.penalties = read, layers, penalties
+        self.penalties = penalties
 
     @property
     def weight(self) -> Tensor:
@@ -73,13 +67,14 @@ class NextToken(Objective[Any]):
         return len(batch.positions)
 
     def positions(self, batch: Any) -> Tensor | None:
-        """Where it predicts from; everywhere where it reads other rows or layers."""
-        return None if self._read is not None else batch.positions
+        """Where it predicts from."""
+        found: Tensor = batch.positions
+        return found
 
     def forward(self, encoded: Encoded, batch: Any) -> Loss:
         """Summed over the K predicted tokens."""
         at: Tensor = batch.positions
-        x = self.read(encoded, at).contiguous()  # [K, H]
+        x = encoded.at(at).contiguous()  # [K, H]
         bias = self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
         loss = vocabulary_loss(x, self.weight, bias, batch.tokens[at + 1])
         total = loss.total
@@ -97,10 +92,6 @@ class NextToken(Objective[Any]):
         sums = activation * x[at].float().square().sum() + temporal * change.float().square().sum()
         return sums / x.shape[1]
 
-    def read(self, encoded: Encoded, positions: Tensor) -> Tensor:
-        """The vectors that predict, `[K, H]`."""
-        return encoded.at(positions) if self._read is None else self._read(encoded, positions)
-
     def logits(self, x: Tensor) -> Tensor:
         """x `[K, H]` -> `[K, V]` float32, for scoring and generation."""
         return product(x, self.weight, self.bias).float()
@@ -117,6 +108,11 @@ class NextToken(Objective[Any]):
     def flops(self, batch: Any) -> float:
         """The product with W, forward and twice backward."""
         return 6.0 * len(batch.positions) * self.weight.numel()
+
+
+def next_token(config: Any, encoder: Encoder) -> NextToken:
+    """By weights of its own."""
+    return NextToken(encoder.spec.width, encoder.spec.vocab_size)
 
 
 def tied_next_token(config: Any, encoder: Encoder) -> NextToken:

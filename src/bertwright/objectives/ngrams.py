@@ -89,12 +89,8 @@ class Ngrams(Objective[Any]):
     def forward(self, encoded: Encoded, batch: Any) -> Loss:
         """Summed over the K predicted tokens."""
         at = batch.positions
-        log_p = self.log_probabilities(self.read(encoded, at), batch.tokens[at + 1])
+        log_p = self.log_probabilities(encoded.at(at), batch.tokens[at + 1])
         return Loss(-log_p.sum(), len(at), None)
-
-    def read(self, encoded: Encoded, positions: Tensor) -> Tensor:
-        """The contexts `[K, C]` after which tokens are predicted."""
-        return encoded.at(positions)
 
     def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
         """Of each token `[K]` after its context, x `[K, C]`: `[K]`, in nats."""

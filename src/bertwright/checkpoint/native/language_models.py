@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bertwright.checkpoint.format import Format
 from bertwright.config.runs.language_models import (
     AwdLstmConfig,
@@ -17,7 +15,7 @@ from bertwright.models.encoder import Encoder
 from bertwright.models.ngram import NgramContext
 from bertwright.models.nnlm import NnlmEncoder
 from bertwright.objectives.both_directions import BothDirections
-from bertwright.objectives.next_token import NextToken
+from bertwright.objectives.next_token import NextToken, next_token
 from bertwright.objectives.ngrams import Ngrams
 
 
@@ -25,14 +23,6 @@ def _both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
     outputs = min(config.vocab_size, (config.output_size or config.vocab_size) + 1)
     both = config.direction == "both"
     return BothDirections(config.projection_dim, outputs, both, config.negative_samples)
-
-
-def _nnlm_head(config: NnlmConfig, encoder: Any) -> NextToken:
-    width = config.hidden_size
-    if not config.direct_connections:
-        return NextToken(width, config.vocab_size)
-    width += config.context_size * width
-    return NextToken(width, config.vocab_size, read=encoder.with_words, layers=(0, 1))
 
 
 def _awd_lstm_head(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
@@ -43,5 +33,5 @@ def _awd_lstm_head(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
 
 ELMO = Format("elmo", ElmoConfig, Elmo, {"next_token": _both_directions})
 AWD_LSTM = Format("awd-lstm", AwdLstmConfig, AwdLstm, {"next_token": _awd_lstm_head})
-NNLM = Format("nnlm", NnlmConfig, NnlmEncoder, {"next_token": _nnlm_head})
+NNLM = Format("nnlm", NnlmConfig, NnlmEncoder, {"next_token": next_token})
 NGRAM = Format("ngram", NgramConfig, NgramContext, {"next_token": lambda c, _: Ngrams(c)})
