@@ -78,7 +78,7 @@ def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
             "line 10: .* wrong number of a word: '1'; expected 4",
         ),
         ("a.conllu", CONLLU.replace("\t", "  "), None, "1 columns; expected 10, separated by tabs"),
-        ("a.conllu", "# newdoc\n\n", None, "no words"),
+        ("a.conllu", "# newdoc\n\n", None, "no example"),
         ("a.conll", "-DOCSTART-\n", None, "no words"),
     ],
 )

@@ -208,8 +208,8 @@ def test_asked_columns_win_and_may_differ_in_case(write):
         ("text\tlabel\na\tx\n \tx\n", Columns(), r"line 3: empty text: column 'text'"),
         ("text\tlabel\na\t\n", Columns(), r"line 2: no label; expected a class"),
         ("text\tlabel\n", Columns(), r"has no example"),
-        ("x\ta b\ny\tc d\n", Columns(), r"no column with a known name; .* 'x', 'a b'.*--text 1"),
-        ("x\ta b\ny\tc d\n", Columns("body"), r"no column 'body'; its first line is 'x', 'a b'"),
+        ("x\ta b\ny\tc d\n", Columns(), r"no column of labels.*'1', '2' by.*first.*'x', 'a b',"),
+        ("x\ta b\ny\tc d\n", Columns("body"), r"no column of labels; it has '1', '2'"),
         ("text\tlabel\na\tx\n", Columns("3"), r"no column '3'; it has 'text', 'label'"),
         ("\n\n", Columns(), r"is empty; expected labelled examples"),
     ],
@@ -264,7 +264,7 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
         (
             "a.csv",
             "sep=;\nText;Label\na;x\n",
-            "no column with a known name; its first line is 'sep='",
+            r"has no column of labels; it has '1', '2'.*first line, 'sep=', ''",
         ),
         ("a.json", '[{"text": "a"},\n{"text": "b"}\n', "cannot be read as JSON.*line 2 column 14"),
         ("a.json", "[]\n", r"a\.json has no JSON object; expected \{\"text\""),
@@ -274,7 +274,7 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
         (
             "a.txt",
             "just words\n",
-            "has no column with a known name; its first line is 'just words'",
+            r"has no column of labels; it has '1'.*first line, 'just words'",
         ),
         ("none.tsv", None, "cannot be read"),
         (".", None, "is a folder"),
@@ -396,20 +396,24 @@ def test_labels_are_not_read_where_none_is_needed(write):
 def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, name):
     train = parse(write("a.tsv", "x\tgood\ny\tbad\n"), "classification", Columns("2", None, "1"))
     options = {"hint": train.columns}
-    for content, expected in (
-        ("x\tfine\ny\tpoor\n", ["fine", "poor"]),  # training's columns
-        ("fine\npoor\n", ["fine", "poor"]),  # texts alone
-        ("id\ttext\n1\tfine\n2\tpoor\n", ["fine", "poor"]),  # a header
+    for content in (
+        "x\tfine\ny\tpoor\n",  # training's columns
+        "id\ttext\n1\tfine\n2\tpoor\n",  # a header
     ):
         stream = parse_stream(write(name, content), "classification", **options)
-        assert [each.text for each in stream.examples] == expected, content
+        assert [each.text for each in stream.examples] == ["fine", "poor"], content
+    alone = write(name, "fine\npoor\n")
+    columns = Columns("1") if name == "b.tsv" else Columns()
+    stream = parse_stream(alone, "classification", columns, **options)
+    assert [each.text for each in stream.examples] == ["fine", "poor"]
     other = {"hint": Columns("text", None, "label")}
-    with pytest.raises(DataError, match=r"a tab in its first line.*--text 1.*--format text"):
+    message = {"b.tsv": "no column of texts", "b.txt": r"a tab in its .*--text 1.*--format text"}
+    with pytest.raises(DataError, match=message[name]):
         parse_stream(write(name, "x\tfine\n"), "classification", **other)
     for form in ("text", "tsv"):
         with pytest.raises(DataError, match="no column"):
             parse(write(name, "x\ty\n"), "classification", format=form)
-    with pytest.raises(DataError, match=r"has no column '7'; its first line"):
+    with pytest.raises(DataError, match=r"has no column '7'; it has '1', '2'"):
         parse_stream(write(name, "x\tfine\n"), "classification", Columns("1", "7"), **options)
 
 

@@ -44,8 +44,8 @@ def test_csv_of_a_word_a_row(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (KAGGLE.replace("No,", ","), "line 7: .*empty word or tag: column 'Word'"),
-        (KAGGLE.replace("CD,O", "CD,"), "line 5: .*: column 'Tag'"),
+        (KAGGLE.replace("No,", ","), "line 7: .*empty word or tag"),
+        (KAGGLE.replace("CD,O", "CD,"), "line 5: .*empty word or tag"),
         (KAGGLE.replace(",B-gpe", ",B_gpe"), "line 5: .*B_gpe"),
         ("Word,Tag\na,O\n", r"no column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
         ("word,sentence_id\na,1\n", r"no column of tags"),
@@ -67,7 +67,7 @@ def test_a_sentence_with_an_empty_word_is_left_out(write):
 def test_a_row_of_another_width_is_never_left_out(write, bad):
     """It may have begun a sentence, whose other words are not to join the one before."""
     path = write("ner.csv", KAGGLE.replace('Sentence: 2,"1,000",CD,O', bad))
-    with pytest.raises(DataError, match="line 5: wrong number of fields; it may have begun"):
+    with pytest.raises(DataError, match=r"line 5: wrong number of fields: .*; expected 4"):
         parse(path, "tagging", bad_rows="skip")
     last = write("a.csv", "sentence_id,word\n1,a\n2\n")
     with pytest.raises(DataError, match="line 3: wrong number of fields"):

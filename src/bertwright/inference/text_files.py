@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
-from bertwright.labelled.columns import TEXTS, Columns
+from bertwright.labelled.columns import TEXTS
 from bertwright.labelled.source import BadRowLog, BadRows, name_of, suffix_of
 from bertwright.labelled.table import Table, open_form, read_table
 from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
@@ -187,7 +187,7 @@ def _table(path: Path, named: list[str], log: BadRowLog) -> Table:
     source, form = open_form(path, named)
     if form == "text":  # standard input: its header says nothing
         form = "tsv" if "\t" in source.first else "csv"
-    return read_table(source, form, Columns(*named), Columns(), log)
+    return read_table(source, form, named, log)
 
 
 def _string(value: Any) -> str | None:

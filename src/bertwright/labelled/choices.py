@@ -6,19 +6,19 @@ import re
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, Groups, plain
+from bertwright.labelled.columns import (
+    BEFORE_CHOICES,
+    CHOICES,
+    RIGHT_CHOICE,
+    SECOND,
+    Columns,
+    plain,
+)
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
-FIRST: Groups = (
-    ("sent1", "ctx_a", "context", "article", "passage", "premise", "text"),
-    ("question", "sentence", "ctx", "query"),
-)
-SECOND: Groups = (("sent2", "ctx_b", "text2"), ("question",))
-LISTS: Groups = (("choices", "endings", "options"), ("answers", "candidates"))
-LABELS: Groups = (("label", "labels", "gold_label"), ("answer", "answer_key", "answerkey"))
 _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 
 
@@ -27,21 +27,19 @@ def read_choices(file: File) -> Stream:
     the order of their numbers."""
     table, chosen = file.table()
     choices = _choices(table)
-    target = None
+    target, used = None, [*choices, *chosen.texts()]
     if file.options.require_labels:
-        used = [*choices, *chosen.texts()]
-        target = table.find(chosen.label, LABELS, "labels", "--label", used)
-    used = [*choices, *(name for name in (target, chosen.text2) if name)]
-    text = table.find(chosen.text, FIRST, "texts", "--text", used)
+        target = table.find(chosen.label, RIGHT_CHOICE, "labels", "--label", used)
+    others = [*choices, target, chosen.text2]
+    text = table.find(chosen.text, BEFORE_CHOICES, "texts", "--text", others)
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
     if text2 is None and chosen.text is None:
-        text2 = table.known(SECOND, "--text2", [*used, text])
+        text2 = table.known(SECOND, "--text2", [*others, text])
     columns = Columns(text, text2, target)
 
     def make(row: Row, id_: str, line: int) -> ChoiceExample:
         first = read_text(row, text)
-        is_empty = text2 is None or row[text2] in (None, "")
-        second = "" if is_empty else read_text(row, text2)
+        second = read_text(row, text2) if row.get(text2) not in (None, "") else ""
         texts = _texts(row, choices)
         label = None if target is None else _label(row[target], texts, file.log.at(line))
         return ChoiceExample(first, texts, second, label, id_, line)
@@ -64,7 +62,7 @@ def _choices(table: Table) -> list[str]:
                 )
             return [columns[number] for number in sorted(columns)]
     what = "choices: ending0, ending1, ... (or choice, option), or a list (choices, endings)"
-    return [table.find(None, LISTS, what, "choices in the")]
+    return [table.find(None, CHOICES, what, "choices in the")]
 
 
 def _texts(row: Row, columns: list[str]) -> tuple[str, ...]:

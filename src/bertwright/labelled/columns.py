@@ -15,7 +15,7 @@ from bertwright.labelled.source import listed
 
 Groups = tuple[tuple[str, ...], ...]
 
-PAIRS: tuple[tuple[str, str], ...] = (
+PAIRS: Groups = (
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
     ("question1", "question2"),
@@ -30,11 +30,11 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("query", "passage"),
     ("#1_string", "#2_string"),  # MRPC
 )
+"""Not groups: a first and a second text each."""
 TEXTS: Groups = (
     ("text", "sentence", "text_a"),
     ("review", "content", "question", "tweet", "comment", "document", "message", "utterance"),
-    ("comment_text",),
-    ("title", "headline", "description", "body", "query", "input"),
+    ("title", "headline", "description", "body", "query", "input", "comment_text"),
 )
 CLASSES: Groups = (
     ("gold_label",),  # MNLI and SNLI have the five annotators' beside it
@@ -48,15 +48,42 @@ NUMBERS: Groups = (
     ("label", "labels", "target", "value", "similarity", "rating", "stars"),
     ("quality",),
 )
+SOURCES: Groups = (
+    ("source",),
+    ("mr", "meaning_representation", "document", "article", "dialogue", "input", "text"),
+)
+TARGETS: Groups = (
+    ("target",),
+    ("ref", "human_reference", "summary", "highlights", "output", "headline", "question"),
+)
+QUESTIONS: Groups = (("question",), ("query", "text"))
+CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
+ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
+BEFORE_CHOICES: Groups = (
+    ("sent1", "ctx_a", "context", "article", "passage", "premise", "text"),
+    ("question", "sentence", "ctx", "query"),
+)
+SECOND: Groups = (("sent2", "ctx_b", "text2"), ("question",))
+CHOICES: Groups = (("choices", "endings", "options"), ("answers", "candidates"))
+RIGHT_CHOICE: Groups = (("label", "labels", "gold_label"), ("answer", "answer_key", "answerkey"))
+WORDS: Groups = (("tokens", "words"), ("token", "word", "characters", "form", "char"))
+TAGS: Groups = (
+    ("ner_tags",),
+    ("tags", "labels", "label", "tag"),
+    ("ner", "pos_tags", "chunk_tags"),
+    ("pos", "upos", "xpos", "chunk"),
+)
+ENTITIES: Groups = (("entities",), ("spans",), ("label", "labels"))
 SENTENCES: Groups = (
     ("sentence_#", "sentence_id", "sent_id", "sentence_number", "sentence_idx"),
     ("sentence",),
 )
 """Which sentence a word is of, where rows are words."""
+DOCUMENTS: Groups = (("document", "document_id", "doc_id"),)
 IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "uid")
-_OTHERS = (*IDS, "context", "sent1", "choices", "tokens", "token", "word", "tag", "ner_tags")
-_GENERATED = ("source", "target", "mr", "ref", "summary")
-_KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OTHERS, *_GENERATED])
+_TABLES = (PAIRS, TEXTS, CLASSES, NUMBERS, SOURCES, TARGETS, QUESTIONS, CONTEXTS, ANSWERS, SECOND)
+_MORE = (BEFORE_CHOICES, CHOICES, RIGHT_CHOICE, WORDS, TAGS, ENTITIES, SENTENCES, DOCUMENTS)
+_KNOWN = frozenset([*IDS, *(name for groups in _TABLES + _MORE for name in chain(*groups))])
 
 
 @dataclass(frozen=True)
@@ -83,6 +110,16 @@ class Columns:
         """Those that are not None."""
         return self.texts() + ([] if self.label is None else [self.label])
 
+    def or_of(self, hint: Columns, there: Sequence[str]) -> Columns:
+        """These, or where none is chosen, those of the training file that are `there`."""
+        names = {*map(plain, there)}
+        text, text2, label = self.text, self.text2, self.label
+        if not self.texts() and names.issuperset(map(plain, hint.texts())):
+            text, text2 = hint.text, hint.text2
+        if label is None and plain(hint.label or "") in names and hint.label not in (text, text2):
+            label = hint.label
+        return Columns(text, text2, label)
+
 
 def plain(name: str) -> str:
     """A name as names are compared."""
@@ -93,14 +130,3 @@ def is_known(name: str) -> bool:
     """Whether the name is one that headers have."""
     name = plain(name)
     return name in _KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")
-
-
-def with_hint(chosen: Columns, hint: Columns, there: Sequence[str]) -> Columns:
-    """The columns chosen, or where none is, those of the training file that are there."""
-    names = {*map(plain, there)}
-    text, text2, label = chosen.text, chosen.text2, chosen.label
-    if not chosen.texts() and names.issuperset(map(plain, hint.texts())):
-        text, text2 = hint.text, hint.text2
-    if label is None and plain(hint.label or "") in names and hint.label not in (text, text2):
-        label = hint.label
-    return Columns(text, text2, label)

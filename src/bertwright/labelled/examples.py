@@ -102,10 +102,9 @@ def classes_of(example: Example) -> tuple[str, ...]:
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
     """The classes or tags of examples: whole numbers by size, others by spelling, O first."""
-    names = {name for each in examples for name in classes_of(each)}
-    if all(name.removeprefix("-").isdecimal() for name in names):
-        return tuple(sorted(names, key=lambda name: (int(name), name)))
-    return tuple(sorted(names, key=lambda name: (name != "O", name)))
+    names = sorted({name for each in examples for name in classes_of(each)})
+    numbers = all(name.removeprefix("-").isdecimal() for name in names)
+    return tuple(sorted(names, key=int if numbers else lambda name: name != "O"))
 
 
 def is_mostly_chinese(texts: Iterable[str]) -> bool:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from bertwright.config.task import Form, Kind, Scheme
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, with_hint
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
-from bertwright.labelled.source import (
-    BadRowLog,
-    BadRows,
-    BadTags,
-    Skipped,
-    Source,
-    WrongAnswers,
-    replaced_bytes,
-)
-from bertwright.labelled.table import Table, has_columns, read_table
+from bertwright.labelled.source import BadRowLog, BadRows, Skipped, Source
+from bertwright.labelled.table import Table, read_table
 
 
 @dataclass
@@ -42,7 +35,7 @@ class Stream:
     @property
     def warnings(self) -> list[str]:
         """All warnings, complete when all is read."""
-        return [*self.log.warnings, *replaced_bytes(self.source), *self.log.summary()]
+        return [*self.log.warnings, *self.source.warnings(), *self.log.summary()]
 
     @property
     def skipped(self) -> dict[str, Skipped]:
@@ -77,9 +70,9 @@ class ReadOptions:
     as_scheme: Scheme | None = None
     """That of training, in which tags of another one are given, the same entities."""
     bad_rows: BadRows = "refuse"
-    """Whether rows that cannot be read stop the reading or are left out."""
-    bad_tags: BadTags = "mend"
-    wrong_answers: WrongAnswers = "skip"
+    bad_tags: Literal["mend", "refuse"] = "mend"
+    wrong_answers: Literal["skip", "refuse", "keep"] = "skip"
+    """What becomes of answers that are not at their start; to evaluate, their texts count."""
 
 
 @dataclass
@@ -93,28 +86,25 @@ class File:
     options: ReadOptions
     log: BadRowLog
 
-    def table(self, form: Form | None = None) -> tuple[Table, Columns]:
+    def table(self) -> tuple[Table, Columns]:
         """The table that it is, and the columns chosen or those of training."""
-        form, hint = form or self.form, self.options.hint
-        form = "tsv" if form == "text" else form
-        table = read_table(self.source, form, self.chosen, hint, self.log)
-        return table, with_hint(self.chosen, hint, table.columns)
+        form, hint = "tsv" if self.form == "text" else self.form, self.options.hint
+        named = [*self.chosen.names(), *hint.names()]
+        table = read_table(self.source, form, named, self.log)
+        return table, self.chosen.or_of(hint, table.columns)
 
     def lines(self, pair: bool = False) -> Iterator[tuple[int, str, str | None]] | None:
         """The lines of plain text to predict from, with their numbers: a text or a pair with a tab
         between; None where the file has columns."""
-        options = self.options
-        bare = self.form in ("tsv", "text") and not self.chosen.names()
-        plain_text = bare and not has_columns(self.source, options.hint)
-        if options.require_labels or not (plain_text or options.format == "text"):
+        if self.options.require_labels or self.form != "text":
             return None
-        if options.format != "text" and not pair and "\t" in self.source.first:
+        self.refuse_unused((), "as plain text")
+        if self.options.format is None and not pair and "\t" in self.source.first:
             raise DataError(
                 f"{self.source.name} has a tab in its first line, but no header, and the model was "
                 "not trained on columns by number. Name the column: --text 1; or say that a line "
                 "is a text: --format text"
             )
-        self.refuse_unused((), "as plain text")
         return self._lines(pair)
 
     def _lines(self, pair: bool) -> Iterator[tuple[int, str, str | None]]:

@@ -28,7 +28,6 @@ READERS: dict[Kind, Callable[[File], Stream]] = {
     "span": read_span,
     "tagging": read_tagging,
 }
-"""The reader of each kind of task."""
 
 
 def read_examples(
@@ -42,8 +41,7 @@ def read_examples(
     are those that the user names.
 
     Raises:
-        DataError: a missing or doubled column, a column that the form has no use for, a bad row,
-            as one with an unknown label; names file and line.
+        DataError: a missing, doubled or unused column; a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
     found = _open(path if isinstance(path, Rows) else Path(path), kind, columns, options)
@@ -71,11 +69,10 @@ def stream_examples(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),  # noqa: B008
 ) -> Stream:
-    """Read one file without labels, of any size; `-` is standard input.
+    """Read one file without labels, of any size, as `read_examples` does, whose errors come here or
+    when the bad row is reached. A file without examples is no error.
 
-    JSON that is one value, as SQuAD's, and Parquet (as it is compressed) are held in memory whole;
-    of all others no more than what is needed. The arguments are those of `read_examples`; its
-    errors come here, or when the bad row is reached. A file without examples is no error.
+    JSON that is one value, as SQuAD's, is held in memory whole; of others no more than is needed.
     """
     return _open(Path(path), kind, columns, replace(options, require_labels=False))
 

@@ -16,17 +16,10 @@ from bertwright.text.tables import split_lines
 
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
-BadTags = Literal["mend", "refuse"]
-"""Whether tag sequences that break their scheme are mended or stop the reading."""
-WrongAnswers = Literal["skip", "refuse", "keep"]
-"""What becomes of answers that are not at their `answer_start`; to evaluate their texts count."""
 HEAD_LINES = 200
 """Lines that are looked at before the form is decided."""
 SHOWN = 60
 """Characters of a text that a message shows, at most."""
-SKIP = "To leave such rows out: --bad-rows skip"
-_LINES = 5
-_BOM = "\ufeff"
 
 
 @dataclass
@@ -45,7 +38,11 @@ class BadRowLog:
     policy: BadRows = "refuse"
     unit: str = "line"
     """What is counted: `line`, `row` or `question`."""
+    never: str = ""
+    """A reason for which nothing is left out: it is an error under any policy."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
+    mended: dict[str, Skipped] = field(default_factory=dict)
+    """What was read otherwise than it is written, by a description."""
     warnings: list[str] = field(default_factory=list)
 
     def at(self, line: int) -> str:
@@ -55,17 +52,19 @@ class BadRowLog:
     def bad(self, line: int, reason: str, came: str, expected: str) -> None:
         """A row that cannot be read, for a `reason` in the same few words for all such rows: an
         error, or left out and counted."""
-        if self.policy == "refuse":
+        if self.policy == "refuse" or reason == self.never:
             what = f"{reason}: {came}" if came else reason
-            raise DataError(f"{self.at(line)}: {what}; expected {expected}. {SKIP}")
+            skip = "" if reason == self.never else ". To leave such rows out: --bad-rows skip"
+            raise DataError(f"{self.at(line)}: {what}; expected {expected}{skip}")
         self.leave_out(line, reason)
 
     def leave_out(self, line: int, reason: str) -> None:
         """Count a row that is left out whatever the policy."""
-        skipped = self.skipped.setdefault(reason, Skipped())
-        skipped.count += 1
-        if len(skipped.lines) < _LINES:
-            skipped.lines.append(line)
+        _count(self.skipped, line, reason)
+
+    def mend(self, line: int, what: str) -> None:
+        """Count an example that is read otherwise than it is written."""
+        _count(self.mended, line, what)
 
     def warn(self, message: str) -> None:
         """Add a warning about the file, once."""
@@ -73,13 +72,21 @@ class BadRowLog:
             self.warnings.append(warning)
 
     def summary(self) -> list[str]:
-        """A sentence for each reason."""
+        """A sentence for each reason and each description."""
+        left_out = {f"left out, {reason}": each for reason, each in self.skipped.items()}
         return [
-            f"{self.name}: {each.count:,} left out, {reason} "
+            f"{self.name}: {each.count:,} {what} "
             f"({self.unit} {', '.join(f'{line:,}' for line in each.lines)}"
             f"{', ...' if each.count > len(each.lines) else ''})"
-            for reason, each in self.skipped.items()
+            for what, each in (self.mended | left_out).items()
         ]
+
+
+def _count(counts: dict[str, Skipped], line: int, what: str) -> None:
+    each = counts.setdefault(what, Skipped())
+    each.count += 1
+    if len(each.lines) < 5:
+        each.lines.append(line)
 
 
 class BadValue(ValueError):
@@ -119,6 +126,16 @@ class Source:
         """All lines with their numbers, from 1."""
         return enumerate(itertools.chain(self.head, self.rest), 1)
 
+    def warnings(self) -> list[str]:
+        """A warning of bytes that are no UTF-8."""
+        if not self.report.invalid_utf8:
+            return []
+        return [
+            f"{self.name}: {self.report.invalid_utf8:,} malformed UTF-8 sequences were replaced by "
+            f"U+FFFD (first: {self.report.invalid_places[0]}). If it is of another encoding, as "
+            "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
+        ]
+
 
 def name_of(path: Path | Rows) -> str:
     """The file's name for messages."""
@@ -130,9 +147,7 @@ def name_of(path: Path | Rows) -> str:
 def suffix_of(path: Path) -> str:
     """The extension, in lower case; compression left aside. "" for standard input."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return next((each for each in reversed(suffixes) if each not in COMPRESSED_SUFFIXES), "")
 
 
 def open_source(path: Path) -> Source:
@@ -141,12 +156,12 @@ def open_source(path: Path) -> Source:
     Raises:
         DataError: it is missing, a folder, empty, binary or not UTF-8.
     """
-    report = CorpusReport()
-    lines = _lines(open_file(path), name_of(path), report)
+    name, report = name_of(path), CorpusReport()
+    lines = _lines(open_file(path), name, report)
     head = list(itertools.islice(lines, HEAD_LINES))
     if not any(line.strip() for line in head):
-        raise DataError(f"{name_of(path)} is empty; expected labelled examples or texts")
-    return Source(name_of(path), path, head, lines, report)
+        raise DataError(f"{name} is empty; expected labelled examples or texts")
+    return Source(name, path, head, lines, report)
 
 
 def refuse_missing(path: str) -> None:
@@ -184,28 +199,16 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
         parts = path.relative_to(folder).parts
         if label and len(parts) == 1:
             raise DataError(f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt")
-        with open_file(path) as stream:
-            text = "".join(read_text(stream, str(path), CorpusReport()))
-        text = text.removeprefix(_BOM).strip()
-        rows.append({"text": text, "id": "/".join(parts)} | ({"label": parts[0]} if label else {}))
+        lines = _lines(open_file(path), str(path), CorpusReport())
+        row = {"text": "\n".join(lines).strip(), "id": "/".join(parts)}
+        rows.append(row | ({"label": parts[0]} if label else {}))
     return Rows(str(folder), rows) if rows else None
 
 
 def _texts_in(folder: Path) -> list[Path]:
+    """Its texts, but for hidden ones and those of hidden folders."""
     found = [path for path in folder.rglob("*") if suffix_of(path) in TEXT_SUFFIXES]
-    hidden = [any(part[0] == "." for part in path.relative_to(folder).parts) for path in found]
-    return sorted(path for path, is_hidden in zip(found, hidden, strict=True) if not is_hidden)
-
-
-def replaced_bytes(source: Source) -> list[str]:
-    """A warning of bytes that are no UTF-8."""
-    if not source.report.invalid_utf8:
-        return []
-    return [
-        f"{source.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
-        f"by U+FFFD (first: {source.report.invalid_places[0]}). If it is of another encoding, as "
-        "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
-    ]
+    return sorted(path for path in found if "/." not in f"/{path.relative_to(folder).as_posix()}")
 
 
 def shorten(text: object) -> str:

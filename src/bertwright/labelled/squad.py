@@ -3,57 +3,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, Groups
+from bertwright.labelled.columns import ANSWERS, CONTEXTS, QUESTIONS, Columns
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, WrongAnswers, shorten
+from bertwright.labelled.source import BadValue, shorten
 from bertwright.labelled.table import Row, Table, json_value, read_text
-
-QUESTIONS: Groups = (("question",), ("query", "text"))
-CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
-ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
 
 
 def read_span(file: File) -> Stream:
     """The questions of SQuAD JSON or of a table."""
     value: Any = json_value(file.source, file.log) if file.form == "json" else None
-    data = value.get("data") if isinstance(value, dict) else None
-    is_squad = isinstance(data, list) and any(
-        isinstance(article, dict) and "paragraphs" in article for article in data
+    articles = value.get("data") if isinstance(value, dict) else None
+    is_squad = isinstance(articles, list) and any(
+        isinstance(article, dict) and "paragraphs" in article for article in articles
     )
     if is_squad:
         file.refuse_unused((), "as SQuAD JSON")
-        table, chosen = _squad(value, file.log), file.chosen
-    else:
-        table, chosen = file.table()
+        file.source.json = list(_questions(value))
+    table, chosen = file.table()
+    if is_squad:
+        table.format, file.log.unit = "SQuAD JSON", "question"
     question = table.find(chosen.text, QUESTIONS, "questions", "--text")
     context = table.find(chosen.text2, CONTEXTS, "passages (context)", "--text2")
     answers = None
     if file.options.require_labels:
         answers = table.find(chosen.label, ANSWERS, "answers", "--label")
     columns = Columns(question, context, answers)
-    examples = _examples(table, columns, file.options.wrong_answers)
-    found = file.found(examples, columns, table.format if is_squad else table)
-    if is_squad:
-        found.unanswerable = any(row.get("is_impossible") is True for row in _questions(value))
+    found = file.found(_examples(file, table, columns), columns, table)
+    found.unanswerable = is_squad and any(
+        row.get("is_impossible") is True for row in file.source.json
+    )
     return found
-
-
-def _squad(value: Row, log: BadRowLog) -> Table:
-    """The questions of SQuAD's tree of articles, paragraphs and questions, numbered from 1."""
-    log.unit = "question"
-    version = f", version {value['version']}" if value.get("version") else ""
-
-    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        for number, row in enumerate(_questions(value), 1):
-            yield number, [row.get(name) for name in names]
-
-    columns = ["question", "context", "answers", "id", "title"]
-    return Table(log.name, columns, f"SQuAD JSON{version}", rows, log)
 
 
 def _questions(value: Row) -> Iterator[Row]:
@@ -68,25 +52,24 @@ def _questions(value: Row) -> Iterator[Row]:
     for article in entries(value, "data"):
         for paragraph in entries(article, "paragraphs"):
             for row in entries(paragraph, "qas"):
-                above = {"title": article.get("title"), "context": paragraph.get("context")}
-                row = row | above
+                row |= {"title": article.get("title"), "context": paragraph.get("context")}
                 yield row | {"answers": []} if row.get("is_impossible") is True else row
 
 
-def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[SpanExample]:
+def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExample]:
     title = table.known((("title",),), "--label")
-    log, wrong = table.log, list[int]()
+    log, policy = file.log, file.options.wrong_answers
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         question = read_text(row, columns.text)
         context = read_text(row, columns.text2)
-        name = "" if title is None or row[title] is None else str(row[title])
+        name = str(row.get(title) or "")
         if columns.label is None:
             return SpanExample(question, context, None, id_, name, line)
         answers = _answers(row[columns.label])
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
-            wrong.append(line)
+            log.mend(line, "questions have an answer that is not at its answer_start")
             if policy == "refuse":
                 text, at = next(each for each in answers if each not in right)
                 raise DataError(
@@ -99,12 +82,7 @@ def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[
         answers = answers if policy == "keep" else right
         return SpanExample(question, context, answers, id_, name, line)
 
-    yield from table.examples([*columns.names(), *([] if title is None else [title])], make)
-    if wrong:
-        log.warn(
-            f"{len(wrong):,} questions have an answer that is not at its answer_start (first at "
-            f"{log.unit} {wrong[0]:,})"
-        )
+    return table.examples([*columns.names(), title], make)
 
 
 def _answers(value: Any) -> tuple[tuple[str, int], ...]:

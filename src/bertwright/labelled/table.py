@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from bertwright.config.task import Form
 from bertwright.errors import DataError
-from bertwright.labelled.columns import IDS, Columns, Groups, is_known, plain
+from bertwright.labelled.columns import IDS, Groups, is_known, plain
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
@@ -49,7 +49,6 @@ FORMS: dict[str, Form] = {
 Row = dict[Any, Any]
 """The values of a row by the names of their columns; None where the row lacks one."""
 WRONG_WIDTH = "wrong number of fields"
-COLA = ["source", "label", "mark", "sentence"]
 _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
 _MARK = re.compile(r"[*?#%]{0,3}")
 """What linguists wrote before a sentence; "*" in nearly all cases."""
@@ -66,8 +65,9 @@ class Table:
     """`TSV`, `JSON lines`, ..."""
     rows: Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
     """Where each row stands (line or row, from 1), and the values of some columns. Called once."""
-
     log: BadRowLog
+    first: str = ""
+    """For messages about a file without a header: its first line."""
 
     def named(self, name: str, option: str) -> str:
         """The column that an option names, or numbers from 1, also where there is a header; letters
@@ -77,9 +77,12 @@ class Table:
             return name if name in self.columns else near[0]
         if name.isdecimal() and 1 <= int(name) <= len(self.columns):
             return self.columns[int(name) - 1]
-        raise DataError(
-            f"{self.name} has no column {shorten(name)}; it has {listed(self.columns)}. Name one: "
-            f"{option} COLUMN"
+        raise self._lacks(shorten(name), option)
+
+    def _lacks(self, what: str, option: str) -> DataError:
+        return DataError(
+            f"{self.name} has no column {what}; it has {listed(self.columns)}{self.first}. "
+            f"Name one: {option} COLUMN"
         )
 
     def known(self, groups: Groups, option: str, used: Sequence[str | None] = ()) -> str | None:
@@ -107,10 +110,7 @@ class Table:
         """The column chosen, or the `known` one; it is an error if there is none."""
         found = self.known(groups, option, used) if chosen is None else self.named(chosen, option)
         if found is None:
-            raise DataError(
-                f"{self.name} has no column of {what}; it has {listed(self.columns)}. Name one: "
-                f"{option} COLUMN"
-            )
+            raise self._lacks(f"of {what}", option)
         return found
 
     def id(self, used: Sequence[str]) -> str | None:
@@ -119,15 +119,16 @@ class Table:
         return next((name for known in IDS for name in free if plain(name) == known), None)
 
     def examples(
-        self, columns: Sequence[str], make: Callable[[Row, str, int], E | None]
+        self, columns: Sequence[str | None], make: Callable[[Row, str, int], E | None]
     ) -> Iterator[E]:
-        """What `make` makes of each row, its id ("" without one) and its line; where it raises
-        `BadValue`, the row is a bad one."""
-        id_ = self.id(columns)
-        names = [*columns, *([id_] if id_ else [])]
+        """What `make` makes of each row (of the columns that are not None), its id ("" without one)
+        and its line; where it raises `BadValue`, the row is a bad one."""
+        names = [name for name in columns if name is not None]
+        id_ = self.id(names)
+        names += [id_] if id_ else []
         for line, values in self.rows(names):
-            row = dict(zip(names, values, strict=True))
-            identifier = None if id_ is None else row[id_]
+            row: Row = dict(zip(names, values, strict=True))
+            identifier = row.get(id_)
             try:
                 example = make(row, "" if identifier is None else str(identifier), line)
             except BadValue as error:
@@ -157,11 +158,7 @@ def read_text(row: Row, column: str | None) -> str:
 def open_form(
     path: Path | Rows, named: Sequence[str], form: Form | None = None
 ) -> tuple[Source, Form]:
-    """Open a file. Its form is the one given, or that of its suffix or first line; else `text`.
-
-    Raises:
-        DataError: it cannot be opened.
-    """
+    """Open a file. Its form is the one given, or that of its suffix or first line; else `text`."""
     if isinstance(path, Rows):
         return Source(path.name, Path(path.name), json=path.rows), "json"
     form = form or FORMS.get(suffix_of(path))
@@ -174,77 +171,50 @@ def open_form(
 def _by_first_line(line: str, named: Sequence[str]) -> Form:
     if line.lstrip().startswith(('{"', "[{", "{ ")) or line.strip() in ("{", "["):
         return "json"
-    names = {*map(plain, named)}
-
-    def known(cells: Sequence[str]) -> int:
-        return sum(is_known(cell) or plain(cell) in names for cell in cells)
-
-    if "\t" in line:
-        return "tsv" if known(line.split("\t")) else "text"
+    names, cells = {*map(plain, named)}, line.split("\t")
+    if len(cells) > 1:
+        is_table = any(is_known(cell) or plain(cell) in names for cell in cells)
+        return "tsv" if is_table or any(map(str.isdecimal, named)) or _is_cola(cells) else "text"
+    if plain(line) in names:
+        return "tsv"
     cells = next(csv.reader([line], delimiter=csv_delimiter(line)), [])
-    if known(cells) > 1 and all(map(_NAME.fullmatch, cells)):
-        return "csv"
-    return "tsv" if plain(line) in names else "text"
+    known = [cell for cell in cells if is_known(cell) or plain(cell) in names]
+    return "csv" if len(known) > 1 and all(map(_NAME.fullmatch, cells)) else "text"
 
 
-def read_table(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:
-    """The table that a file is; options name the columns `chosen`, training had those of `hint`.
+def read_table(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
+    """The table that a file is; `named` are the columns that options name, or that training had.
 
     Raises:
-        DataError: it is none; a doubled name in the header; no header, and no column is named.
+        DataError: it is none, or a name is twice in the header.
         MissingExtra: pyarrow is not installed.
     """
     if form == "parquet":
         return _parquet(source.path, log)
     if form in ("json", "jsonl"):
         return _objects(source, form, log)
-    return _delimited(source, form, chosen, hint, log)
+    return _delimited(source, form, named, log)
 
 
-def has_columns(source: Source, hint: Columns) -> bool:
-    """Whether a file of tabs or plain text has a header, columns that training knew by number, or
-    CoLA's four."""
-    first = [cell.strip() for cell in source.first.split("\t")]
-    numbers = any(map(str.isdecimal, hint.names()))
-    if len(first) == 1 and not (numbers or suffix_of(source.path) == ".tsv"):
-        return plain(first[0]) in map(plain, hint.names())
-    return (
-        (len(first) > 1 and numbers)
-        or _has_header(first, hint.names())
-        or _is_cola(line.split("\t") for line in source.head if line)
-    )
-
-
-def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:
+def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
     lines = (line for _, line in source.lines())
     split = split_rows(lines, source.name, quoted=form == "csv")
-    head = list(islice(split, HEAD_LINES))
-    if not head:
-        raise DataError(f"{source.name} has no rows; expected a header and a row an example")
-    columns = [cell.strip() for cell in head[0][1]]
-    names, hinted = chosen.names(), hint.names()
-    headed, format = _has_header(columns, [*names, *hinted]), form.upper()
-    if headed:
+    first = next(split)
+    columns, header = [cell.strip() for cell in first[1]], None
+    format, shown = form.upper(), ""
+    if _has_header(columns, named):
+        header = first[1]
         _refuse_doubled(columns, source.name)
-    elif not names and _is_cola(row for _, row in head):
-        columns, format = COLA, "GLUE's CoLA"
+    elif _is_cola(columns):
+        columns, format = ["source", "label", "mark", "sentence"], "GLUE's CoLA"
     else:
-        first, columns = columns, [str(number) for number in range(1, len(columns) + 1)]
+        columns = [str(number) for number in range(1, len(columns) + 1)]
         format += " without a header"
-        names = names or [name for name in hinted if name.isdecimal()]
-        missing = [name for name in names if name not in columns]
-        if missing or not names:
-            what = listed(missing) if missing else "with a known name"
-            raise DataError(
-                f"{source.name} has no column {what}; its first line is {listed(first)}. Name the "
-                "columns of a header: --text NAME --label NAME; without one, number them: --text 1 "
-                "--label 2"
-            )
-    header = head.pop(0)[1] if headed else None
+        shown = f" by number, as its first line, {listed(first[1])}, has no known name"
 
     def rows(wanted: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
         indices = [columns.index(name) for name in wanted]
-        for number, row in chain(head, split):
+        for number, row in split if header else chain([first], split):
             if row == header:
                 log.bad(number, "the header again", "", "one")
             elif len(row) == len(columns):
@@ -254,7 +224,7 @@ def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
                 expected = f"{len(columns)} as in the first line ({fix} in texts)"
                 log.bad(number, WRONG_WIDTH, str(len(row)), expected)
 
-    return Table(source.name, columns, format, rows, log)
+    return Table(source.name, columns, format, rows, log, shown)
 
 
 def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
@@ -263,13 +233,12 @@ def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
     names = {*map(plain, first)}
     if any(name in first or plain(name) in names for name in named if not name.isdecimal()):
         return True
-    known = [is_known(cell) for cell in first]
-    return 2 * sum(known) > len(known) if any(map(str.isdecimal, named)) else any(known)
+    known = sum(map(is_known, first))
+    return 2 * known > len(first) if any(map(str.isdecimal, named)) else known > 0
 
 
-def _is_cola(head: Iterable[Sequence[str]]) -> bool:
-    rows = [row for row in head if len(row) == len(COLA)]
-    return bool(rows) and all(row[1] in ("0", "1") and _MARK.fullmatch(row[2]) for row in rows)
+def _is_cola(first: Sequence[str]) -> bool:
+    return len(first) == 4 and first[1] in ("0", "1") and bool(_MARK.fullmatch(first[2]))
 
 
 def _refuse_doubled(columns: Sequence[str], name: str) -> None:
@@ -372,11 +341,8 @@ def _class_names(metadata: bytes) -> dict[str, list[str]]:
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}  # the schema is of another program
     kinds = {name: each.get("feature", each) for name, each in features if isinstance(each, dict)}
-    return {
-        n: each["names"]
-        for n, each in kinds.items()
-        if isinstance(each, dict) and each.get("names")
-    }
+    named = {name: each.get("names") for name, each in kinds.items() if isinstance(each, dict)}
+    return {name: names for name, names in named.items() if names}
 
 
 def _named(value: Any, names: list[str] | None) -> Any:

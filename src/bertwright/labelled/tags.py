@@ -19,9 +19,8 @@ from collections.abc import Iterable, Sequence
 
 from bertwright.config.task import Scheme
 
-_TAG = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
+_TAG = re.compile(r"([BIESMLU])(?:-(.+))?", re.DOTALL)  # bare: of one type, without a name
 _SAME = {"M": "I", "L": "E", "U": "S"}
-_BARE = (set("BIO"), set("BIESO"), set("BMESO"), set("BILUO"))  # one type, without a name
 _MOST_STRAYS = 0.1
 """Fraction of words whose tags are no entity tags, in a file of entity tags with slips."""
 
@@ -29,10 +28,7 @@ _MOST_STRAYS = 0.1
 def split_tag(tag: str) -> tuple[str, str]:
     """`("B", "PER")` of `B-PER`; `("O", "")` outside; M, L and U become I, E and S."""
     found = _TAG.fullmatch(tag)
-    letter, label = (found[1], found[2]) if found else (tag, "")
-    if letter not in "BIESMLU" or len(letter) != 1:
-        return "O", ""
-    return _SAME.get(letter, letter), label
+    return (_SAME.get(found[1], found[1]), found[2] or "") if found else ("O", "")
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
@@ -46,30 +42,22 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     counts = Counter(tag for sentence in sentences for tag in sentence)
     strays = stray_tags(counts)
     letters = {tag[:1] for tag in counts.keys() - strays - {"O"}}
-    needed = "B" if not any(map(_TAG.fullmatch, counts)) else "BI" if strays else letters
-    if not letters.intersection(needed):
-        return "none"
-    if sum(counts[tag] for tag in strays) > _MOST_STRAYS * counts.total():
+    needed = "BISU" if any(label for _, label in map(split_tag, counts)) else "B"
+    most = _MOST_STRAYS * counts.total()
+    if not letters.intersection(needed) or sum(counts[tag] for tag in strays) > most:
         return "none"
     if letters & set("ESMLU"):
         return "iobes"
-    first_inside = first_begin = 0
-    for sentence in sentences:
-        before = ("O", "")
-        for each in map(split_tag, sentence):
-            follows = before[0] != "O" and before[1] == each[1]
-            first_inside += each[0] == "I" and not follows
-            first_begin += each[0] == "B" and not follows
-            before = each
+    begins = Counter(tags[start][0] for tags in sentences for start, _, _ in chunks(tags))
     # A file of IOB2 with some entities that wrongly begin with I has more that begin with B.
-    return "iob1" if first_inside > first_begin else "iob2"
+    return "iob1" if begins["I"] > begins["B"] else "iob2"
 
 
 def stray_tags(tags: Iterable[str]) -> set[str]:
     """Those that mark no entity; beside tags with a type also those without, but for O."""
     found = set(tags) - {"O"}
-    typed = {tag for tag in found if _TAG.fullmatch(tag)}
-    return found - typed if typed or not any(found <= bare for bare in _BARE) else set()
+    typed = {tag for tag in found if split_tag(tag)[1]}
+    return found - typed if typed else {tag for tag in found if not _TAG.fullmatch(tag)}
 
 
 def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:

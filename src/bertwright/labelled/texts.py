@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bertwright.errors import DataError
@@ -14,9 +14,10 @@ from bertwright.labelled.columns import (
     CLASSES,
     NUMBERS,
     PAIRS,
+    SOURCES,
+    TARGETS,
     TEXTS,
     Columns,
-    Groups,
     plain,
 )
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
@@ -24,27 +25,31 @@ from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
-SOURCES: Groups = (
-    ("source",),
-    ("mr", "meaning_representation", "document", "article", "dialogue", "input", "text"),
-)
-TARGETS: Groups = (
-    ("target",),
-    ("ref", "human_reference", "summary", "highlights", "output", "headline", "question"),
-)
 UNSEEN = "label unseen in training"
 
 
 def read_texts(file: File) -> Stream:
     """Classification and regression."""
-    options = file.options
-    if lines := file.lines(options.hint.text2 is not None):
+    pair = file.options.hint.text2 is not None
+    if lines := file.lines(pair):
         plain_texts = (TextExample(a, b, line=number) for number, a, b in lines)
-        each = "a line each" if options.hint.text2 is None else "a pair a line"
+        each = "a pair a line" if pair else "a line each"
         return file.found(plain_texts, Columns(), f"plain text, {each}")
     table, chosen = file.table()
     columns = _columns(table, chosen, file)
-    return file.found(_examples(file, table, columns), columns, table)
+    gold = plain(columns.label or "") == "gold_label"
+
+    def make(row: Row, id_: str, line: int) -> TextExample | None:
+        text = read_text(row, columns.text)
+        text2 = None if columns.text2 is None else read_text(row, columns.text2)
+        if columns.label is None:
+            return TextExample(text, text2, None, id_, line)
+        if gold and row[columns.label] == "-":  # MNLI, SNLI
+            file.log.leave_out(line, "the annotators did not agree (gold_label is '-')")
+            return None
+        return TextExample(text, text2, _label(row[columns.label], file), id_, line)
+
+    return file.found(table.examples(columns.names(), make), columns, table)
 
 
 def _columns(table: Table, chosen: Columns, file: File) -> Columns:
@@ -55,8 +60,8 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
         groups = NUMBERS if file.kind == "regression" else CLASSES
         label = table.find(chosen.label, groups, "labels", "--label", chosen.texts())
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
-    free = {plain(name): name for name in table.columns if name not in (label, text2)}
     alone = chosen.text is not None or (hint.text is not None and hint.text2 is None)
+    free = {plain(name): name for name in table.columns if name != label}
     pairs = [(free[a], free[b]) for a, b in PAIRS if a in free and b in free]
     if alone or text2 is not None:
         pairs = []
@@ -72,22 +77,6 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
     if hint.text2 is not None and text2 is None:
         table.find(None, (), "second texts", "--text2")
     return Columns(text, text2, label)
-
-
-def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExample]:
-    gold = columns.label is not None and plain(columns.label) == "gold_label"
-
-    def make(row: Row, id_: str, line: int) -> TextExample | None:
-        text = read_text(row, columns.text)
-        text2 = None if columns.text2 is None else read_text(row, columns.text2)
-        if columns.label is None:
-            return TextExample(text, text2, None, id_, line)
-        if gold and row[columns.label] == "-":  # MNLI, SNLI
-            file.log.leave_out(line, "the annotators did not agree (gold_label is '-')")
-            return None
-        return TextExample(text, text2, _label(row[columns.label], file), id_, line)
-
-    return table.examples(columns.names(), make)
 
 
 def read_targets(file: File) -> Stream:

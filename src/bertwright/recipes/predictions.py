@@ -77,7 +77,7 @@ def evaluate_predictions(
 def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:
     log = BadRowLog(path)
     source, form = open_form(Path(path), COLUMNS[0])
-    table = read_table(source, form, Columns(), Columns(COLUMNS[0][0]), log)
+    table = read_table(source, form, COLUMNS[0], log)
     column = table.find(None, COLUMNS, "predictions", "prediction as")
     names = [column, table.id([column]) or column]
     rows = [
