@@ -108,10 +108,8 @@ def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError
     message = f"unknown key '{name}'" + (f" in {where}" if where else "")
     if guess := nearest(name, names):
         return ConfigError(f"{message}; did you mean '{guess}'?")
-    sections = {key.rpartition(".")[0] for key in names}
-    meant = get_close_matches(name.rpartition(".")[0], sections, n=1) or [""]
-    valid = [key for key in names if key.rpartition(".")[0] == meant[0]]
-    return ConfigError(f"{message}; valid keys: {', '.join(valid or sorted(sections))}")
+    valid = [key for key in names if key.rpartition(".")[0] == name.rpartition(".")[0]]
+    return ConfigError(f"{message}; valid keys: {', '.join(valid or names)}")
 
 
 def at_home(text: str) -> str:

@@ -136,8 +136,7 @@ class ResumableWriter:
             coder: made the rows; it gets its scales from a run that is continued.
 
         Raises:
-            ConfigError: there is an unfinished file and neither is given, or it is of other
-                settings or another model.
+            ConfigError: there is an unfinished file and neither is given, or it has another key.
             IntegrityError: the unfinished file or its journal is damaged.
             MissingExtra: pyarrow is not installed, for Parquet.
         """
@@ -147,20 +146,16 @@ class ResumableWriter:
             _pyarrow()
             self.whole = path.with_name(f".{path.name}.whole")
         self.digest = hashlib.sha256()
+        self.renamed = False
+        """Whether the run was killed after the file got its name."""
         self.state: dict[str, Any] = {"key": key, "rows": 0, "bytes": 0, "digest": "", "end": False}
         path.parent.mkdir(parents=True, exist_ok=True)
         if overwrite:
             self.journal.unlink(missing_ok=True)
         elif self.journal.is_file():
             self._read_journal(resume)
-        size = self.state["bytes"]
-        self.renamed = self.state["end"] and not self.whole.exists() and path.is_file()
-        """Whether the run was killed after the file got its name."""
         if not self.renamed:
-            if size and (not self.partial.is_file() or self.partial.stat().st_size < size):
-                raise IntegrityError(
-                    f"{self.partial} is shorter than its journal says; start again with --overwrite"
-                )
+            size = self.state["bytes"]
             self.file = self.partial.open("r+b" if size else "w+b")
             self.file.truncate(size)
             self.file.seek(size)
@@ -181,7 +176,10 @@ class ResumableWriter:
         try:
             self.state = json.loads(self.journal.read_text(encoding="utf-8"))
             old, scales = self.state["key"], self.state["scales"]
-        except (ValueError, LookupError, TypeError) as error:
+            self.renamed = self.state["end"] and not self.whole.exists() and self.path.is_file()
+            if not self.renamed and self.partial.stat().st_size < self.state["bytes"]:
+                raise ValueError(f"{self.partial} is shorter than its journal says")
+        except (OSError, ValueError, LookupError, TypeError) as error:
             raise IntegrityError(
                 f"{self.journal} is damaged ({error}); start again with --overwrite"
             ) from error
