@@ -27,7 +27,7 @@ import torch
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.inference.model import Model, load
-from bertwright.inference.translation.evaluate import evaluate_translations
+from bertwright.inference.translation.translate import evaluate_translations
 
 FOUND = Path(__file__).with_suffix(".json")
 COMMON = "--schedule.curve linear --log.every-seconds 20 --validation.tokens 8192"

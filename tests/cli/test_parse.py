@@ -81,7 +81,7 @@ def test_arguments_files_and_standard_input(
 def test_an_interrupted_run_keeps_what_was_written(
     parser: str, tmp_path: Path, interrupted: Callable[[str], None], ran: Ran
 ) -> None:
-    interrupted("bertwright.inference.parsing.parse.parse")
+    interrupted("bertwright.inference.translation.parse.parse")
     out = tmp_path / "out.trees"
     ran("parse", "--model", parser, *["a cat slept."] * 3, "--out", out, code=130)
     assert len(out.read_text("utf-8").splitlines()) == 2

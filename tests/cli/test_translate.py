@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from bertwright.cli.app import run
 from bertwright.inference.model import load
-from bertwright.inference.translation import evaluate
+from bertwright.inference.translation import translate as translation
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
 from tests.inference.translation.test_translate import TEXTS, make
@@ -160,7 +160,7 @@ def test_without_sacrebleu(
     printed = ran("translate", "--input", source, "--reference", source, "--model", folder, code=3)
     assert 'pip install "bertwright[translation]"' in printed.err
     with pytest.raises(ImportError, match="sacrebleu"):
-        evaluate.evaluate_translations(["a"], ["a"])
+        translation.evaluate_translations(["a"], ["a"])
 
 
 def test_checkpoints_are_averaged_and_a_bert_translates_nothing(tmp_path: Path, ran: Ran) -> None:

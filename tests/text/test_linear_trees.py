@@ -7,10 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.errors import DataError
-from bertwright.inference.parsing.evaluate import evaluate_parses
+from bertwright.inference.translation.parse import evaluate_parses
 from bertwright.text.treebank.dependencies import dependencies_of
-from bertwright.text.treebank.linear import TAG, assemble, linearize, plain_word
-from bertwright.text.treebank.trees import TOP, Tree, parse_trees, pruned
+from bertwright.text.treebank.trees import (
+    TAG,
+    TOP,
+    Tree,
+    assemble,
+    linearize,
+    parse_trees,
+    plain_word,
+    pruned,
+)
 
 LABELS = ["S", "NP", "VP"]
 LEAF = st.sampled_from(["a", "dog", "-LRB-"]).map(lambda word: Tree(TAG, word=word))

@@ -37,7 +37,7 @@ def test_trees_go_over_lines_and_have_a_top(tmp_path: Path) -> None:
     ("text", "line", "what"),
     [
         ("(S (NN a))\n\n(S (NP (NN b))\n", 3, "1 ')' missing"),
-        ("(S (NN a)))\n", 1, "closed that was not opened"),
+        ("(S (NN a)))\n", 1, "no bracket is open"),
         ("(S (NN a))\nword (S (NN b))", 2, "'word'"),
         ("(S (NN a)\n (NN b c))", 2, "2 words and 0 phrases"),
         ("(S)", 1, "0 words and 0 phrases"),

@@ -34,7 +34,7 @@ def trees(
             trained on the words.
         vocab_size: Size of the vocabulary that is trained.
     """
-    from bertwright.data.parallel.trees import build_trees
+    from bertwright.data.parallel.build import build_trees
 
     manifest = build_trees(
         treebank,
@@ -87,13 +87,11 @@ def parse(
         raise ConfigError(f"beam is {beam}; expected 1 or more")
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
-    from bertwright.inference.parsing.evaluate import evaluate_parses
-    from bertwright.inference.parsing.parse import parse as parse_sentences
-    from bertwright.inference.parsing.parse import split_sentence
     from bertwright.inference.text_files import chunks
+    from bertwright.inference.translation.parse import evaluate_parses, split_sentence
+    from bertwright.inference.translation.parse import parse as parse_sentences
     from bertwright.inference.translation.translate import TEXTS
-    from bertwright.text.treebank.linear import MOST_WORDS
-    from bertwright.text.treebank.trees import pruned, read_trees
+    from bertwright.text.treebank.trees import MOST_WORDS, pruned, read_trees
 
     split = str.split if words else split_sentence
     groups: Iterable[list[list[str]]] = ([split(text) for text in group] for group in texts_of)

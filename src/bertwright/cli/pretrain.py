@@ -85,7 +85,7 @@ def _describe(run: type[RunConfig]) -> None:
 
 def _print_end(run: Path, config: RunConfig) -> None:
     """Print whether the model has learned, and what comes next."""
-    from bertwright.data.parallel.trees import writes_trees
+    from bertwright.data.parallel.build import writes_trees
     from bertwright.recipes.examine import verdict_of
     from bertwright.text.tokenizer.tokenizer import load_tokenizer
 

@@ -57,33 +57,30 @@ def translate(
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
-    from bertwright.inference.translation import evaluate
-    from bertwright.inference.translation.translate import TEXTS, require_translator
-    from bertwright.inference.translation.translate import translate as translate_texts
+    from bertwright.inference.translation import translate as translation
 
     references: list[str] = []
     if reference is not None and input is not None:
         from bertwright.data.parallel.build import read_pairs
 
-        evaluate.require_sacrebleu()
+        translation.require_sacrebleu()
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
         total, references = len(sources), list(given)
-        groups = chunks(iter(sources), TEXTS)
+        groups = chunks(iter(sources), translation.TEXTS)
     loaded = load(model, device, precision)
     if reference is not None:
-        require_translator(loaded.runner)
-        evaluate.require_direction(loaded.runner, list(sources), references)
+        translation.require_direction(loaded.runner, list(sources), references)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found = []
     with bar("Translating", "texts") as on_progress, lines as write:
-        for each in translate_texts(loaded.runner, groups, config):
+        for each in translation.translate(loaded.runner, groups, config):
             found.append(asdict(each))
             as_object = out is not None and out.suffix == ".jsonl"
             write(dumps(found[-1], ensure_ascii=False) if as_object else each.text)
             on_progress(len(found), total)
     translations = [each["text"] for each in found]
-    figures = evaluate.evaluate_translations(translations, references) if reference else {}
+    figures = translation.evaluate_translations(translations, references) if reference else {}
     if json and prints:
         print_json({"translations": found})
     elif json:

@@ -42,8 +42,8 @@ from bertwright.inference.encode import (
     tokenize,
 )
 from bertwright.inference.inputs import make_examples
-from bertwright.inference.parsing.parse import Parsed, parse, split_sentence
 from bertwright.inference.text_files import chunks
+from bertwright.inference.translation.parse import Parsed, parse, split_sentence
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.nn.attention import attend_packed, attend_rows, heads_of, neighbours, row_bias
@@ -47,38 +48,26 @@ class KeyValueCache:
         return cls(store, list(sequences.lengths))
 
     def read(self, layer: int, qkv: Tensor, sequences: Sequences, causal: bool = True) -> Tensor:
-        """Attention of the prompts to themselves, whose keys and values are kept.
-
-        qkv `[N, 3 H]` -> `[N, H]`
-        """
-        heads, size = self.store.shape[3], self.store.shape[5]
-        rows = qkv.view(len(qkv), 3, heads, size)[:, 1:]
-        for number, (start, length) in enumerate(
-            zip(sequences.offsets, sequences.lengths, strict=False)
-        ):
-            part = rows[start : start + length].permute(1, 2, 0, 3)  # [2, A, T, D]
-            self.store[layer, :, number, :, :length] = part
+        """Attention of the prompts to themselves, whose keys and values are kept: qkv `[N, 3 H]` ->
+        `[N, H]`"""
+        heads = self.store.shape[3]
+        rows = qkv.view(len(qkv), 3, heads, -1)[:, 1:]
+        for number, part in enumerate(torch.split(rows, sequences.lengths)):
+            self.store[layer, :, number, :, : len(part)] = part.permute(1, 2, 0, 3)  # [2, A, T, D]
         return attend_packed(qkv, heads, sequences, causal=causal)
 
     def grow(self) -> None:
         """Make room for a token more of each sequence; before the first layer reads it."""
-        longest = max(self.lengths) + 1
-        if longest > self.store.shape[4]:
-            spare = self.store.new_zeros(*self.store.shape[:4], SPARE, self.store.shape[5])
-            self.store = torch.cat([self.store, spare], 4)
         self.lengths = [length + 1 for length in self.lengths]
+        self.store = _with_room(self.store, max(self.lengths), SPARE)
         self._blocks, self._rows = _blocks(self.lengths, self.store), None
-        if min(self.lengths) < longest:
-            lengths = torch.tensor(self.lengths)
-            rows = torch.arange(len(self.lengths))
-            device = self.store.device
-            self._rows = rows.to(device), (lengths - 1).to(device)
+        if min(self.lengths) < max(self.lengths):
+            rows = torch.tensor([range(len(self.lengths)), self.lengths], device=self.store.device)
+            self._rows = rows[0], rows[1] - 1
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
-        """Attention of a new token of each sequence, whose key and value are kept.
-
-        qkv `[R, 3 H]` -> `[R, H]`
-        """
+        """Attention of a new token of each sequence, whose key and value are kept: qkv `[R, 3 H]`
+        -> `[R, H]`"""
         keys, values = self.store[layer]  # [R, A, S, D]
         q, k, v = heads_of(qkv[:, None], keys.shape[1], 3)  # [R, A, 1, D]
         if self._rows is None:
@@ -106,11 +95,14 @@ class KeyValueCache:
     def join(self, other: KeyValueCache) -> KeyValueCache:
         """The rows of both, one after the other."""
         room = max(self.store.shape[4], other.store.shape[4])
-        stores = []
-        for store in (self.store, other.store):
-            more = store.new_zeros(*store.shape[:4], room - store.shape[4], store.shape[5])
-            stores.append(torch.cat([store, more], 4) if more.shape[4] else store)
+        stores = [_with_room(store, room) for store in (self.store, other.store)]
         return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths, self.segment)
+
+
+def _with_room(store: Tensor, tokens: int, spare: int = 0) -> Tensor:
+    """The store, longer where it has no room for so many tokens."""
+    more = tokens - store.shape[4]
+    return F.pad(store, (0, 0, 0, max(more, spare))) if more > 0 else store
 
 
 def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor | None]]:

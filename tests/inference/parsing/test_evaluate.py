@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.inference.parsing.evaluate import evaluate_parses
+from bertwright.inference.translation.parse import evaluate_parses
 from bertwright.text.treebank.trees import Tree, parse_trees
 
 GOLD = (

@@ -8,7 +8,7 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.inference.model import load
-from bertwright.inference.translation.evaluate import require_direction
+from bertwright.inference.translation.translate import require_direction
 from tests.inference.translation.test_translate import make
 
 SOURCES = ["ba be", "", "do ba ba", "ba " * 99]

@@ -41,7 +41,7 @@ class TranslationRun(RunConfig):
     """A run over parallel text."""
 
     reads_pairs = True
-    system = "bertwright.recipes.translation.system:TRANSLATION"
+    system = "bertwright.recipes.translation:TRANSLATION"
     use = 'translate --model {run} "A sentence."'
 
     sequence_length: int = 128
@@ -161,7 +161,7 @@ class Bert2RndRun(
 
     default_model = "bert2rnd"
     format = "bertwright.checkpoint.native.translation:BERT2RND"
-    system = "bertwright.recipes.translation.bert2rnd:BERT2RND"
+    system = "bertwright.recipes.translation:BERT2RND"
 
     encoder: str | None = None
     """Pre-trained BERT that the encoder starts as: a run, a checkpoint or a Hugging Face folder,
@@ -228,7 +228,7 @@ class Seq2SeqRun(
 
     default_model = "seq2seq-small"
     format = "bertwright.checkpoint.native.translation:SEQ2SEQ"
-    system = "bertwright.recipes.translation.system:SEQ2SEQ"
+    system = "bertwright.recipes.translation:SEQ2SEQ"
 
     word_vectors: str | None = None
     """Run or file of word vectors that the words of the source have and keep (CoVe); of a

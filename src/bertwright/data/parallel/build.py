@@ -1,8 +1,10 @@
-"""`bertwright data build --parallel`: two files whose lines translate each other.
+"""`bertwright data build --parallel`, two files whose lines translate each other, and `bertwright
+data trees`, sentences and their trees, to train a parser on.
 
 The shards are those of any corpus (`data/shards.py`), and `parallel` in their manifest says what
 their documents are: a pair each, the source its first sentence, the target its second. One
-vocabulary is for both languages (Vaswani et al. 2017, section 5.1).
+vocabulary is for both languages (Vaswani et al. 2017, section 5.1), or for words and, at its end,
+the tokens of trees as sequences (`text/treebank/trees.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +19,22 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.atomic import atomic_folder, refuse_source
+from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.tokenizer.train import rules_of, train_on_counts
+from bertwright.text.tokenizer.word_counts import count_block
+from bertwright.text.treebank.trees import (
+    MOST_WORDS,
+    leaf_token,
+    linearize,
+    plain_word,
+    pruned,
+    read_trees,
+)
 
 SHARD_TOKENS = 1 << 26
 BLOCK_LINES = 1 << 14
@@ -142,3 +155,60 @@ def _require_both(number: int, pair: Sequence[Any], source: Path, target: Path) 
             f"line {number} of {path} is empty, but that of {other} is not: remove the line from "
             "both"
         )
+
+
+def build_trees(
+    trees: str | Path,
+    out: str | Path,
+    tokenizer_folder: str | Path | None = None,
+    *,
+    vocab_size: int = 8000,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Encode a file or a folder of bracketed trees into the folder `out`; return its manifest.
+
+    Without a `tokenizer_folder` (a WordPiece) a vocabulary of `vocab_size` is trained on the words.
+
+    Raises:
+        ConfigError: `out` holds something, or what is read.
+        DataError: a tree that cannot be read (with its line), no tree, or no WordPiece vocabulary.
+    """
+    refuse_source(Path(out), Path(trees))
+    found = [tree for tree in map(pruned, read_trees(trees)) if tree is not None]
+    short = [tree for tree in found if len(tree.leaves()) <= MOST_WORDS]
+    if not short:
+        raise DataError(f"{trees} holds no tree of at most {MOST_WORDS} words")
+    if tokenizer_folder is None:
+        config = TokenizerConfig(vocab_size=vocab_size)
+        texts = [" ".join(map(plain_word, tree.words())) for tree in short]
+        tokenizer, _ = train_on_counts(count_block(texts, rules_of(config)), config)
+    else:
+        refuse_source(Path(out), Path(tokenizer_folder))
+        tokenizer = load_tokenizer(tokenizer_folder)
+    targets = [linearize(tree) for tree in short]
+    tokens = {token for target in targets for token in target}
+    tokens |= set(map(leaf_token, range(MOST_WORDS)))
+    tokenizer = tokenizer.extended(sorted(tokens - tokenizer.vocab.keys()))
+
+    sides: list[list[int]] = []
+    for tree, target in zip(short, targets, strict=True):
+        sides += source_ids(tokenizer, tree.words()), [tokenizer.vocab[token] for token in target]
+    lengths = np.array([len(side) for side in sides], np.int64)
+    pairs = np.array([each for side in sides for each in side]), lengths, len(short)
+    facts = {"inputs": [str(trees)], "too_long": len(found) - len(short)}
+    return write_pairs(Path(out), tokenizer, [pairs], facts, overwrite=overwrite)
+
+
+def source_ids(tokenizer: Tokenizer, words: list[str]) -> list[int]:
+    """What a parser reads of a sentence: its words' tokens, each word after its number."""
+    ids, lengths = tokenizer.encode_sentence_ids(list(map(plain_word, words)))
+    found: list[int] = []
+    ends = np.cumsum(lengths)
+    for number, part in enumerate(np.split(ids, ends[:-1])):
+        found += [tokenizer.vocab[leaf_token(number)], *part.tolist()]
+    return found
+
+
+def writes_trees(tokenizer: Tokenizer) -> bool:
+    """Whether this is a parser's vocabulary."""
+    return leaf_token(MOST_WORDS - 1) in tokenizer.vocab

@@ -1,1 +1,0 @@
-"""Parsing: of sentences by a trained model, and its evaluation."""

@@ -1,1 +1,0 @@
-"""Translation models: what they train on, and their use."""
