@@ -54,8 +54,9 @@ class Shuffled:
         return self.unordered[self._order(epoch)]
 
     def rows(self, epoch: int, positions: Int64s) -> Int64s:
-        """Which instances are at these positions of an epoch's order."""
-        return self._order(epoch)[positions]
+        """Which instances are at these positions of an epoch's order, longest first."""
+        rows = self._order(epoch)[positions]
+        return rows[np.argsort(-self.unordered[rows], kind="stable")]
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`."""

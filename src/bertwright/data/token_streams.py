@@ -81,7 +81,6 @@ class TokenStreams(Shuffled):
     def batch(self, epoch: int, positions: Int64s) -> TokenStreamBatch:
         """See `Instances`."""
         rows = self.rows(epoch, positions)
-        rows = rows[np.argsort(-self.unordered[rows], kind="stable")]
         first, lengths = self._first[rows], self.unordered[rows]
         ends = np.cumsum(lengths)
         within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)

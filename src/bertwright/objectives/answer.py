@@ -53,32 +53,25 @@ class Answer(Objective[Any]):
         return Loss(F.cross_entropy(logits, batch.answers, reduction="sum"), len(logits), correct)
 
     def hops(self, encoded: Encoded, batch: Any) -> tuple[Tensor, list[Tensor]]:
-        """Read the memory.
-
-        Returns:
-            Logits of the answers `[B, V]`, and for each hop how much each memory is attended to,
-            `[M]`, with a softmax 1 in all over a story.
-        """
+        """Logits of the answers `[B, V]`, and for each hop how much each memory is attended to,
+        `[M]`, with a softmax 1 in all over a story."""
         ids, device = batch.inputs.ids, encoded.last.device
         counts, stories = batch.sentence_lengths.tolist(), batch.story_sentences.tolist()
-        sentence = owners_of(counts, device)  # [N]
-        story = owners_of(stories, device)  # [S]
+        sentence, story = owners_of(counts, device), owners_of(stories, device)  # [N], [S]
         ends = batch.story_sentences.cumsum(0)
-        is_memory = torch.ones(len(counts), dtype=torch.bool, device=device)
-        is_memory[ends - 1] = False
-        of_story = story[is_memory]  # [M]
-        age = (ends[story] - 2 - torch.arange(len(counts), device=device))[is_memory]
+        age = ends[story] - 2 - torch.arange(len(counts), device=device)  # [S], of questions -1
+        is_memory = age >= 0
+        of_story, age = story[is_memory], age[is_memory]  # [M]
         weights = self._position_weights(batch.sentence_lengths, sentence, encoded.last.dtype)
 
         def sentences(words: Tensor) -> Tensor:
             """Words `[N, H]` -> sentences `[S, H]`."""
-            return words.new_zeros(len(counts), words.shape[1]).index_add(
-                0, sentence, words * weights
-            )
+            found = words.new_zeros(len(counts), words.shape[1])
+            return found.index_add(0, sentence, words * weights)
 
         def memories(number: int, of_sentences: Tensor) -> Tensor:
-            kept: Tensor = of_sentences[is_memory] + self.times[number](age)
-            return kept
+            times: Tensor = self.times[number](age)
+            return of_sentences[is_memory] + times
 
         read = sentences(encoded.last)
         u = read[~is_memory]  # [B, H]
@@ -86,9 +79,8 @@ class Answer(Objective[Any]):
         for number, table in enumerate(self.tables):
             m = memories(number, read)  # [M, H]
             scores = (u[of_story] * m).sum(1, keepdim=True)
-            p = scores  # [M, 1]
-            if self.config.softmax:
-                p = log_softmax(scores, of_story, len(stories)).exp()
+            softmax = self.config.softmax
+            p = log_softmax(scores, of_story, len(stories)).exp() if softmax else scores  # [M, 1]
             read = sentences(table(ids))
             u = u.index_add(0, of_story, p * memories(number + 1, read))
             maps.append(p[:, 0])
@@ -101,5 +93,5 @@ class Answer(Objective[Any]):
         words = torch.arange(len(sentence), device=lengths.device)
         j = (words - (ends - lengths)[sentence] + 1)[:, None] / exact[sentence][:, None]
         width = self.config.hidden_size
-        h = torch.arange(1, width + 1, device=lengths.device, dtype=dtype)[None] / width
+        h = torch.arange(1, width + 1, device=lengths.device, dtype=dtype) / width
         return (1 - j) - h * (1 - 2 * j)

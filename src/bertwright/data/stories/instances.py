@@ -44,12 +44,11 @@ class Stories(Shuffled):
     def __init__(
         self, shards: Shards, documents: Int64s, memory_size: int, longest: int, seed: int = 0
     ) -> None:
-        """Open the documents of these numbers, [D]. Of each story the newest `memory_size`
-        sentences are kept beside the question, `longest` tokens at most.
+        """Open the documents of these numbers, [D].
 
         Raises:
             DataError: a document that is no story: it has fewer than three sentences, or an answer
-                of several tokens, or it is too long.
+                of several tokens, or more than `longest` tokens.
         """
         last = shards.document_sentences[documents + 1] - 1  # [D] the answers
         answer_tokens = np.diff(shards.sentence_tokens)[last]
@@ -75,13 +74,9 @@ class Stories(Shuffled):
     def batch(self, epoch: int, positions: Int64s) -> StoryBatch:
         """See `Instances`."""
         rows = self.rows(epoch, positions)
-        rows = rows[np.argsort(-self.unordered[rows], kind="stable")]
         starts = self.shards.sentence_tokens
         first, answer = self._first[rows], self._answer[rows]
-        inputs, _ = collate(
-            [self.shards.tokens(starts[a], starts[b]) for a, b in zip(first, answer, strict=True)]
-        )
-        lengths = np.diff(starts)
-        sentences = [lengths[a:b] for a, b in zip(first, answer, strict=True)]
-        answers = self.shards.tokens_at(starts[answer])
-        return StoryBatch(inputs, np.concatenate(sentences), answer - first, answers)
+        stories = [starts[a : b + 1] for a, b in zip(first, answer, strict=True)]
+        inputs, _ = collate([self.shards.tokens(own[0], own[-1]) for own in stories])
+        lengths = np.concatenate([np.diff(own) for own in stories])
+        return StoryBatch(inputs, lengths, answer - first, self.shards.tokens_at(starts[answer]))
