@@ -9,6 +9,7 @@ the tokens of trees as sequences (`text/treebank/trees.py`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
@@ -207,6 +208,11 @@ def source_ids(tokenizer: Tokenizer, words: list[str]) -> list[int]:
     for number, part in enumerate(np.split(ids, ends[:-1])):
         found += [tokenizer.vocab[leaf_token(number)], *part.tolist()]
     return found
+
+
+def is_of_tree(token: str) -> bool:
+    """Whether a token is of trees: a bracket with its label, or a word's number."""
+    return bool(re.fullmatch(r"[()].+|\[\d+\]", token))
 
 
 def writes_trees(tokenizer: Tokenizer) -> bool:

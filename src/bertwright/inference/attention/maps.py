@@ -98,8 +98,8 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         written = tokenizer.encode_bare_ids(target)
         if not target:
             (best,) = search_targets(runner, tokenized.ids, TranslationConfig())
-            written = [] if best is None else [best.ids]
-        ids: Ids = [[*begin, *(written[0] if written else [])]]
+            written = [best.ids]
+        ids: Ids = [[*begin, *written[0]]]
         read = _shown(tokenizer, ids[0])
         _, inputs = make_inputs([0], ids, None, runner.device)
         with torch.inference_mode():

@@ -26,7 +26,6 @@ from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import search_targets
 from bertwright.text.treebank.trees import MOST_WORDS, TOP, Tree, assemble, category
 
-LONGER = 300
 LENGTH_PENALTY = 0.3
 _WORDS = re.compile(
     r"\w+(?=n['\u2019]t\b)|n['\u2019]t\b|['\u2019](?:s|re|ve|ll|d|m)\b|\w+(?:[.,]\d+)*|\.\.\.|[^\w\s]",
@@ -70,8 +69,6 @@ def parse(
             f"{runner.name} translates, but its vocabulary has no brackets: expected a model that "
             "was trained on the shards of bertwright data trees"
         )
-    of_trees = re.compile(r"[()].+|\[\d+\]")
-    never = [n for token, n in tokenizer.vocab.items() if not of_trees.fullmatch(token)]
     config = TranslationConfig(beam, LENGTH_PENALTY)
     done = 0
     for group in groups:
@@ -84,11 +81,8 @@ def parse(
                     "give it a sentence at a time"
                 )
             sources.append(tokenizer.framing.one(source_ids(tokenizer, words) if words else []))
-        found = search_targets(runner, sources, config, LONGER, never, done)
+        found = search_targets(runner, sources, config, done)
         for words, best in zip(some, found, strict=True):
-            if best is None:
-                yield Parsed(words, Tree(TOP), True, 0.0)
-                continue
             tree, whole = assemble(tokenizer.tokens_of(best.ids), words)
             yield Parsed(words, tree, whole and best.reason == "stop", best.score)
         done += len(some)

@@ -12,7 +12,7 @@ Letters: B sources, R rows (beams), V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
-from bertwright.data.parallel.build import writes_trees
+from bertwright.data.parallel.build import is_of_tree, writes_trees
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError, MissingExtra
 from bertwright.inference.encode import ModelRunner, only_text
@@ -34,7 +34,7 @@ from bertwright.tasks.generation import checked
 from bertwright.text.framing import ends_of
 
 TEXTS = 512  # of a group, so that those of a batch are of nearly one length
-LONGER = 50  # tokens that a target may have more than its source
+LONGER, LONGER_TREE = 50, 300  # tokens that a target may have more than its source
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,6 @@ def translate(
         sources = [runner.tokenizer.framing.one(i) for i in runner.tokenizer.encode_bare_ids(some)]
         found = search_targets(runner, sources, config, done=done)
         for text, best in zip(some, found, strict=True):
-            if best is None:
-                yield Translated(text, "", 0.0, "stop")
-                continue
             target = runner.tokenizer.decode(best.ids).strip()
             yield Translated(text, target, best.score, best.reason)
         done += len(some)
@@ -115,19 +112,13 @@ def search_targets(
     runner: ModelRunner,
     sources: Sequence[list[int]],
     config: TranslationConfig,
-    longer: int = LONGER,
-    never: Collection[int] = (),
     done: int = 0,
-) -> list[Hypothesis | None]:
-    """The best target of each source of framed ids by beam search; None where it is empty.
-
-    Args:
-        longer: tokens that a target may have more than its source.
-        never: ids that no target has, beside those that stand for no token.
-        done: how many sources came before.
+) -> list[Hypothesis]:
+    """The best target of each source of framed ids by beam search; an empty one has an empty one.
 
     Raises:
-        DataError: a source that is longer than the model reads; its number is named.
+        DataError: a source that is longer than the model reads; its number is named, after `done`
+            that came before.
     """
     longest = runner.spec.max_length
     for number, ids in enumerate(sources, done + 1):
@@ -136,25 +127,22 @@ def search_targets(
                 f"text {number} has {len(ids):,} tokens; this model reads {longest:,} at once: "
                 "give it a sentence at a time"
             )
-    found: list[Hypothesis | None] = [None] * len(sources)
+    found = [Hypothesis(0.0, [], "stop")] * len(sources)
     full = [number for number, own in enumerate(sources) if len(own) > 2]
     tokens = max(1, runner.batch_tokens // config.beam)
     for batch in token_batches([len(sources[number]) for number in full], tokens):
         rows = [full[number] for number in batch]
         own = [sources[row] for row in rows]
-        limits = [target_limit(runner, len(ids), config.max_length, longer) for ids in own]
-        steps = begin_targets(runner, own, limits, config.beam, config.length_penalty, never)
+        limits = [target_limit(runner, len(ids), config.max_length) for ids in own]
+        steps = begin_targets(runner, own, limits, config.beam, config.length_penalty)
         for row, (first, *_) in zip(rows, finish(steps), strict=True):
             found[row] = first
     return found
 
 
-def target_limit(
-    runner: ModelRunner, length: int, most: int | None = None, longer: int = LONGER
-) -> int:
-    """Tokens that the target of a framed source may have, its end included: `most`, or `longer`
-    more than its source has."""
-    most = most or length - 2 + longer
+def target_limit(runner: ModelRunner, length: int, most: int | None = None) -> int:
+    """Tokens that the target of a framed source may have, its end included."""
+    most = most or length - 2 + (LONGER_TREE if writes_trees(runner.tokenizer) else LONGER)
     longest = runner.spec.max_length
     return most if longest is None else min(most, longest)
 
@@ -165,15 +153,17 @@ def begin_targets(
     limits: Sequence[int],
     beam: int,
     length_penalty: float,
-    never: Collection[int] = (),
 ) -> BeamSteps:
-    """A beam search for the targets of framed sources, longest first, of `limits` tokens at most;
-    `never` as of `search_targets`."""
-    head, special = runner.learner.objectives["translation"], runner.tokenizer.special
-    ends = ends_of(special)
+    """A beam search for the targets of framed sources, longest first, of `limits` tokens at most; a
+    parser's are of tokens of trees alone."""
+    head, tokenizer = runner.learner.objectives["translation"], runner.tokenizer
+    ends = ends_of(tokenizer.special)
     assert isinstance(head, Translation)
     assert ends is not None  # or it could not be trained
     begin, end = ends
+    never = {*tokenizer.special.values(), *tokenizer.ids_without_token} - {end}
+    if writes_trees(tokenizer):
+        never |= {n for token, n in tokenizer.vocab.items() if not is_of_tree(token)} - {end}
     return beam_steps(
         TargetDecoder(runner, head, begin),
         sources,
@@ -181,7 +171,7 @@ def begin_targets(
         limits,
         beam=beam,
         norm=lambda length: ((5 + length) / 6) ** length_penalty,
-        never={*special.values(), *runner.tokenizer.ids_without_token, *never} - {end},
+        never=never,
     )
 
 
@@ -199,12 +189,8 @@ def require_sacrebleu() -> Any:
 
 
 def evaluate_translations(translations: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Figures of a whole test set of plain text, one reference each.
-
-    Returns:
-        `bleu` and `chrf` in percent, `brevity_penalty`, `sentences`, and `signature`: how BLEU was
-        computed.
-    """
+    """BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a whole test set of plain text, one
+    reference each, in percent, as sacreBLEU computes them (Post 2018); `signature` says how."""
     metrics = require_sacrebleu().metrics
     bleu, chrf = metrics.BLEU(), metrics.CHRF()
     found = bleu.corpus_score(list(translations), [list(references)])
