@@ -29,8 +29,8 @@ def own_loop(
     log: Log,
     evaluate: Callable[[], dict[str, float]] | None,
     save: Callable[[Position], None],
-) -> Position:
-    """Train from `position` to the end of the last pass; the position reached.
+) -> None:
+    """Train from `position` to the end of the last pass.
 
     Raises:
         Interrupted: a signal came; the run is saved up to the last whole pass.
@@ -41,26 +41,15 @@ def own_loop(
     passes = math.ceil(config.epochs)
     began = time.monotonic() - position.seconds
     with Signals() as signals:
-        if position.finished:
-            return position
-        for done in system.fit(config, shards, learner, position.step):
-            before, seconds = position, time.monotonic() - began
-            position = replace(
-                position,
-                step=position.step + 1,
-                tokens=position.tokens + done.tokens,
-                seconds=seconds,
-            )
-            counts: dict[str, float | int | str] = {
-                "step": position.step,
-                "tokens": position.tokens,
-                "seconds": round(seconds, 3),
-            }
-            rate = done.tokens / max(1e-9, seconds - before.seconds)
+        for done in () if position.finished else system.fit(config, shards, learner, position.step):
+            step, seconds = position.step + 1, time.monotonic() - began
+            spent, tokens = seconds - position.seconds, position.tokens + done.tokens
+            counts = {"step": step, "tokens": tokens, "seconds": round(seconds, 3)}
+            rate = round(done.tokens / max(1e-9, spent), 1)
             log.write(
-                {**counts, "split": "train", **done.metrics, "tokens_per_second": round(rate, 1)},
-                done=position.step / passes,
-                left=(passes - position.step) * (seconds - before.seconds),
+                {**counts, "split": "train", **done.metrics, "tokens_per_second": rate},
+                done=step / passes,
+                left=(passes - step) * spent,
             )
             if evaluate is not None:
                 learner.eval()
@@ -68,18 +57,20 @@ def own_loop(
                 learner.train()
                 log.write({**counts, "split": "dev", **metrics})
                 if not math.isfinite(metrics.get("loss", 0.0)):
-                    raise BertwrightError(f"pass {position.step}: the held-out loss is not finite")
+                    raise BertwrightError(f"pass {step}: the held-out loss is not finite")
             position = replace(
                 position,
-                validated=position.step,
-                finished=position.step >= passes,
+                step=step,
+                tokens=tokens,
+                seconds=seconds,
+                validated=step,
+                finished=step >= passes,
                 records=log.records,
             )
             save(position)
             if signals.number and not position.finished:
                 raise Interrupted(
                     signals.number,
-                    f"interrupted after pass {position.step} of {passes}; it is saved: the same "
-                    "command with --resume goes on",
+                    f"interrupted after pass {step} of {passes}; it is saved: the same command "
+                    "with --resume goes on",
                 )
-    return position

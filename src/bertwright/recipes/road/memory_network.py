@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:
     """The stories of a split as the run reads them."""
     documents = split_documents(shards, split, run.validation.share)
-    size = run.architecture.memory_size or run.presets[run.default_model].memory_size
+    size = run.model_config(shards.vocab_size).memory_size
     return Stories(shards, documents, size, run.longest_story, seed)
 
 
@@ -42,11 +43,9 @@ MEMORY_NETWORK = System(instances=stories, initialize=initialize)
 
 
 def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
-    """Answer each story of a file: a sentence a line, the question last, then a blank line.
-
-    A line after the question (the one with a "?") is its known answer, and not read. Found are the
-    sentences of the memory (the newest that the model keeps), the question, the answer, its
-    probability, and by hop how much each sentence was attended to.
+    """Answer each story of a file: a sentence a line, the question last, then a blank line. A line
+    after the question (the one with a "?") is its known answer, and not read. Sentences are the
+    newest that the model keeps, `attention` is of each, by hop.
 
     Raises:
         DataError: the model is no memory network, or the file has something else.
@@ -58,11 +57,11 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
     tokenizer = load_tokenizer(loaded.folder)
     learner = loaded.learner.eval()
     try:
-        asked_of = [each.split("\n") for each in path.read_text("utf-8").strip().split("\n\n")]
+        read = re.split(r"\n\s*\n", path.read_text("utf-8").strip())
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as text: {error}") from error
-    for number, lines in enumerate(asked_of, 1):
-        lines = [line.strip() for line in lines if line.strip()]
+    for number, text in enumerate(read, 1):
+        lines = [line.strip() for line in text.splitlines()]
         asked = next((n for n, line in enumerate(lines) if "?" in line), 0)
         if asked < 1:
             raise DataError(
@@ -73,9 +72,8 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
         ids = tokenizer.encode_bare_ids(kept)
         inputs, _ = collate([[token for sentence in ids for token in sentence]])
         lengths = np.array([len(sentence) for sentence in ids])
-        batch = to_device(
-            StoryBatch(inputs, lengths, np.array([len(ids)]), np.zeros(1, int)), "cpu"
-        )
+        story = StoryBatch(inputs, lengths, np.array([len(ids)]), np.zeros(1, int))
+        batch = to_device(story, "cpu")
         with torch.no_grad():
             logits, maps = head.hops(learner.encoder(batch.inputs), batch)
         probability, best = logits[0].softmax(0).max(0)
