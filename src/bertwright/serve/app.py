@@ -134,15 +134,13 @@ def _listing(document: dict[str, Any], url: str) -> str:
     return page
 
 
-def _json_schema(content: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = content["content"]["application/json"].get("schema", {})
-    return schema
+def _json_schema(content: dict[str, Any]) -> Any:
+    return content["content"]["application/json"].get("schema", {})
 
 
-def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
     """A schema, or the one that it refers to."""
-    found: dict[str, Any] = schemas.get(schema.get("$ref", "").rpartition("/")[2], schema)
-    return found
+    return schemas.get(schema.get("$ref", "").rpartition("/")[2], schema)
 
 
 def _example(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:

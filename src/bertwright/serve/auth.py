@@ -12,17 +12,12 @@ class ApiKeys:
     """The keys of a file, one a line; blank lines and those with # are skipped."""
 
     def __init__(self, path: str | Path) -> None:
-        """Read the keys.
-
-        Raises:
-            ConfigError: no such file, or no key in it.
-        """
+        """Read the keys, or raise `ConfigError`."""
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the file of keys {path}: {error}") from error
-        keys = [line.strip() for line in lines]
-        self._keys = [key.encode() for key in keys if key and not key.startswith("#")]
+        self._keys = [key.encode() for line in lines if (key := line.strip()) and key[0] != "#"]
         if not self._keys:
             raise ConfigError(f"{path} has no key; write one a line")
 

@@ -23,9 +23,8 @@ class HttpError(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.retry_after = status, code, retry_after
-        self.message = (
-            message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
-        )
+        short = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
+        self.message = short
         self._more = headers or {}
 
     @property

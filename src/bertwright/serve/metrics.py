@@ -29,23 +29,15 @@ class Metrics:
         histogram = partial(Histogram, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         self.requests = counter("bertwright_requests", "Requests", ["route", "status"])
-        self.seconds = histogram(
-            "bertwright_request_seconds",
-            "From headers to reply, of answered requests: those refused at once would hide them",
-            ["route"],
-            buckets=SECONDS,
-        )
+        # not of those refused at once, which would hide them
+        about = "From headers to reply, of answered requests"
+        self.seconds = histogram("bertwright_request_seconds", about, ["route"], buckets=SECONDS)
         self.tokens = counter("bertwright_tokens", "Tokens of answered requests", ["model"])
-        self.generated = counter(
-            "bertwright_generated_tokens", "Tokens that were generated", ["model"]
-        )
+        self.generated = counter("bertwright_generated_tokens", "Tokens generated", ["model"])
         self.truncated = counter("bertwright_truncated_texts", "Texts that were cut", ["model"])
-        self.batch_tokens = histogram(
-            "bertwright_batch_tokens", "Tokens of a batch", buckets=TOKENS
-        )
-        self.batch_texts = histogram("bertwright_batch_texts", "Texts of a batch", buckets=TOKENS)
-        self.batch_seconds = histogram(
-            "bertwright_batch_seconds", "Seconds of a batch", buckets=SECONDS
+        self.batch_texts, self.batch_tokens, self.batch_seconds = (
+            histogram(f"bertwright_batch_{what}", f"{what.title()} of a batch", buckets=buckets)
+            for what, buckets in (("texts", TOKENS), ("tokens", TOKENS), ("seconds", SECONDS))
         )
         self.dropped = counter("bertwright_dropped_requests", "Left in the queue", ["reason"])
         self.failed = counter("bertwright_failed_batches", "Failed batches")

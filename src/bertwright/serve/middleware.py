@@ -19,6 +19,7 @@ from bertwright.serve.errors import HttpError, busy, unavailable
 from bertwright.serve.service import Service
 
 Headers = list[tuple[bytes, bytes]]
+Early = tuple[HttpError, str]
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
 """What needs no key."""
 NAMED = OPEN | {"/v1/models"}
@@ -38,14 +39,8 @@ class Middleware:
     def __init__(
         self, app: ASGIApp, service: Service, direct: Mapping[str, ASGIApp] | None = None
     ) -> None:
-        """Around `app`.
-
-        Args:
-            app: the routes.
-            service: the models.
-            direct: the applications of paths that take POST, which are called past the matching of
-                `app`: a quarter of the event loop's time for a short request.
-        """
+        """Around `app`, the routes; `direct` has the applications of paths that take POST, which
+        are called past its matching: a quarter of the event loop's time for a short request."""
         self.app, self.service, self.direct = app, service, direct or {}
         self._ids = map((secrets.token_hex(4) + "{:08x}").format, count())
 
@@ -106,13 +101,10 @@ class Middleware:
         """Whether as many requests are active as may be."""
         return self.service.active >= self.service.config.queue_requests
 
-    def refuse_early(
-        self, method: str, path: str, headers: Headers
-    ) -> tuple[HttpError, str] | None:
+    def refuse_early(self, method: str, path: str, headers: Headers) -> Early | None:
         """Why a request is refused and its id, for a connection that replies by itself; None where
         the request has to come here."""
-        error = self._refusal(path, headers, counted=True) if method == "POST" else None
-        if error is None:
+        if method != "POST" or (error := self._refusal(path, headers, counted=True)) is None:
             return None
         request_id = next(self._ids)
         self._log(path, error.status, 0.0, request_id, {})

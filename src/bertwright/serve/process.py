@@ -23,6 +23,7 @@ from bertwright.serve.connection import bounded
 from bertwright.serve.engine import check_folder
 from bertwright.serve.service import Service
 
+Announce = Callable[[str], None]
 SWITCH_SECONDS = 0.001
 """Seconds after which a Python thread lets another run. With Python's own, 0.005, the device was
 idle for 5 milliseconds after each batch, while the event loop made replies; now for 2."""
@@ -30,12 +31,9 @@ idle for 5 milliseconds after each batch, while the event loop made replies; now
 log = logging.getLogger("bertwright.serve")
 
 
-def serve(config: ServeConfig, announce: Callable[[str], None] = lambda line: None) -> int:
-    """Serve until a signal; gives the exit code.
-
-    Args:
-        config: models, address, limits and keys.
-        announce: called with a line for whoever started it, once the address is known.
+def serve(config: ServeConfig, announce: Announce = lambda line: None) -> int:
+    """Serve until a signal; gives the exit code. `announce` is called with a line for whoever
+    started it, once the address is known.
 
     Raises:
         ConfigError: keys, models or address that cannot be used.
@@ -77,10 +75,7 @@ class Server(uvicorn.Server):
     """uvicorn with our signals."""
 
     def __init__(
-        self,
-        config: uvicorn.Config,
-        service: Service,
-        announce: Callable[[str], None] = lambda line: None,
+        self, config: uvicorn.Config, service: Service, announce: Announce = lambda line: None
     ) -> None:
         super().__init__(config)
         self.service, self.announce = service, announce
@@ -90,26 +85,23 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, and only then begin with the models.
-
-        Raises:
-            ConfigError: this address cannot be listened on.
-        """
+        """Listen, or raise `ConfigError`, and only then begin with the models."""
         host, port = self.config.host, self.config.port
         try:
             found = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
         except OSError as error:
             number = error.errno or 0  # below 0: of the look-up of the host's name
             why = os.strerror(number) if number > 0 else error.strerror or error
-            raise ConfigError(
-                f"cannot listen on {_address(host, port)}: {why}; name an address of this host "
-                "with --host and a free port with --port"
-            ) from error
+            more = "name an address of this host with --host and a free port with --port"
+            where = _address(host, port)
+            raise ConfigError(f"cannot listen on {where}: {why}; {more}") from error
         sockets = [socket.fromfd(each.fileno(), each.family, each.type) for each in found.sockets]
         found.close()
         await super().startup(sockets)
         self._log_started_message(sockets)
-        url = f"http://{_address(*_within_reach(sockets[0].getsockname()))}"
+        host, port = sockets[0].getsockname()[:2]
+        # a browser of this host finds it there, not at all addresses
+        url = f"http://{_address('127.0.0.1' if host in ('0.0.0.0', '::') else host, port)}"
         self.announce(f"{url}/ to try it out, {url}/docs for the routes; models are being loaded")
 
     @contextlib.contextmanager
@@ -150,11 +142,6 @@ class Server(uvicorn.Server):
         log.info("listening", extra={"facts": {"address": ", ".join(addresses)}})
 
 
-def _within_reach(found: tuple[Any, ...]) -> tuple[str, int]:
-    """Where a browser of this host finds what listens: not at all addresses, 0.0.0.0."""
-    return "127.0.0.1" if found[0] in ("0.0.0.0", "::") else found[0], found[1]
-
-
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -164,9 +151,9 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging`."""
+        second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         facts = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-            + f".{int(record.msecs):03d}Z",
+            "time": f"{second}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "event": record.getMessage().partition("\n")[0],  # below stand values, of asyncio's
             **getattr(record, "facts", {}),

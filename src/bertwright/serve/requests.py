@@ -21,11 +21,9 @@ from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest, listed
 
 LISTS = ("input", "prompt", "documents", "sentences", "texts", "choices")
-MAX_NUMBERS = 1 << 23
+MAX_NUMBERS, MAX_CHARACTERS = 1 << 23, 1 << 24
 """Numbers of a reply, or of the vectors it is made from: 2,048 texts by four layers of 1,024; about
-90 MB as JSON."""
-MAX_CHARACTERS = 1 << 24
-"""Characters of a reply that holds a text, or labels, many times."""
+90 MB as JSON. Characters of one that holds a text, or labels, many times."""
 Json = dict[str, Any]
 Truncation = dict[str, int]
 """`input`, the number of a text from 0, and `tokens_cut`."""
@@ -49,9 +47,8 @@ class Prepared:
     headers: dict[str, str] | None = None
     """Where `about` goes in headers, as another's protocol has no keys for it."""
     numbers: int = 0
-    """Of the reply, where there may be many more than texts came; see `MAX_NUMBERS`."""
     characters: int = 0
-    """Likewise; see `MAX_CHARACTERS`."""
+    """Of the reply, where there may be many more than came; see `MAX_NUMBERS`."""
 
     @property
     def tokens(self) -> int:
@@ -98,12 +95,7 @@ def prepare(
     body: ModelRequest | EmbeddingsRequest,
     config: ServeConfig,
 ) -> Prepared:
-    """Check a request's bounds and tokenize its texts.
-
-    Raises:
-        HttpError: unknown model, too much, too long, too large a reply, or no such head, layer or
-            task.
-    """
+    """Check a request's bounds and tokenize its texts, or raise `HttpError`."""
     if body.model is not None and body.model not in engines:
         known = ", ".join(engines)
         raise HttpError(404, "model_not_found", f"no such model; there are: {known}")
@@ -113,11 +105,9 @@ def prepare(
     try:
         prepared = route(engine, body, config)
     except NoHead as error:
-        heads = {each.name: each.head_kinds & {*error.wanted} for each in engines.values()}
-        if others := [name for name, kinds in heads.items() if kinds]:
-            more = f"; request a model that has one: {', '.join(others)}"
-            raise NoHead(error.message + more, error.wanted) from error
-        raise
+        others = [each.name for each in engines.values() if each.head_kinds & {*error.wanted}]
+        more = f"; request a model that has one: {', '.join(others)}" if others else ""
+        raise NoHead(error.message + more, error.wanted) from error
     except ConfigError as error:
         raise invalid_request(str(error)) from error
     except DataError as error:  # its message may hold the text
@@ -148,14 +138,8 @@ def check_characters(count: int, config: ServeConfig) -> None:
 
 
 def check_texts(engine: Engine, texts: Sequence[str], before: int, config: ServeConfig) -> None:
-    """Raise `HttpError` if texts have too many tokens, before more is made of them than bare ids.
-
-    Args:
-        engine: the model.
-        texts: as often as the model reads each.
-        before: tokens of the request that are counted already.
-        config: the bounds.
-    """
+    """Raise `HttpError` if texts, each as often as the model reads it, have too many tokens with
+    those before them, and before more is made of them than bare ids."""
     if before + sum(map(len, texts)) > config.max_tokens:  # a token has a character
         ids = engine.tokenizer.encode_bare_ids(texts)
         check_tokens(before + sum(map(len, ids)), config)
@@ -176,30 +160,18 @@ def texts_in(value: Any) -> Iterator[str]:
     """All texts in a value."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, BaseModel):
-        yield from texts_in(list(vars(value).values()))
-    elif isinstance(value, dict):
-        yield from texts_in(list(value.values()))
+    elif isinstance(value, (BaseModel, dict)):
+        yield from texts_in([*dict(value).values()])
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from texts_in(each)
 
 
 def tokenize_texts(
-    engine: Engine,
-    texts: Sequence[Text],
-    truncate: bool,
-    windows: bool = False,
-    longest: int = 0,
+    engine: Engine, texts: Sequence[Text], truncate: bool, windows: bool = False, longest: int = 0
 ) -> tuple[Tokenized, list[Truncation]]:
-    """Texts and pairs as sequences, and what was truncated.
-
-    Args:
-        engine: the model.
-        texts: texts and pairs.
-        truncate: truncate what is too long, and record it.
-        windows: read long texts in windows instead.
-        longest: tokens of a sequence; unset: as many as the model reads at once.
+    """Texts and pairs as sequences of at most `longest` tokens, or as many as the model reads at
+    once; and what was truncated.
 
     Raises:
         HttpError: something is too long, or a pair is given to a model of one segment.
@@ -209,26 +181,22 @@ def tokenize_texts(
     paired = engine.spec.segments > 1 and room > 1
     if not paired and not all(isinstance(text, str) for text in texts):
         raise invalid_request("this model reads no pairs", "no_pairs")
-    found = tokenize(engine.tokenizer, texts, longest, True, windows=windows)
+    found, truncated = tokenize(engine.tokenizer, texts, longest, True, windows=windows), []
     for number, excess in found.left_out.items():
         count = f"{excess + longest} tokens; this model reads {longest} at once"
-        allow_truncation(truncate, f"input {number} has {count}")
-    return found, [{"input": n, "tokens_cut": count} for n, count in found.left_out.items()]
+        truncated.append(truncation(truncate, number, excess, f"input {number} has {count}"))
+    return found, truncated
 
 
-def allow_truncation(allowed: bool, reason: str) -> None:
-    """Raise `HttpError` if an input would lose tokens, and the request does not allow it."""
+def truncation(allowed: bool, number: int, tokens: int, reason: str) -> Truncation:
+    """That an input loses tokens; `HttpError` if the request does not allow it."""
     if not allowed:
         raise invalid_request(f'{reason}: shorten it, or request "truncate": true', "too_long")
+    return {"input": number, "tokens_cut": tokens}
 
 
 def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
-    """Which vectors a request means.
-
-    Raises:
-        ConfigError: a layer that the model has not, or it has no vectors.
-        HttpError: there is no such prompt.
-    """
+    """Which vectors a request means, or `ConfigError` or `HttpError`."""
     engine.spec.require_vectors()
     given = vars(body)  # not all schemas have all keys; pydantic's `getattr` takes 4 µs for no
     layers = None if given.get("layers") is None else tuple(listed(given["layers"]))

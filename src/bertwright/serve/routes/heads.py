@@ -25,22 +25,17 @@ from bertwright.serve.requests import (
     Json,
     Prepared,
     Truncation,
-    allow_truncation,
     check_characters,
     check_reply,
     check_texts,
     check_tokens,
     texts_in,
+    truncation,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import TaskRequest, listed
-from bertwright.tasks.predictions import (
-    ChoicePrediction,
-    NumberPrediction,
-    SpanPrediction,
-    TaggingPrediction,
-    TextPrediction,
-)
+from bertwright.tasks import predictions
+from bertwright.tasks.predictions import ChoicePrediction, NumberPrediction, TextPrediction
 from bertwright.tasks.task_data import TaskData
 
 router = APIRouter(route_class=JsonRoute)
@@ -57,8 +52,7 @@ def prepare_fill(engine: Engine, body: schemas.FillRequest, config: ServeConfig)
     (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
     output, texts = Fill(engine), listed(body.input)
     top = min(body.top_k, len(engine.tokenizer.vocab))
-    items: list[RequestItem] = []
-    truncated: list[Truncation] = []
+    items, truncated = list[RequestItem](), list[Truncation]()
     tokens = characters = 0
     for number, text in enumerate(texts):
         try:
@@ -66,12 +60,9 @@ def prepare_fill(engine: Engine, body: schemas.FillRequest, config: ServeConfig)
         except DataError as error:
             raise invalid_request(f"input {number} has no {mask}", "no_mask") from error
         if (excess := blanks.tokens - engine.longest) > 0:
-            allow_truncation(
-                body.truncate,
-                f"input {number} has {blanks.tokens} tokens; this model reads {engine.longest} at "
-                f"once, truncated to what is around each {mask}",
-            )
-            truncated.append({"input": number, "tokens_cut": excess})
+            reason = f"input {number} has {blanks.tokens} tokens; this model reads {engine.longest}"
+            reason += f" at once, truncated to what is around each {mask}"
+            truncated.append(truncation(body.truncate, number, excess, reason))
         tokens += blanks.tokens_read
         check_tokens(tokens, config)
         characters += sum(map(len, blanks.positions)) * top * (ANSWER + len(text))
@@ -107,17 +98,15 @@ def prepare_next(
     if "next_sentence" not in engine.model.heads:
         raise _no_head(engine, ("next_sentence",))
     output = NextSentences(engine)
-    items: list[RequestItem] = []
-    truncated: list[Truncation] = []
+    items, truncated = list[RequestItem](), list[Truncation]()
     for number, (first, second) in enumerate(listed(body.input)):
         try:
             pair = make_pair(engine.runner, first, second)
         except DataError as error:
             raise invalid_request("this model reads no pairs", "no_pairs") from error
-        if pair.tokens_truncated:
-            reason = f"pair {number} is {pair.tokens_truncated} tokens too long"
-            allow_truncation(body.truncate, reason)
-            truncated.append({"input": number, "tokens_cut": pair.tokens_truncated})
+        if excess := pair.tokens_truncated:
+            reason = f"pair {number} is {excess} tokens too long"
+            truncated.append(truncation(body.truncate, number, excess, reason))
         items.append(RequestItem(output, [pair.ids], [pair.segments]))
 
     def finish(results: list[Any]) -> Json:
@@ -155,7 +144,7 @@ def prepare_tag(engine: Engine, body: schemas.TagRequest, config: ServeConfig) -
     return _prepare_task(engine, body, ("tagging",), listed(body.input), _tags, config)
 
 
-def _tags(answer: TaggingPrediction) -> Json:
+def _tags(answer: predictions.TaggingPrediction) -> Json:
     entities = [Entity(x.label, x.score, x.text, x.start, x.end) for x in answer.entities]
     names = ("words", "tags", "scores", "offsets")
     return {"entities": entities, **{name: getattr(answer, name) for name in names}}
@@ -166,7 +155,7 @@ def prepare_answer(engine: Engine, body: schemas.AnswerRequest, config: ServeCon
     """An answer as a slice of a passage."""
     inputs = [each.model_dump() for each in listed(body.input)]
 
-    def show(answer: SpanPrediction) -> Answered:
+    def show(answer: predictions.SpanPrediction) -> Answered:
         best = [Span(a.text, a.start, a.end, a.probability) for a in answer.n_best]
         own = [a.score for a in best if (a.start, a.end) == (answer.start, answer.end)]
         score, null = own[0] if own else 0.0, answer.null_score
@@ -237,11 +226,7 @@ def _no_head(engine: Engine, wanted: tuple[str, ...]) -> HttpError:
 
 
 def task_name(engine: Engine, name: str | None, kinds: tuple[str, ...]) -> str:
-    """The task that is meant.
-
-    Raises:
-        HttpError: none of these kinds, several and none named, or no such task.
-    """
+    """The task that is meant; `HttpError` if none is."""
     known = [each for each, task in engine.model.tasks.items() if task.kind in kinds]
     if not known:
         raise _no_head(engine, kinds)
@@ -272,16 +257,11 @@ def _prepare_task(
 def task_items(
     engine: Engine, name: str, inputs: Sequence[Any], truncate: bool, config: ServeConfig
 ) -> tuple[list[RequestItem], list[Truncation]]:
-    """An item an input of a task.
-
-    Raises:
-        HttpError: an input that this kind of task does not take, or too long for its windows; too
-            much in all, checked as the inputs come.
-    """
+    """An item an input of a task; `HttpError` for one that it does not take, or that no window
+    holds, or if it is too much in all, checked as the inputs come."""
     task, output = engine.model.tasks[name], Task(engine, name)
     pairs = engine.reads_pairs(name)
-    items: list[RequestItem] = []
-    truncated: list[Truncation] = []
+    items, truncated = list[RequestItem](), list[Truncation]()
     characters = tokens = 0
     for number, given in enumerate(inputs):
         if pairs is not None and pairs != isinstance(given, tuple):
@@ -300,8 +280,7 @@ def task_items(
         lengths = data.lengths
         if lengths.cut:
             reason = f"input {number} fits no window of {task.max_length} tokens"
-            allow_truncation(truncate, reason)
-            truncated.append({"input": number, "tokens_cut": lengths.tokens_cut})
+            truncated.append(truncation(truncate, number, lengths.tokens_cut, reason))
         ids = [each for instance in data.instances for each in instance.ids]
         segments = [each for instance in data.instances for each in instance.segments]
         items.append(RequestItem(output, ids, segments if any(map(any, segments)) else None, data))

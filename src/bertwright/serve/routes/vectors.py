@@ -14,7 +14,7 @@ from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embed import with_prompt
-from bertwright.inference.encode import Text, kept_tokens
+from bertwright.inference.encode import kept_tokens, parts_of
 from bertwright.serve import replies, schemas
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import invalid_request
@@ -136,11 +136,10 @@ def prepare_tokenize(
     engine: Engine, body: schemas.TokenizeRequest, config: ServeConfig
 ) -> Prepared:
     """The tokens of a text, without the model."""
-    found: list[Json] = []
-    count = 0
+    found, count = list[Json](), 0
     for text in listed(body.input):
-        check_texts(engine, [*texts_in(text)], count, config)
-        encoding = engine.tokenizer.encode(*_parts(text))
+        check_texts(engine, parts_of(0, text), count, config)
+        encoding = engine.tokenizer.encode(*parts_of(0, text))
         count += len(encoding.ids)
         check_tokens(count, config)
         names = ("ids", "tokens", "offsets", "type_ids")
@@ -191,7 +190,3 @@ def prepare_attention(
     items = [RequestItem(Attention(engine, layers), [ids], segments)]
     numbers = len(layers) * heads * len(ids) ** 2
     return Prepared(engine, items, finish, layers, truncated=truncated, numbers=numbers)
-
-
-def _parts(text: Text) -> tuple[str, ...]:
-    return (text,) if isinstance(text, str) else text
