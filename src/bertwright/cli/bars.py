@@ -77,21 +77,16 @@ class _Advance:
 def describe(done: int, total: int | None, seconds: float, unit: str = "", before: int = 0) -> str:
     """`2,000 of 8,000 documents (25 %), 100/s, 1:00 left`, where `before` were done at second 0."""
     rate = (done - before) / seconds if seconds > 0 else 0.0
-    parts = [_amount(done, unit)]
+    speed = f"{rate:,.0f}/s" if rate >= 1000 else f"{rate:,.3g}/s"
+    amounts, what = [f"{done:,}", f"{total or 0:,}"], f" {unit}".rstrip()
+    if unit == "bytes":
+        amounts, what = [f"{each / 1e6:,.1f}" for each in (done, total or 0)], " MB"
+        speed = f"{rate / 1e6:.1f} MB/s"
+    parts = [amounts[0] + what]
     if total:
-        parts[0] = f"{_amount(done, '', unit == 'bytes')} of {_amount(total, unit)}"
-        parts[0] += f" ({100 * done / total:.0f} %)"
+        parts = [f"{' of '.join(amounts)}{what} ({100 * done / total:.0f} %)"]
     if rate > 0:
-        parts.append(f"{rate / 1e6:.1f} MB/s" if unit == "bytes" else f"{rate:,.3g}/s")
-        if rate >= 1000 and unit != "bytes":
-            parts[-1] = f"{rate:,.0f}/s"
-        if total:
-            parts.append(f"{clock(max(total - done, 0) / rate)} left")
+        parts.append(speed)
+    if rate > 0 and total:
+        parts.append(f"{clock(max(total - done, 0) / rate)} left")
     return ", ".join(parts)
-
-
-def _amount(number: int, unit: str, in_megabytes: bool = False) -> str:
-    """A count with its unit."""
-    if unit == "bytes" or in_megabytes:
-        return f"{number / 1e6:,.1f}" + (" MB" if unit else "")
-    return f"{number:,} {unit}".rstrip()
