@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -143,7 +144,8 @@ class ResumableWriter:
         self.path, self.coder, self.journal = path, coder, journal_path(path)
         self.partial = self.whole = path.with_name(f".{path.name}.partial")
         if path.suffix == ".parquet":
-            _pyarrow()
+            if find_spec("pyarrow") is None:
+                raise MissingExtra("hf", "pyarrow", "writing .parquet files")
             self.whole = path.with_name(f".{path.name}.whole")
         self.digest = hashlib.sha256()
         self.renamed = False
@@ -302,7 +304,8 @@ def _numbers(own: npt.NDArray[Any]) -> str:
 
 def _arrow_batch(columns: dict[str, Sequence[Any]]) -> Any:
     """A batch of Arrow, its vectors as lists of one size."""
-    arrow = _pyarrow()
+    import pyarrow as arrow
+
     *_, (name, vectors) = columns.items()
     numbers = arrow.array(np.concatenate([np.ravel(own) for own in vectors]))
     made = arrow.FixedSizeListArray.from_arrays(numbers, vectors[0].shape[-1])
@@ -314,19 +317,11 @@ def _arrow_batch(columns: dict[str, Sequence[Any]]) -> Any:
 
 def _to_parquet(stream: Path, path: Path) -> None:
     """Write a stream of batches as row groups, one after the other."""
-    from pyarrow import parquet
+    from pyarrow import ipc, parquet
 
     with (
-        _pyarrow().ipc.open_stream(str(stream)) as batches,
+        ipc.open_stream(str(stream)) as batches,
         parquet.ParquetWriter(path, batches.schema) as writer,
     ):
         for batch in batches:
             writer.write_batch(batch)
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtra("hf", "pyarrow", "writing .parquet files") from error
-    return pyarrow
