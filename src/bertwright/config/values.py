@@ -109,7 +109,8 @@ def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError
     if guess := nearest(name, names):
         return ConfigError(f"{message}; did you mean '{guess}'?")
     valid = [key for key in names if key.rpartition(".")[0] == name.rpartition(".")[0]]
-    return ConfigError(f"{message}; valid keys: {', '.join(valid or names)}")
+    valid = valid or list(dict.fromkeys(key.partition(".")[0] for key in names))
+    return ConfigError(f"{message}; valid keys: {', '.join(valid)}")
 
 
 def at_home(text: str) -> str:
