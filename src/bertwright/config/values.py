@@ -113,22 +113,26 @@ def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError
     return ConfigError(f"{message}; valid keys: {', '.join(valid)}")
 
 
-def at_home(text: str) -> str:
-    """`~/runs/x`, also behind a name (`reviews=~/runs/x`), with the folder that `~` stands for.
+def at_home(value: Any) -> Any:
+    """`~/runs/x`, also behind a name (`reviews=~/runs/x`), with the folder that `~` stands for;
+    lists and mappings with their texts so.
 
     A shell does this for a word that begins so, not for `--out=~/runs/x`, and nobody in a file.
     """
-    return re.sub(r"^((?:[\w.-]+=)?)~(?=/)", lambda m: m[1] + os.path.expanduser("~"), text)
+    if isinstance(value, dict):
+        return {key: at_home(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [at_home(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"^((?:[\w.-]+=)?)~(?=/)", lambda m: m[1] + os.path.expanduser("~"), value)
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read a TOML file; texts that begin with `~/` are `at_home`.
-
-    Raises ConfigError where it is missing, not a file or not TOML.
-    """
+    """Read a TOML file, `at_home`; ConfigError where it is missing, not a file or not TOML."""
     try:
         with open(path, "rb") as file:
-            found: dict[str, Any] = _at_home(tomllib.load(file))
+            found: dict[str, Any] = at_home(tomllib.load(file))
             return found
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {path}; --config takes a TOML file") from None
@@ -136,14 +140,6 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
-
-
-def _at_home(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _at_home(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_at_home(item) for item in value]
-    return at_home(value) if isinstance(value, str) else value
 
 
 def to_toml(value: Any) -> str:
