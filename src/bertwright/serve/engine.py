@@ -17,7 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,8 @@ GENERATION = "generation"
 """What a model can do that continues prompts."""
 TRANSLATION = "translation"
 """The head of a model that translates."""
-MAX_EMBEDDERS = 64
-"""Kinds of vectors that are kept ready, at most."""
 WHOLE = 1 << 40
 """Tokens of a backend's own batches: here the batcher decides."""
-MAX_CARD, MAX_EXAMPLE = 1 << 14, 1000
-"""Characters that are read of a model's card, and of an example in it."""
 CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
 EXACT = 1e-4
 """Distance of vectors, by their length: more than float32's rounding, less than any mistake."""
@@ -136,20 +132,12 @@ class Part:
         sequences = Sequences([self.sequences.lengths[n] for n in at], self.sequences.device)
         return Part(list(numbers), sequences, {n: x[rows] for n, x in self.layers.items()})
 
-    def numbered(self, first: dict[int, int]) -> Part:
-        """The same with other numbers."""
-        return Part([first[row] for row in self.rows], self.sequences, self.layers)
-
 
 class Engine:
     """One model under a name."""
 
     def __init__(self, name: str, folder: str, model: Model) -> None:
-        """A loaded model, which makes vectors as its folder says.
-
-        Raises:
-            DataError, IntegrityError: its dense layers cannot be read.
-        """
+        """A loaded model, which makes vectors as its folder says."""
         self.name, self.folder, self.model = name, folder, model
         self.default, self.prompts, self.dense = model.vectors, model.prompts, model.dense
         self.runner, self.tokenizer, self.spec = model.runner, model.tokenizer, model.spec
@@ -189,11 +177,9 @@ class Engine:
         task = self.model.tasks[name]
         if task.kind not in ("classification", "regression"):
             return None
-        if task.text2_column is not None:
-            return True
-        if task.text_column is not None:
+        if task.text2_column is None and task.text_column is not None:
             return False
-        return True if self.model.is_cross_encoder else None
+        return task.text2_column is not None or self.model.is_cross_encoder or None
 
     def embedder(self, config: VectorConfig) -> Embedder:
         """What makes such vectors; made once for many requests.
@@ -203,7 +189,7 @@ class Engine:
         """
         found = self._embedders.get(config)
         if found is None:
-            if len(self._embedders) >= MAX_EMBEDDERS:
+            if len(self._embedders) >= 64:  # kinds of vectors
                 self._embedders.clear()
             given = self.backend, self.tokenizer, self.spec, config
             found = self._embedders[config] = Embedder(*given, dense=self.dense)
@@ -212,10 +198,8 @@ class Engine:
     @property
     def attention_heads(self) -> int | None:
         """A, of each layer; None where the encoder has no attention maps."""
-        if not isinstance(self.runner.encoder, HasAttentionMaps):
-            return None
-        heads: int = self.model.config.num_attention_heads
-        return heads
+        has_maps = isinstance(self.runner.encoder, HasAttentionMaps)
+        return int(self.model.config.num_attention_heads) if has_maps else None
 
     def run(self, items: Sequence[RequestItem]) -> list[Any]:
         """Results of the items of a batch, in order; may be called from several threads at once."""
@@ -239,7 +223,8 @@ class Engine:
         for output, numbers in groups.items():
             own = [n for i in numbers for n in range(ends[i] - len(items[i].ids), ends[i])]
             index = {number: at for at, number in enumerate(own)}
-            part = whole.take([row for row in whole.rows if row in index]).numbered(index)
+            part = whole.take([row for row in whole.rows if row in index])
+            part = replace(part, rows=[index[row] for row in part.rows])
             with torch.inference_mode():
                 found = output.read([items[i] for i in numbers], part)
             for number, result in zip(numbers, found, strict=True):
@@ -253,11 +238,8 @@ class Engine:
             self.backend.packed.warm_up(most)
 
     def self_check(self) -> None:
-        """Compare vectors of texts, computed together, with those that the plain model gives each.
-
-        Raises:
-            BertwrightError: they differ, or are no numbers.
-        """
+        """Compare vectors of texts, computed together, with those that the plain model gives each;
+        raise `BertwrightError` if they differ, or are no numbers."""
         config = VectorConfig((-1,), pooling="mean", truncate=True)
 
         def vectors(backend: Backend, texts: Sequence[str]) -> Float32s:
@@ -269,10 +251,8 @@ class Engine:
         wrong = float(distances.max() / np.linalg.norm(expected, axis=1).max())
         allowed = EXACT if self.precision == "fp32" else ROUGH
         if not wrong <= allowed:
-            raise BertwrightError(
-                f"{self.folder}: vectors are not the plain model's: they differ by {wrong:.1e}, "
-                f"{allowed:.0e} is allowed; not served"
-            )
+            differ = f"they differ by {wrong:.1e}, {allowed:.0e} is allowed; not served"
+            raise BertwrightError(f"{self.folder}: vectors are not the plain model's: {differ}")
 
 
 def examples_of(folder: Path) -> list[str]:
@@ -280,11 +260,11 @@ def examples_of(folder: Path) -> list[str]:
     https://huggingface.co/docs/hub/models-widgets."""
     head = ""
     with suppress(OSError), (folder / CARD).open(encoding="utf-8", errors="replace") as file:
-        head = file.read(MAX_CARD)
+        head = file.read(1 << 14)
     front = re.match(r"---\n(.*?)\n---", head, re.DOTALL)
     widget = re.search(r"^widget:\n((?:[- ].*\n?)*)", front[1] if front else "", re.MULTILINE)
     found = re.findall(r"^[- ]+text: (.+)", widget[1] if widget else "", re.MULTILINE)
-    return [_unquoted(text)[:MAX_EXAMPLE] for text in found[:8]]
+    return [_unquoted(text)[:1000] for text in found[:8]]
 
 
 def _unquoted(text: str) -> str:
@@ -330,29 +310,26 @@ def load_engine(
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
     with readable(folder):
-        return _load_engine(name, folder, device, precision)
-
-
-def _load_engine(name: str, folder: str, device: str | None, precision: VectorPrecision) -> Engine:
-    place, damaged = look_up_checkpoint(folder)  # from here on this one, wherever `latest` is
-    before = _stamps(place)
-    model = load(place, device)
-    engine = Engine(name, folder, model)
-    engine.damages = damaged
-    # compared up to the top, as every layer is served
-    own = engine.default
-    compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
-    if model.spec.has_vectors:
-        chosen = model.embedder(compared, precision=precision).backend
-        if isinstance(chosen, (PackedBackend, PlainBackend)):
-            chosen.batch_tokens = WHOLE
-        engine.backend = chosen
-        engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
-    if _stamps(place) != before:
-        raise BertwrightError(f"{folder} was changed while it was loaded; load it once it is whole")
-    if model.spec.has_vectors:
-        engine.self_check()
-    return engine
+        place, damaged = look_up_checkpoint(folder)  # from here on this one, wherever `latest` is
+        before = _stamps(place)
+        model = load(place, device)
+        engine = Engine(name, folder, model)
+        engine.damages = damaged
+        # compared up to the top, as every layer is served
+        own = engine.default
+        compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
+        if model.spec.has_vectors:
+            chosen = model.embedder(compared, precision=precision).backend
+            if isinstance(chosen, (PackedBackend, PlainBackend)):
+                chosen.batch_tokens = WHOLE
+            engine.backend = chosen
+            engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
+        if _stamps(place) != before:
+            changed = f"{folder} was changed while it was loaded"
+            raise BertwrightError(f"{changed}; load it once it is whole")
+        if model.spec.has_vectors:
+            engine.self_check()
+        return engine
 
 
 def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:

@@ -103,9 +103,8 @@ class NextSentences(Output):
         pooler = self.engine.runner.encoder.pooler
         assert pooler is not None
         pooled = pooler(first)
-        found = predict_pairs(self.engine.runner, pooled)
-        by_number = dict(zip(part.rows, found, strict=True))
-        return [by_number[number] for number in range(len(items))]
+        found = dict(zip(part.rows, predict_pairs(self.engine.runner, pooled), strict=True))
+        return [found[number] for number in range(len(items))]
 
 
 @dataclass(frozen=True)
@@ -166,16 +165,10 @@ class Attention(Output):
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
         """Float32 `[layers, A, T, T]` for each."""
-        encoder = cast(HasAttentionMaps, self.engine.runner.encoder)
-        found = []
-        offsets = part.sequences.offsets
-        index = {number: at for at, number in enumerate(part.rows)}
+        encoder, found = cast(HasAttentionMaps, self.engine.runner.encoder), []
         for number in range(len(items)):
-            start, stop = offsets[index[number]], offsets[index[number] + 1]
-            maps = [
-                encoder.attention_map(n, part.layers[n - 1][start:stop].float())
-                for n in self.numbers
-            ]
+            own = part.take([number]).layers
+            maps = [encoder.attention_map(n, own[n - 1].float()) for n in self.numbers]
             found.append(np.stack([each.cpu().numpy() for each in maps]))
         return found
 

@@ -94,16 +94,12 @@ class Generation:
     """The texts of one request."""
 
     def __init__(
-        self,
-        prompts: Sequence[PromptTexts],
-        begin_by: float,
-        end_by: float,
-        gone: Callable[[], bool],
+        self, prompts: Sequence[PromptTexts], begin: float, end: float, gone: Callable[[], bool]
     ) -> None:
-        """`begin_by` and `end_by` are times of the monotonic clock; `gone` says whether the client
-        has left."""
+        """It must begin and end by these times of the monotonic clock; `gone` says whether the
+        client has left."""
         self.tokens = sum(prompt.tokens for prompt in prompts)
-        self.begin_by, self.end_by, self.gone = begin_by, end_by, gone
+        self.begin_by, self.end_by, self.gone = begin, end, gone
         self.waiting = deque(prompts)
         self.running: list[PromptTexts] = []
         self.begun = self.over = False
@@ -178,9 +174,8 @@ class Searches:
         begun: list[tuple[list[Text], BeamSteps]] = []
         for config, numbers in prompts.items():
             texts = [row for n in numbers for row in rows[n] if isinstance(row, Text)]
-            limits = [text.limit for text in texts]
-            ids, settings = [source[n] for n in numbers], (config.beam, config.length_penalty)
-            steps = begin_targets(self._runner, ids, limits, *settings)
+            given = [source[n] for n in numbers], [text.limit for text in texts]
+            steps = begin_targets(self._runner, *given, config.beam, config.length_penalty)
             next(steps)  # reads the prompts
             begun.append((texts, steps))
         self._going += begun
@@ -189,15 +184,12 @@ class Searches:
     def step(self) -> list[Row]:
         """A step of each search; gives the texts that had not ended before it."""
         self.rows = [row for row in self.rows if row.reason is None]
-        for search in list(self._going):
-            texts, steps = search
-            done = next(steps, None)
-            for number, (best, *_) in done or ():
+        for texts, steps in self._going:
+            for number, (best, *_) in next(steps, None) or ():
                 text = texts[number]
                 if text.reason is None:  # else its client has left
                     text.ids, text.score, text.reason = best.ids, best.score, best.reason
-            if all(text.reason for text in texts):
-                self._going.remove(search)
+        self._going = [each for each in self._going if not all(t.reason for t in each[0])]
         return self.rows
 
 
@@ -210,15 +202,10 @@ class Flight:
         batcher: Batcher,
         on_tokens: Callable[[int], None],
     ) -> None:
-        """A flight without texts.
-
-        Args:
-            make_rows: makes what steps; again after a step has failed.
-            batcher: has the device take turns. As many tokens as its batches have, prompts may that
-                join in one turn, where they are several; as many as its queue has, those of all
-                requests and the texts that they may get.
-            on_tokens: called with the number of tokens that were generated.
-        """
+        """`make_rows` makes what steps, and again after one failed. `batcher` lets it take turns:
+        prompts that join in one have at most as many tokens as its batches, unless it is one alone;
+        all requests, with the texts that they may get, as its queue. `on_tokens` is called with the
+        number of tokens that were generated."""
         self._make_rows, self._batcher, self._on_tokens = make_rows, batcher, on_tokens
         self._rows = make_rows()
         self._generations: list[Generation] = []
@@ -226,11 +213,8 @@ class Flight:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, generation: Generation) -> None:
-        """Generate the texts of a request, which awaits them by `more`.
-
-        Raises:
-            HttpError: 429, too much waits.
-        """
+        """Generate the texts of a request, which awaits them by `more`; `HttpError` if too much
+        waits."""
         tokens = sum(each.tokens for each in self._generations)
         if tokens and tokens + generation.tokens > self._batcher.queue_tokens:
             raise busy("too many tokens wait to be generated; try again")

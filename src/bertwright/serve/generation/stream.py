@@ -7,7 +7,7 @@ status of its own; what fails later is an event with an `error`, and no `[DONE]`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,8 +26,7 @@ from bertwright.serve.service import Service, is_gone, seconds_of
 
 @dataclass
 class PreparedGeneration(Prepared):
-    """Prompts, and how what continues them becomes a reply: `finish` gets a piece of each text,
-    the whole."""
+    """Prompts, and how what continues them becomes a reply: `finish` gets a whole piece a text."""
 
     prompts: list[PromptTexts] = field(default_factory=list)
     way: str = GENERATION
@@ -43,11 +42,7 @@ class PreparedGeneration(Prepared):
 
 
 async def respond(service: Service, route: Prepare, body: Any, request: Request) -> Response:
-    """The reply to a request for text; see `Service.respond`.
-
-    Raises:
-        HttpError: it is refused.
-    """
+    """The reply to a request for text, or `HttpError`; see `Service.respond`."""
     now, config = time.monotonic(), service.config
     end = now + seconds_of(request.scope, config.generation_seconds)
     begin = min(end, now + config.deadline)
@@ -76,7 +71,6 @@ async def respond(service: Service, route: Prepare, body: Any, request: Request)
 
 
 def _flight(service: Service, engine: Engine, way: str) -> Flight:
-    """The texts that a model is at."""
     if way not in engine.flights:
         batcher = service.batcher
         assert batcher is not None
@@ -90,16 +84,11 @@ class EventStream(Response):
     """Server-sent events, as they come."""
 
     def __init__(
-        self,
-        prepared: PreparedGeneration,
-        generation: Generation,
-        pieces: Sequence[Piece],
-        facts: Json,
+        self, prepared: PreparedGeneration, generation: Generation, pieces: list[Piece], facts: Json
     ) -> None:
         """The first pieces are made; the others come of `generation`."""
         self.prepared, self.generation, self.pieces = prepared, generation, pieces
-        self.facts = facts
-        self.status_code, self.background = 200, None
+        self.facts, self.status_code, self.background = facts, 200, None
         own = {"content-type": "text/event-stream; charset=utf-8"}
         self.init_headers(own | (prepared.headers or {}))
 

@@ -37,20 +37,12 @@ def prepare_generate(engine: Engine, body: GenerateRequest, config: ServeConfig)
         raise invalid_request(reason)
     if body.num > 1 and not body.sample:
         raise invalid_request('all texts would be the same: request "sample": true, or num 1')
-    settings = _settings(body, body.max_new_tokens, body.sample)
     rows = _tokenized(engine, listed(body.input))
     truncated = _truncate(engine, rows, body.max_new_tokens) if body.truncate else []
-    prompts = make_prompts(engine, rows, settings, body.num, config, body.seed, body.stream)
-
-    def finish(pieces: list[Piece]) -> Json:
-        results: list[list[GeneratedText]] = [[] for _ in prompts]
-        for piece in sorted(pieces, key=lambda piece: piece.number):
-            results[piece.prompt].append(_shown(piece, piece.text))
-        return {"results": results, **_generated(pieces)}
-
-    prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts)
-    _stream(prepared, body.stream)
-    return prepared
+    prompts = make_prompts(
+        engine, rows, body, config, most=body.max_new_tokens, sample=body.sample, num=body.num
+    )
+    return _prepared(engine, prompts, truncated, body.stream)
 
 
 @model_route(router, "/translate", GenerateReply[GeneratedText], respond)
@@ -67,61 +59,59 @@ def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfi
         limit = target_limit(engine.runner, len(ids), body.max_length)
         text = Text(settings, limit, tokenizer=engine.tokenizer)
         prompts.append(PromptTexts(number, ids, [text]))
-    _check_new([prompt.texts[0].limit for prompt in prompts], config)
+    _check_new(prompts, config)
+    return _prepared(engine, prompts, truncated, body.stream, TRANSLATION)
+
+
+def _prepared(
+    engine: Engine,
+    prompts: list[PromptTexts],
+    truncated: list[Truncation],
+    streams: bool,
+    way: str = GENERATION,
+) -> PreparedGeneration:
+    """A request whose reply, whole or as events, has our keys; of translations one a prompt."""
+    translates = way == TRANSLATION
+
+    def text_of(piece: Piece) -> str:
+        return piece.text.strip() if translates else piece.text
 
     def finish(pieces: list[Piece]) -> Json:
-        ordered = sorted(pieces, key=lambda piece: piece.prompt)
-        results = [_shown(piece, piece.text.strip()) for piece in ordered]
-        return {"results": results, **_generated(pieces)}
-
-    prepared = PreparedGeneration(
-        engine, [], finish, truncated=truncated, prompts=prompts, way=TRANSLATION
-    )
-    _stream(prepared, body.stream)
-    return prepared
-
-
-def _stream(prepared: PreparedGeneration, streams: bool) -> None:
-    """Let a request have our events, if it wants them: pieces, and what every reply says."""
-    about, strips = prepared.about, prepared.way == TRANSLATION
+        found: list[list[GeneratedText]] = [[] for _ in prompts]
+        for piece in sorted(pieces, key=lambda piece: piece.number):
+            assert piece.reason is not None
+            own = text_of(piece), len(piece.ids), piece.reason, piece.score
+            found[piece.prompt].append(GeneratedText(*own))
+        made = sum(len(piece.ids) for piece in pieces)
+        results = [text for (text,) in found] if translates else found
+        return {"results": results, "tokens_generated": made}
 
     def event(piece: Piece) -> Json:
-        own = {"prompt": piece.prompt, "number": piece.number}
-        text = piece.text.strip() if strips else piece.text
-        return {**own, "text": text, "reason": piece.reason, "score": piece.score}
+        own = {"prompt": piece.prompt, "number": piece.number, "text": text_of(piece)}
+        return {**own, "reason": piece.reason, "score": piece.score}
 
+    prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts, way=way)
     if streams:
+        about = prepared.about
         prepared.event = event
         prepared.last = lambda generated: {**about, "tokens_generated": generated}
-
-
-def _shown(whole: Piece, text: str) -> GeneratedText:
-    assert whole.reason is not None
-    return GeneratedText(text, len(whole.ids), whole.reason, whole.score)
-
-
-def _generated(pieces: list[Piece]) -> Json:
-    return {"tokens_generated": sum(len(piece.ids) for piece in pieces)}
+    return prepared
 
 
 @model_route(router, "/v1/completions", CompletionsReply, respond)
 def prepare_completions(engine: Engine, body: CompletionsRequest, config: ServeConfig) -> Prepared:
     """Text that continues prompts, as OpenAI's clients request it."""
-    settings = _settings(body, body.max_tokens, body.temperature > 0)
-    rows = _tokenized(engine, listed(body.prompt))
-    prompts = make_prompts(engine, rows, settings, body.n, config, body.seed, body.stream)
-    count = body.n
-    common = {
-        "id": f"cmpl-{secrets.token_hex(12)}",
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": engine.name,
-    }
+    rows, count = _tokenized(engine, listed(body.prompt)), body.n
+    samples = body.temperature > 0
+    prompts = make_prompts(
+        engine, rows, body, config, most=body.max_tokens, sample=samples, num=count
+    )
+    own = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion"}
+    common = {**own, "created": int(time.time()), "model": engine.name}
     read = sum(len(prompt.ids) for prompt in prompts)
 
     def choice(piece: Piece) -> Json:
-        index = piece.prompt * count + piece.number
-        own = {"text": piece.text, "index": index}
+        own = {"text": piece.text, "index": piece.prompt * count + piece.number}
         return {**own, "logprobs": None, "finish_reason": piece.reason}
 
     def finish(pieces: list[Piece]) -> Json:
@@ -140,66 +130,46 @@ def prepare_completions(engine: Engine, body: CompletionsRequest, config: ServeC
 def make_prompts(
     engine: Engine,
     rows: Sequence[Sequence[int]],
-    settings: Json,
-    num: int,
+    body: GenerateRequest | CompletionsRequest,
     config: ServeConfig,
-    seed: int | None,
-    streams: bool,
+    *,
+    most: int,
+    sample: bool,
+    num: int,
 ) -> list[PromptTexts]:
-    """Prompts of bare ids, each with the texts that will continue it.
+    """Prompts of bare ids, each with its `num` texts of at most so many tokens.
 
     Raises:
-        HttpError: the model does not generate, a prompt is empty or too long, or the texts may have
-            too many tokens.
+        HttpError: a prompt is empty or too long, or the texts may have too many tokens.
     """
-    prompts, limits = [], []
+    stop, penalty = tuple(listed(body.stop)), float(body.repetition_penalty)
+    settings: Json = {"max_new_tokens": most, "repetition_penalty": penalty, "stop": stop}
+    if sample:
+        sampling = {"temperature": float(body.temperature), "top_p": float(body.top_p)}
+        settings |= {"sample": True, **sampling, "top_k": body.top_k}
+    prompts = []
     for number, own in enumerate(rows):
         try:
-            made = make_prompt(engine.runner, own, settings["max_new_tokens"], f"prompt {number}")
+            made = make_prompt(engine.runner, own, most, f"prompt {number}")
         except DataError as error:  # its message has numbers alone
             raise invalid_request(str(error), "too_long" if own else "bad_request") from error
-        limits.append(num * made.limit)
-        own_seed = 0
-        if settings["sample"]:
-            own_seed = secrets.randbits(32) if seed is None else seed
-        own_config = GenerationConfig(**settings, seed=own_seed)
-        texts = [
-            Text(
-                own_config,
-                made.limit,
-                made.ids,
-                n,
-                tokenizer=engine.tokenizer,
-                streams=streams,
-            )
-            for n in range(num)
-        ]
+        seed = 0
+        if sample:
+            seed = secrets.randbits(32) if body.seed is None else body.seed
+        given = GenerationConfig(**settings, seed=seed), made.limit, made.ids
+        more: Json = {"tokenizer": engine.tokenizer, "streams": body.stream}
+        texts = [Text(*given, n, **more) for n in range(num)]
         prompts.append(PromptTexts(number, made.ids, texts))
-    _check_new(limits, config)
+    _check_new(prompts, config)
     return prompts
 
 
-def _check_new(limits: Sequence[int], config: ServeConfig) -> None:
-    """Raise `HttpError` if texts of at most these numbers of tokens are too much."""
-    if sum(limits) > config.max_new_tokens:
-        reason = f"this allows for {sum(limits)} new tokens; at most {config.max_new_tokens} are"
+def _check_new(prompts: Sequence[PromptTexts], config: ServeConfig) -> None:
+    """Raise `HttpError` if the texts may have too many tokens."""
+    count = sum(text.limit for prompt in prompts for text in prompt.texts)
+    if count > config.max_new_tokens:
+        reason = f"this allows for {count} new tokens; at most {config.max_new_tokens} are"
         raise HttpError(413, "too_many_tokens", f"{reason} allowed in one request: request fewer")
-
-
-def _settings(
-    body: GenerateRequest | CompletionsRequest, max_new_tokens: int, sample: bool
-) -> Json:
-    """What decides the texts, but for the seed."""
-    settings = {
-        "max_new_tokens": max_new_tokens,
-        "sample": sample,
-        "repetition_penalty": float(body.repetition_penalty),
-        "stop": tuple(listed(body.stop)),
-    }
-    if sample:
-        sampling = {"temperature": float(body.temperature), "top_p": float(body.top_p)}
-        settings |= {**sampling, "top_k": body.top_k}
-    return settings
 
 
 def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:

@@ -198,13 +198,11 @@ def _pair_task(engine: Engine, name: str | None) -> str:
     """The head that reads pairs: the one named, or the only one that was trained on pairs."""
     if name is not None:
         return task_name(engine, name, OF_TEXTS)
-    known = [
-        each
-        for each, task in engine.model.tasks.items()
-        if engine.reads_pairs(each) and (task.kind == "regression" or len(task.labels) == 2)
-    ]
-    if not any(task.kind in OF_TEXTS for task in engine.model.tasks.values()):
+    tasks = {name: task for name, task in engine.model.tasks.items() if task.kind in OF_TEXTS}
+    if not tasks:
         raise _no_head(engine, OF_TEXTS)
+    scoring = [name for name, task in tasks.items() if len(task.labels) in (0, 2)]
+    known = [name for name in scoring if engine.reads_pairs(name)]
     if len(known) != 1:
         reason = f"{engine.name} has {len(known)} heads that score pairs"
         more = "name one as task; vectors are compared by /similarity"
@@ -259,8 +257,7 @@ def task_items(
 ) -> tuple[list[RequestItem], list[Truncation]]:
     """An item an input of a task; `HttpError` for one that it does not take, or that no window
     holds, or if it is too much in all, checked as the inputs come."""
-    task, output = engine.model.tasks[name], Task(engine, name)
-    pairs = engine.reads_pairs(name)
+    task, output, pairs = engine.model.tasks[name], Task(engine, name), engine.reads_pairs(name)
     items, truncated = list[RequestItem](), list[Truncation]()
     characters = tokens = 0
     for number, given in enumerate(inputs):
@@ -277,10 +274,9 @@ def task_items(
         except DataError as error:  # its message may hold the text
             reason = f"input {number} is not one that a {task.kind} task takes"
             raise invalid_request(reason) from error
-        lengths = data.lengths
-        if lengths.cut:
+        if data.lengths.cut:
             reason = f"input {number} fits no window of {task.max_length} tokens"
-            truncated.append(truncation(truncate, number, lengths.tokens_cut, reason))
+            truncated.append(truncation(truncate, number, data.lengths.tokens_cut, reason))
         ids = [each for instance in data.instances for each in instance.ids]
         segments = [each for instance in data.instances for each in instance.segments]
         items.append(RequestItem(output, ids, segments if any(map(any, segments)) else None, data))

@@ -49,6 +49,7 @@ def prepare_embeddings(engine: Engine, body: EmbeddingsRequest, config: ServeCon
 
 def describe(engine: Engine) -> Json:
     """A model as /v1/models lists it: OpenAI's keys and ours."""
+    default, pairs = engine.default, engine.reads_pairs
     return {
         "id": engine.name,
         "object": "model",
@@ -63,23 +64,16 @@ def describe(engine: Engine) -> Json:
         "max_tokens": engine.longest,
         "precision": engine.precision,
         "default": {
-            "layers": list(engine.default.numbers(engine.top)),
-            "pooling": engine.default.pooling,
-            "normalize": engine.default.normalize,
-            "prompt": engine.default.prompt,
+            "layers": list(default.numbers(engine.top)),
+            **{name: getattr(default, name) for name in ("pooling", "normalize", "prompt")},
             "max_tokens": engine.vector_tokens,
-            "width": engine.default.width(engine.spec.widths),
+            "width": default.width(engine.spec.widths),
         },
         "examples": engine.examples,
         "generates": engine.generates,
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [
-            {
-                "name": name,
-                "kind": task.kind,
-                "labels": list(task.labels),
-                "pairs": engine.reads_pairs(name),
-            }
+            {"name": name, "kind": task.kind, "labels": list(task.labels), "pairs": pairs(name)}
             for name, task in engine.model.tasks.items()
         ],
     }
