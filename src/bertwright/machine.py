@@ -20,10 +20,9 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 def bound_threads(root: Path = ROOT) -> None:
     """Have libraries start no more threads than the quota of a container feeds.
 
-    A container of two cores on a machine of 64 (`docker run --cpus 2`, a limit of Kubernetes) sees
-    64, and work split among 64 threads stands still when the quota of each tenth of a second is
-    used up. A training step of one layer (width 256, 2,048 tokens) on two cores took 1.3 to 1.5
-    times as long with 64 threads as with 2.
+    Of a machine of 64 cores a container of two (`docker run --cpus 2`, a limit of Kubernetes) sees
+    64: a training step of one layer (width 256, 2,048 tokens) took 1.3 to 1.5 times as long with 64
+    threads, which stand still when the quota of a tenth of a second is used up, as with 2.
     """
     cores = usable_cores(root)
     if cpu_quota(root) is not None and cores < (os.cpu_count() or 1):
@@ -31,12 +30,11 @@ def bound_threads(root: Path = ROOT) -> None:
 
 
 def sleep_when_idle() -> None:
-    """Have threads of GNU's OpenMP sleep soon while they wait for another.
+    """Have threads of GNU's OpenMP sleep after 20,000 rounds of waiting for another, not 300,000.
 
-    They spin 300,000 rounds by default; here 20,000. If the thread they wait for lost its core to
-    another process, spinning keeps from it the core it could have: a server beside two busy
-    processes answered 31 requests a second in place of 2.5, and alone as many either way (two cores
-    of an Intel Xeon).
+    If that one lost its core to another process, spinning keeps a core from it: a server beside two
+    busy processes answered 31 requests a second in place of 2.5, and alone as many either way (two
+    cores of an Intel Xeon).
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
@@ -77,8 +75,7 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """Cores that control groups of Linux (version 2) grant, the least of them; None if they set no
-    bound."""
+    """The least number of cores that control groups of Linux (version 2) grant; None: no bound."""
     mount, quotas = root / "sys/fs/cgroup", []
     for line in _words(root / "proc/self/cgroup"):
         inner = mount / line.partition("::/")[2]
