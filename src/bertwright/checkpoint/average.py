@@ -15,7 +15,6 @@ def average(run: Path, count: int) -> dict[str, Tensor]:
 
     Raises:
         ConfigError: the run has fewer, or it is no run.
-        IntegrityError: one of them is damaged.
     """
     there = list_checkpoints(run)
     if not 1 <= count <= len(there):

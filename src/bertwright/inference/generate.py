@@ -44,7 +44,7 @@ class CheckedDecoder(CausalDecoder):
 
 
 def decoder_of(runner: ModelRunner) -> CausalDecoder:
-    """What continues prompts by a model.
+    """What continues prompts.
 
     Raises:
         DataError: it is no language model from left to right that keeps what it has read.
@@ -66,11 +66,7 @@ def generates(runner: ModelRunner) -> bool:
 def make_prompts(
     runner: ModelRunner, texts: Sequence[Text], config: GenerationConfig
 ) -> list[Prompt]:
-    """Tokenize prompts.
-
-    Raises:
-        DataError: no text, nothing to begin with, or more than the model reads at once.
-    """
+    """Tokenize prompts; for the errors see `make_prompt`."""
     bare = runner.tokenizer.encode_bare_ids([only_text(text) for text in texts])
     return [
         make_prompt(runner, own, config.max_new_tokens, f"prompt {number}")
@@ -100,13 +96,10 @@ def make_prompt(runner: ModelRunner, own: Sequence[int], most: int, name: str) -
 def generate(
     runner: ModelRunner, prompts: Sequence[str], config: GenerationConfig
 ) -> Iterator[tuple[int, list[Generated]]]:
-    """Continue prompts.
-
-    Yields:
-        The number of a prompt and its `config.num` texts, as soon as they are done.
+    """The number of each prompt and its `config.num` texts, as soon as they are done.
 
     Raises:
-        DataError: see `decoder_of` and `make_prompts`; or the model gives no finite logits.
+        DataError: see `decoder_of` and `make_prompt`; or the model gives no finite logits.
     """
     made = make_prompts(runner, listed(prompts), config)
     yield from continue_prompts(

@@ -1,8 +1,6 @@
 """Search for the tokens that follow: greedy, sampling, beam search; it knows no model.
 
-A decoder says by `Generates` what it can do for R rows at once: begin, take a token each, and go on
-with some of its rows, which serves beams and rows that have ended alike. So the rows computed are
-always the rows still open, and there is no padding of those that are done.
+The rows computed are always the rows still open: there is no padding of those that are done.
 
 - Greedy and sampling: temperature, top-k (Fan et al. 2018), nucleus (Holtzman et al. 2020): the
   fewest most probable tokens that have p of the probability; repetition penalty t (Keskar et al.
@@ -20,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -49,15 +48,14 @@ class Generates(Protocol):
 
 @dataclass(eq=False)
 class Row:
-    """One text that is being generated."""
+    """One text that is being generated, of at most `limit` tokens."""
 
     config: GenerationConfig
     limit: int
-    """Tokens it may have."""
     prompt: Sequence[int] = ()
     """What the repetition penalty counts beside its own tokens."""
     number: int = 0
-    """Of its kind, so that several rows of one prompt differ."""
+    """Among the rows of its prompt, which differ by it."""
     ids: list[int] = field(default_factory=list)
     """Its tokens so far, without that which ended it."""
     reason: Literal["stop", "length"] | None = None
@@ -164,8 +162,8 @@ def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
     return position if ids is None else int(ids[position])
 
 
-def best_of(p: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each of S sources: sums, best first, beams, tokens, `[S, count]`.
+def best_of(p: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each of S sources: sums, best first, beams, tokens, `[S, size]`.
 
     On a CPU looked for where the largest maxima of parts of rows are, several times as fast as a
     `topk` over all.
@@ -174,18 +172,18 @@ def best_of(p: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tens
     """
     beams, vocabulary = scores.shape[1], p.shape[1]
     whole = vocabulary // PART * PART
-    if p.is_cuda or whole < count * PART:
+    if p.is_cuda or whole < size * PART:
         every = (p.view(*scores.shape, -1) + scores[:, :, None]).flatten(1)
-        found = every.topk(min(count, every.shape[1]))
+        found = every.topk(min(size, every.shape[1]))
         return found.values, found.indices // vocabulary, found.indices % vocabulary
     parts = p[:, :whole].view(len(p), -1, PART)  # [S K, parts, PART]
     most = parts.amax(2).view(*scores.shape, -1) + scores[:, :, None]
-    chosen = most.flatten(1).topk(count).indices  # [S, count]
+    chosen = most.flatten(1).topk(size).indices  # [S, size]
     beam, part = chosen // most.shape[2], chosen % most.shape[2]
     rows = beam + torch.arange(0, len(p), beams)[:, None]
     sums = (parts[rows, part] + scores.gather(1, beam)[:, :, None]).flatten(1)
     rest = (p[:, whole:].view(*scores.shape, -1) + scores[:, :, None]).flatten(1)
-    best, index = torch.cat([sums, rest], 1).topk(count)
+    best, index = torch.cat([sums, rest], 1).topk(size)
     inside, behind = index.clamp(max=sums.shape[1] - 1), index - sums.shape[1]
     left = max(1, vocabulary - whole)
     tokens = part.gather(1, inside // PART) * PART + inside % PART
@@ -201,15 +199,6 @@ class Hypothesis(NamedTuple):
     ids: list[int]
     """Without the token that ended it."""
     reason: Literal["stop", "length"]
-
-
-@dataclass
-class _Source:
-    """A source in search: its open beams and what has ended."""
-
-    number: int
-    beams: list[list[int]]
-    ended: list[Hypothesis]
 
 
 BeamSteps = Iterator[list[tuple[int, list[Hypothesis]]]]
@@ -246,50 +235,43 @@ def beam_steps(
         Once it has begun, then after each step: the sources that are done by it.
     """
     logits, state = decoder.begin(source)
-    sources = [_Source(number, [[]], []) for number in range(len(logits))]
-    scores = torch.zeros(len(sources), 1, device=logits.device)  # [sources, beams]
+    beams = {number: [list[int]()] for number in range(len(logits))}  # of sources not done
+    ended: dict[int, list[Hypothesis]] = {number: [] for number in beams}
+    scores = torch.zeros(len(beams), 1, device=logits.device)  # [sources, beams]
     wide = (1 + max(1, len(ends))) * beam
-    length = 0
     yield []
-    while True:
-        length += 1
+    for length in count(1):
         p = logits.float().log_softmax(1)
         p[:, list(never)] = -torch.inf
-        beams = scores.shape[1]
         lists = [each.tolist() for each in best_of(p, scores, wide)]
-        going, rows_kept, last, kept_scores = [], [], [], []
         done: list[tuple[int, list[Hypothesis]]] = []
-        for position, (each, *of_source) in enumerate(zip(sources, *lists, strict=True)):
-            before, each.beams = each.beams, []
-            own: list[tuple[int, int, float]] = []
-            for rank, (score, row, token) in enumerate(zip(*of_source, strict=True)):
+        kept = []
+        for position, (number, *found) in enumerate(zip([*beams], *lists, strict=True)):
+            before = beams.pop(number)
+            own: list[tuple[int, int, float, list[int]]] = []
+            for rank, (score, row, token) in enumerate(zip(*found, strict=True)):
                 if score == -math.inf:
                     break
-                ends_here = token in ends
-                ids = before[row] if ends_here else [*before[row], token]
-                if ends_here or length >= limits[each.number]:
+                stops = token in ends
+                ids = before[row] if stops else [*before[row], token]
+                if stops or length >= limits[number]:
                     if rank < beam:
-                        reason: Literal["stop", "length"] = "stop" if ends_here else "length"
-                        each.ended.append(Hypothesis(score / norm(length), ids, reason))
+                        why: Literal["stop", "length"] = "stop" if stops else "length"
+                        ended[number].append(Hypothesis(score / norm(length), ids, why))
                 elif len(own) < beam:
-                    own.append((row, token, score))
-                    each.beams.append(ids)
-            each.ended = sorted(each.ended, key=lambda ended: -ended.score)[:beam]
-            full = len(each.ended) == beam
-            if not own or (full and own[0][2] / norm(length) <= each.ended[-1].score):
-                done.append((each.number, each.ended))
+                    own.append((position * scores.shape[1] + row, token, score, ids))
+            best = ended[number] = sorted(ended[number], key=lambda text: -text.score)[:beam]
+            if not own or (len(best) == beam and own[0][2] / norm(length) <= best[-1].score):
+                done.append((number, best))
                 continue  # nothing goes on, or nothing better can come
-            while len(own) < beam:  # of a tiny vocabulary: beams that cannot win
-                own.append((own[0][0], own[0][1], -math.inf))
-                each.beams.append(each.beams[0])
-            going.append(each)
-            rows_kept += [position * beams + row for row, _, _ in own]
-            last += [token for _, token, _ in own]
-            kept_scores.append([score for _, _, score in own])
+            row, token, _, ids = own[0]  # of a tiny vocabulary: beams that cannot win
+            own += [(row, token, -math.inf, ids)] * (beam - len(own))
+            beams[number] = [ids for *_, ids in own]
+            kept += own
         yield done
-        if not going:
+        if not kept:
             return
-        sources = going
-        scores = torch.tensor(kept_scores, device=logits.device)
-        state = state.select(torch.tensor(rows_kept, device=logits.device))
-        logits, state = decoder.advance(torch.tensor(last, device=logits.device), state)
+        rows, tokens, sums, _ = zip(*kept, strict=True)
+        scores = torch.tensor(sums, device=logits.device).view(-1, beam)
+        state = state.select(torch.tensor(rows, device=logits.device))
+        logits, state = decoder.advance(torch.tensor(tokens, device=logits.device), state)

@@ -27,6 +27,8 @@ from bertwright.inference.translation.translate import search_targets
 from bertwright.text.treebank.trees import MOST_WORDS, TOP, Tree, assemble, category
 
 LENGTH_PENALTY = 0.3
+PUNCTUATION = {",", ":", "``", "''", "."}
+SAME = {"PRT": "ADVP"}
 _WORDS = re.compile(
     r"\w+(?=n['\u2019]t\b)|n['\u2019]t\b|['\u2019](?:s|re|ve|ll|d|m)\b|\w+(?:[.,]\d+)*|\.\.\.|[^\w\s]",
     re.IGNORECASE,
@@ -54,10 +56,8 @@ def split_sentence(text: str) -> list[str]:
 def parse(
     runner: ModelRunner, groups: Iterable[Sequence[Sequence[str]]], beam: int = 4
 ) -> Iterator[Parsed]:
-    """Parse sentences of words, those of a group (of `translate.TEXTS`) together.
-
-    Yields:
-        One each, in order; the tree of a sentence without words is empty.
+    """Parse sentences of words in order, those of a group (of `translate.TEXTS`) together; the tree
+    of a sentence without words is empty.
 
     Raises:
         DataError: no parser, or a sentence longer than the model reads; its number is named.
@@ -88,45 +88,32 @@ def parse(
         done += len(some)
 
 
-PUNCTUATION = {",", ":", "``", "''", "."}
-SAME = {"PRT": "ADVP"}
-
-
 def brackets(tree: Tree, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
     """The brackets of a tree: (label, first word, end), of the words that are counted."""
     found: Counter[tuple[str, int, int]] = Counter()
-    word = position = 0
+    words = iter(counted)
 
-    def visit(node: Tree) -> None:
-        nonlocal word, position
+    def end_of(node: Tree, start: int) -> int:
         if node.word is not None:
-            position += counted[word]
-            word += 1
-            return
-        start = position
+            return start + next(words)
+        end = start
         for child in node.children:
-            visit(child)
+            end = end_of(child, end)
         label = category(node.label)
-        if position > start and label != TOP:
-            found[SAME.get(label, label), start, position] += 1
+        if end > start and label != TOP:
+            found[SAME.get(label, label), start, end] += 1
+        return end
 
-    visit(tree)
+    end_of(tree, 0)
     return found
 
 
 def evaluate_parses(
     right: Sequence[Tree], parsed: Sequence[Tree], well_formed: Sequence[bool]
 ) -> dict[str, Any]:
-    """Figures of trees over the same sentences.
-
-    Args:
-        right: the treebank's, without empty elements.
-        parsed: a parser's.
-        well_formed: of each, whether it needed no repair.
-
-    Returns:
-        `f1`, `precision`, `recall` and `exact` (sentences without an error) in percent, and
-        `well_formed`, the fraction.
+    """Figures of a parser's trees against the treebank's (without empty elements): `f1`,
+    `precision`, `recall` and `exact` (sentences without an error) in percent, and the fraction that
+    needed no repair.
 
     Raises:
         DataError: trees over other words.
@@ -140,7 +127,7 @@ def evaluate_parses(
             )
         counted = [leaf.label not in PUNCTUATION for leaf in leaves]
         ours, theirs = brackets(found, counted), brackets(gold, counted)
-        rows.append((sum((ours & theirs).values()), ours.total(), theirs.total()))
+        rows.append(((ours & theirs).total(), ours.total(), theirs.total()))
     hits, matched, wanted = (sum(row[n] for row in rows) for n in range(3))
     exact = sum(row[0] == row[1] == row[2] for row in rows)
     percent = {

@@ -1,8 +1,8 @@
-"""Texts to their translations: encode sources without padding, search for targets.
+"""Texts to their translations, and their evaluation.
 
-Sources are read in the order of their length, as many at once as a batch has tokens for;
-translations come back in the order of the texts. The decoder keeps what it has computed of the
-tokens before (a KV cache, an LSTM's state), and a source leaves the batch when its search ends.
+Sources are read without padding in the order of their length; the decoder keeps what it has
+computed of the tokens before (a KV cache, an LSTM's state), and a source leaves the batch when its
+search ends.
 
 Scores are `log p(target) / ((5 + length) / 6)^a` (Wu et al. 2016, equation 14), a the length
 penalty; a target has at most 50 tokens more than its source (Vaswani et al. 2017, section 6.1).
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -29,11 +29,13 @@ from bertwright.errors import DataError, MissingExtra
 from bertwright.inference.encode import ModelRunner, only_text
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
-from bertwright.objectives.translation import Translation, TranslationBatch
+from bertwright.objectives.translation import Translation
 from bertwright.tasks.generation import checked
 from bertwright.text.framing import ends_of
 
 TEXTS = 512  # of a group, so that those of a batch are of nearly one length
+PROBED = 32  # pairs whose direction is looked at
+CLEAR = 1.0  # nats a token by which the other direction is likelier
 LONGER, LONGER_TREE = 50, 300  # tokens that a target may have more than its source
 
 
@@ -75,10 +77,8 @@ class TargetDecoder:
 def translate(
     runner: ModelRunner, groups: Iterable[Sequence[str]], config: TranslationConfig
 ) -> Iterator[Translated]:
-    """Translate texts, one sentence each as in training, those of a group (`TEXTS`) together.
-
-    Yields:
-        Of each text its translation, in order.
+    """Translate texts in order, one sentence each as in training, those of a group (`TEXTS`)
+    together.
 
     Raises:
         DataError: no translation model, no text, or one that is longer than the model reads; its
@@ -88,12 +88,15 @@ def translate(
     done = 0
     for group in groups:
         some = [only_text(text) for text in group]
-        sources = [runner.tokenizer.framing.one(i) for i in runner.tokenizer.encode_bare_ids(some)]
-        found = search_targets(runner, sources, config, done=done)
+        found = search_targets(runner, _framed(runner, some), config, done)
         for text, best in zip(some, found, strict=True):
             target = runner.tokenizer.decode(best.ids).strip()
             yield Translated(text, target, best.score, best.reason)
         done += len(some)
+
+
+def _framed(runner: ModelRunner, texts: Sequence[str]) -> list[list[int]]:
+    return [runner.tokenizer.framing.one(ids) for ids in runner.tokenizer.encode_bare_ids(texts)]
 
 
 def translates(runner: ModelRunner) -> bool:
@@ -114,11 +117,11 @@ def search_targets(
     config: TranslationConfig,
     done: int = 0,
 ) -> list[Hypothesis]:
-    """The best target of each source of framed ids by beam search; an empty one has an empty one.
+    """The best target of each source of framed ids by beam search, `done` of which came before;
+    that of an empty one is empty.
 
     Raises:
-        DataError: a source that is longer than the model reads; its number is named, after `done`
-            that came before.
+        DataError: a source that is longer than the model reads; its number is named.
     """
     longest = runner.spec.max_length
     for number, ids in enumerate(sources, done + 1):
@@ -128,7 +131,7 @@ def search_targets(
                 "give it a sentence at a time"
             )
     found = [Hypothesis(0.0, [], "stop")] * len(sources)
-    full = [number for number, own in enumerate(sources) if len(own) > 2]
+    full = [number for number, ids in enumerate(sources) if len(ids) > 2]
     tokens = max(1, runner.batch_tokens // config.beam)
     for batch in token_batches([len(sources[number]) for number in full], tokens):
         rows = [full[number] for number in batch]
@@ -175,10 +178,6 @@ def begin_targets(
     )
 
 
-PROBED = 32  # pairs whose direction is looked at
-CLEAR = 1.0  # nats a token by which the other direction is likelier
-
-
 def require_sacrebleu() -> Any:
     """The package; MissingExtra where it is not installed."""
     try:
@@ -207,13 +206,13 @@ def evaluate_translations(translations: Sequence[str], references: Sequence[str]
 def require_direction(
     runner: ModelRunner, sources: Sequence[str], references: Sequence[str]
 ) -> None:
-    """Raise DataError where the model finds sources by far the likelier translation of references:
-    the files are the wrong way round, or the model is of the other direction."""
+    """Raise DataError where sources are by far the likelier translation of references: the files
+    are the wrong way round, or the model is of the other direction."""
     require_translator(runner)
     pairs = islice(zip(sources, references, strict=True), PROBED)
     texts = [text for pair in pairs if all(pair) for text in pair]
     longest = runner.spec.max_length
-    framed = [runner.tokenizer.framing.one(ids) for ids in runner.tokenizer.encode_bare_ids(texts)]
+    framed = _framed(runner, texts)
     found = [
         (_loss(runner, source, target), _loss(runner, target, source))
         for source, target in zip(framed[::2], framed[1::2], strict=True)
@@ -235,8 +234,7 @@ def _loss(runner: ModelRunner, source: list[int], target: list[int]) -> float:
     (_, read), (_, reads) = (
         make_inputs([0], [ids], None, runner.device) for ids in (source, target[:-1])
     )
-    batch = SimpleNamespace(inputs=read, target=reads)
-    batch.labels = torch.tensor(target[1:], device=runner.device)
-    head = runner.learner.objectives["translation"]
-    loss = head(runner.encoder(read), cast(TranslationBatch, batch))
-    return float(loss.total) / len(batch.labels)
+    labels = torch.tensor(target[1:], device=runner.device)
+    batch: Any = SimpleNamespace(inputs=read, target=reads, labels=labels)
+    loss = runner.learner.objectives["translation"](runner.encoder(read), batch)
+    return float(loss.total) / len(labels)
