@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.objectives.labelled import LabelledBatch
-from bertwright.tasks.batch import instance_batches, make_batch, micro_batches
+from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.instances import Instance
 
 
@@ -78,12 +78,12 @@ def test_labels_of_other_texts(
 def test_tagging() -> None:
     task = TaskConfig(kind="tagging", labels=("O", "B"))
     instances = [
-        instance(0, 4, label=[0, 1], words=((0, 1), (0, 2)), counts=(2,)),
-        instance(1, 5, 6, label=[1, 0, 1], words=((0, 1), (1, 2), (1, 4)), counts=(3,)),
+        instance(0, 4, label=[0, 1], words=(1, 2), counts=(2,)),
+        instance(1, 6, label=[1, 0, 1], words=(1, 2, 4), counts=(3,)),
         instance(2, 2, label=[], words=(), counts=(0,)),
     ]
     batch = make_batch("head", task, instances, [0, 2, 1])
-    assert batch.inputs.ids[batch.words].tolist() == [1, 2, 1001, 1102, 1104]
+    assert batch.inputs.ids[batch.words].tolist() == [1, 2, 1001, 1002, 1004]
     assert batch.labels.tolist() == [0, 1, 1, 0, 1]
     assert batch.counts == (2, 0, 3)
     assert batch.rows == (0, 2, 1)
@@ -91,10 +91,9 @@ def test_tagging() -> None:
 
 def test_sentences_of_one_window_are_examples_of_their_own() -> None:
     task = TaskConfig(kind="tagging", labels=("O", "B"))
-    words = ((0, 1), (0, 3), (0, 4))
     instances = [
-        instance(0, 6, label=[0, 1, 1], words=words, counts=(1, 2)),
-        instance(2, 5, label=[1], words=((0, 2),), counts=(1,)),
+        instance(0, 6, label=[0, 1, 1], words=(1, 3, 4), counts=(1, 2)),
+        instance(2, 5, label=[1], words=(2,), counts=(1,)),
     ]
     batch = make_batch("head", task, instances, [1, 0])
     assert (batch.rows, batch.counts) == ((2, 0, 1), (1, 1, 2))
@@ -143,12 +142,12 @@ def test_labels_are_only_read_where_they_are_wanted() -> None:
 )
 def test_batches_hold_every_instance_once(sizes: list[list[int]], most: int) -> None:
     instances = [instance(number, *own) for number, own in enumerate(sizes)]
-    batches = list(instance_batches(instances, most))
+    batches = instance_batches(instances, most)
     assert sorted(row for rows in batches for row in rows) == list(range(len(instances)))
     assert all(len(b) == 1 or sum(instances[r].num_tokens for r in b) <= most for b in batches)
     tokens = [instances[row].num_tokens for rows in batches for row in rows]
     assert tokens == sorted(tokens, reverse=True)
     chosen = list(range(0, len(instances), 2))[::-1]
-    parts = micro_batches(instances, chosen, most)
+    parts = instance_batches(instances, most, chosen)
     assert sorted(row for rows in parts for row in rows) == sorted(chosen)
     assert all(len(b) == 1 or sum(instances[r].num_tokens for r in b) <= most for b in parts)

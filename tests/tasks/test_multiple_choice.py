@@ -46,11 +46,6 @@ def test_long_choices_are_read_in_windows() -> None:
     [
         (ChoiceExample(" ", ("a", "b"), line=2), "line 2: text is empty"),
         (ChoiceExample("a", ("a", ""), line=2), "line 2: choice 1 is empty"),
-        (ChoiceExample("a", ("a",)), "example 0: 1 choices and the label None; expected 2 or more"),
-        (
-            ChoiceExample("a", ("a", "b"), label=2, line=9),
-            "line 9: 2 choices and the label 2; expected 2 or more, and one of 0 to 1",
-        ),
     ],
 )
 def test_bad_examples(example: ChoiceExample, message: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import accumulate, islice
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.config.task import Scheme, TaskConfig
-from bertwright.errors import DataError
 from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.metrics import per_class, value
@@ -47,7 +45,7 @@ def test_words_pieces_and_tags() -> None:
     assert UNCASED.tokens_of(instance.ids[0]) == (
         ["[CLS]", "the", "run", "##ning", "[UNK]", "[", "s", "##e", "##p", "]", "cat", "[SEP]"]
     )
-    assert instance.words == ((0, 1), (0, 2), (0, 4), (0, 5), (0, 10))
+    assert instance.words == (1, 2, 4, 5, 10)
     assert instance.label == [0, 1, 2, 0, 0]
     assert not any(instance.segments[0])
     assert len(instance.segments[0]) == 12
@@ -63,40 +61,23 @@ def test_no_tags_and_no_words() -> None:
     assert (empty.words, empty.label) == ((), [])
 
 
-def test_bad_tags_are_named() -> None:
-    bad = TaggingExample(("the", "cat"), ("O", "B-PRE"), line=12)
-    with pytest.raises(DataError, match=r"line 12, word 2 \('cat'\).*'B-PRE'.*'B-PER'"):
-        make_tagging_instances(task(), UNCASED, [bad])
-    short = TaggingExample(("the", "cat"), ("O",))
-    for examples, number in (([short], 0), ([TaggingExample(("the",), ("O",)), short], 1)):
-        with pytest.raises(DataError, match=f"example {number}: 2 words with 1 tags"):
-            make_tagging_instances(task(), UNCASED, examples)
-
-
-def test_a_long_sentence_is_read_in_windows() -> None:
-    words = tuple("abcdefghijklmnopqrst")
-    (instance,), lengths = make_tagging_instances(task(10, 4), UNCASED, [TaggingExample(words)])
-    bounds = split(20, 8, 4)
-    assert [UNCASED.tokens_of(ids)[1:-1] for ids in instance.ids] == [
-        list(words[a:b]) for a, b in bounds
-    ]
-    assert [window for window, _ in instance.words] == [most_context(bounds, n) for n in range(20)]
-    assert (lengths.windows, lengths.in_windows, lengths.cut) == (len(bounds), 1, 0)
-
-
-def test_a_very_long_sentence_is_several_instances() -> None:
+def test_a_long_sentence_is_an_instance_a_window() -> None:
     words = tuple("abcdefghijklmnopqrst")
     tags = tuple(LABELS[n % 3] for n in range(20))
-    example = TaggingExample(words, tags)
-    (whole,), _ = make_tagging_instances(task(10, 4), UNCASED, [example])
-    bounded = replace(task(10, 4), max_windows=2)
-    parts, lengths = make_tagging_instances(bounded, UNCASED, [TaggingExample(("a",)), example])
-    assert [part.first_word for part in parts[1:]] == [0, sum(parts[1].counts)]
-    assert {part.example for part in parts[1:]} == {1}
-    assert [ids for part in parts[1:] for ids in part.ids] == list(whole.ids)
-    assert [at for part in parts[1:] for _, at in part.words] == [at for _, at in whole.words]
-    assert [n for part in parts[1:] for n in part.label] == whole.label
-    assert lengths.in_windows == 1
+    examples = [TaggingExample(("a",)), TaggingExample(words, tags)]
+    (_, *parts), lengths = make_tagging_instances(task(10, 4), UNCASED, examples)
+    bounds = split(20, 8, 4)
+    assert [UNCASED.tokens_of(part.ids[0])[1:-1] for part in parts] == [
+        list(words[a:b]) for a, b in bounds
+    ]
+    windows = [most_context(bounds, n) for n in range(20)]
+    assert [part.counts for part in parts] == [(windows.count(n),) for n in range(len(bounds))]
+    assert [part.first_word for part in parts] == [windows.index(n) for n in range(len(bounds))]
+    read = [UNCASED.tokens_of(part.ids[0])[at] for part in parts for at in part.words]
+    assert read == [word for part in parts for word in part.texts] == list(words)
+    assert [n for part in parts for n in part.label] == [n % 3 for n in range(20)]
+    assert {part.example for part in parts} == {1}
+    assert (lengths.windows, lengths.in_windows, lengths.cut) == (len(bounds) + 1, 1, 0)
 
 
 def read(max_length: int, *documents: str) -> list[tuple[str, str]]:
@@ -111,7 +92,7 @@ def read(max_length: int, *documents: str) -> list[tuple[str, str]]:
     for instance in instances:
         (ids,) = instance.ids
         window = "".join(UNCASED.tokens_of(ids)[1:-1])
-        judged = iter(window[place - 1] for _, place in instance.words)
+        judged = iter(window[place - 1] for place in instance.words)
         read.append((" ".join("".join(islice(judged, n)) for n in instance.counts), window))
         assert read[-1][0].split()[0] == "".join(examples[instance.example].words)
     assert " ".join(judged for judged, _ in read) == " ".join(documents)
@@ -134,9 +115,7 @@ def test_the_document_fills_the_window_evenly() -> None:
 def test_a_sentence_longer_than_a_window_stands_alone() -> None:
     examples = [TaggingExample(tuple(words), None, 0) for words in ("ab", "cdefghijklmn", "op")]
     instances, lengths = make_tagging_instances(task(10, document=True), UNCASED, examples)
-    assert [(len(instance.ids), instance.counts) for instance in instances] == (
-        [(1, (2,)), (2, (12,)), (1, (2,))]
-    )
+    assert [instance.counts for instance in instances] == [(2,), (6,), (6,), (2,)]
     assert (lengths.windows, lengths.in_windows) == (4, 1)
 
 
@@ -159,33 +138,34 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
         TaggingExample(words, tuple(LABELS[len(word) % 3] for word in words), number)
         for words, number in sorted(sentences, key=lambda sentence: sentence[1])
     ]
-    alone, alone_lengths = make_tagging_instances(task(max_length, stride), tokenizer, examples)
+    _, alone_lengths = make_tagging_instances(task(max_length, stride), tokenizer, examples)
     chosen = task(max_length, stride, document)
     instances, lengths = make_tagging_instances(chosen, tokenizer, examples)
-    counts = [count for instance in instances for count in instance.counts]
+    counts = [0] * len(examples)
+    read: list[tuple[str, int]] = []
+    for instance in instances:
+        (ids,) = instance.ids
+        assert len(ids) <= max_length
+        assert instance.first_word == counts[instance.example]
+        for number, count in enumerate(instance.counts, instance.example):
+            counts[number] += count
+        read += zip(instance.texts, instance.label, strict=True)
+        for place, word in zip(instance.words, instance.texts, strict=True):
+            pieces = first_pieces(tokenizer, word)
+            here = list(ids)[place : place + len(pieces)]
+            # All of the word, but for what is behind the window's edge.
+            assert here[0] == pieces[0]
+            assert here == pieces[: len(here)] or here[-1] == tokenizer.special_id("sep")
+        own = [
+            id_
+            for e in examples[instance.example :][: len(instance.counts)]
+            for word in e.words
+            for id_ in first_pieces(tokenizer, word)
+        ]
+        if len(own) <= max_length - 2 and own:
+            assert list(ids)[instance.words[0] :][: len(own)] == own
     assert counts == [len(example.words) for example in examples]
-    firsts = [0, *accumulate(len(instance.counts) for instance in instances)]
-    assert [instance.example for instance in instances] == firsts[:-1]
-    for instance, first, stop in zip(instances, firsts, firsts[1:], strict=False):
-        assert all(len(ids) <= max_length for ids in instance.ids)
-        assert instance.label == [len(w) % 3 for e in examples[first:stop] for w in e.words]
-        words = iter(instance.words)
-        for example, single in zip(examples[first:stop], alone[first:stop], strict=True):
-            places = list(islice(words, len(example.words)))
-            for (window, place), (own_window, own_place), word in zip(
-                places, single.words, example.words, strict=True
-            ):
-                pieces = first_pieces(tokenizer, word)
-                here = list(instance.ids[window])[place : place + len(pieces)]
-                # All of the word, but for what is behind the window's edge.
-                assert here[0] == pieces[0]
-                assert here == pieces[: len(here)] or here[-1] == tokenizer.special_id("sep")
-                assert single.ids[own_window][own_place] == pieces[0]
-            if len(single.ids) == 1:
-                own = list(single.ids[0])[1:-1]
-                window, start = places[0] if own else (0, 1)
-                assert list(instance.ids[window])[start : start + len(own)] == own
-        assert next(words, None) is None
+    assert read == [(word, len(word) % 3) for example in examples for word in example.words]
     assert lengths.tokens == alone_lengths.tokens
 
 

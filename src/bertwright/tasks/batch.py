@@ -6,7 +6,7 @@ The windows of a batch are sorted, longest first, so that equal lengths lie side
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -76,7 +76,10 @@ def make_batch(
         words = np.concatenate([*map(np.arange, starts, stops)])
     if task.kind == "tagging":
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
-        words = _positions(chosen, windows, inputs.lengths, order)
+        starts = np.empty_like(inputs.lengths)
+        starts[order] = inputs.lengths.cumsum() - inputs.lengths
+        words = np.repeat(starts, [len(each.words) for each in chosen])
+        words += _flat(each.words for each in chosen)
         rows = [each.example + n for each in chosen for n in range(len(each.counts))]
         tagged = {
             "texts": tuple(chain.from_iterable(each.texts for each in chosen)),
@@ -98,30 +101,14 @@ def make_batch(
     )
 
 
-def instance_batches(instances: Sequence[Instance], most_tokens: int) -> Iterator[list[int]]:
-    """Numbers of instances, longest first, in batches of at most so many tokens (or of one)."""
-    return token_batches([instance.num_tokens for instance in instances], most_tokens)
-
-
-def micro_batches(
-    instances: Sequence[Instance], rows: Sequence[int], most_tokens: int
+def instance_batches(
+    instances: Sequence[Instance], most_tokens: int, rows: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """The rows of a batch in parts of at most so many tokens (or of one), longest first."""
+    """Numbers of instances, all or `rows`, longest first, in batches of at most so many tokens (or
+    of one)."""
+    rows = range(len(instances)) if rows is None else rows
     lengths = [instances[row].num_tokens for row in rows]
     return [[rows[n] for n in part] for part in token_batches(lengths, most_tokens)]
-
-
-def _positions(
-    chosen: Sequence[Instance], windows: Sequence[int], lengths: Int64s, order: Int64s
-) -> Int64s:
-    """[W] Positions in N of all words."""
-    starts = np.empty_like(lengths)
-    starts[order] = np.cumsum(lengths) - lengths  # of every window, counted through
-    words = [len(instance.words) for instance in chosen]
-    first_window = np.repeat(np.cumsum(windows) - windows, words)
-    pairs = _flat(pair for instance in chosen for pair in instance.words).reshape(-1, 2)
-    positions: Int64s = starts[first_window + pairs[:, 0]] + pairs[:, 1]
-    return positions
 
 
 def _labels(task: TaskConfig, chosen: Sequence[Instance], rows: Sequence[int]) -> npt.NDArray[Any]:

@@ -3,32 +3,19 @@
 `evaluate` takes any kind of task; the metrics of a kind stand in its own file. Metrics lie between
 0 and 1; correlations between -1 and 1; `mean_absolute_error` and `mean_squared_error` have no upper
 end and are better when small.
-
-| kind | metrics, the main one (it selects a model) first |
-|---|---|
-| classification | accuracy, f1 (two labels: of "1", or else of the second), macro_f1, micro_f1, \
-matthews |
-| classification, multi-label | micro_f1, macro_f1, exact_match |
-| regression | pearson, spearman, pearson_spearman (their mean), the two errors |
-| tagging | f1, precision, recall of entities, accuracy of words |
-| tagging without a scheme | accuracy, macro_f1 |
-| span | f1, exact_match; with unanswerable questions also has_answer_f1, has_answer_exact_match, \
-no_answer_exact_match, best_f1, best_exact_match |
-| multiple choice | accuracy |
-| generation | rouge_l, bleu, exact_match |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bertwright.config.task import TaskConfig
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import ConfigError
 from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
 from bertwright.tasks.generation_metrics import generation_metrics
-from bertwright.tasks.metrics import Metrics, bootstrap, value
+from bertwright.tasks.metrics import Metrics, Tables, bootstrap, value
 from bertwright.tasks.multiple_choice import choice_metrics
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.span import span_metrics
@@ -48,38 +35,45 @@ _METRICS: dict[str, Callable[..., Metrics]] = {
 }
 
 
-def metrics_of(task: TaskConfig) -> tuple[str, ...]:
-    """The names of a task's metrics, the main one first."""
-    if task.multi_label:
-        return "micro_f1", "macro_f1", "exact_match"
-    if task.kind == "classification":
-        return "accuracy", *(("f1",) if len(task.labels) == 2 else ()), *_CLASSES
-    if task.kind == "tagging":
-        entities = "f1", "precision", "recall", "accuracy"
-        return ("accuracy", "macro_f1") if task.scheme == "none" else entities
-    if task.kind == "span":
-        return ("f1", "exact_match", *(_UNANSWERABLE if task.unanswerable else ()))
-    if task.kind == "regression":
-        return "pearson", "spearman", "pearson_spearman", *BETTER_WHEN_SMALL
-    return ("rouge_l", "bleu", "exact_match") if task.kind == "generation" else ("accuracy",)
-
-
-_GOLD = {TaggingExample: "tags", SpanExample: "answers", GenerationExample: "target"}
-"""What is predicted of an example, where it is not its `label`."""
-_CLASSES = ("macro_f1", "micro_f1", "matthews")
 _UNANSWERABLE = (
     *("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match"),
     *("best_exact_match", "best_f1"),
 )
 
 
-def check_main(task: TaskConfig, metric: str) -> None:
-    """Raise ConfigError unless `metric` can select a model of this task."""
-    _main(metric, metrics_of(task))
+def metrics_of(task: TaskConfig) -> tuple[str, ...]:
+    """The names of a task's metrics, the main one (it selects a model) first."""
+    if task.multi_label:
+        return "micro_f1", "macro_f1", "exact_match"
+    match task.kind:
+        case "classification":
+            f1 = ("f1",) if len(task.labels) == 2 else ()  # of "1", or else of the second label
+            return "accuracy", *f1, "macro_f1", "micro_f1", "matthews"
+        case "regression":  # the third is the mean of both correlations
+            return "pearson", "spearman", "pearson_spearman", *BETTER_WHEN_SMALL
+        case "tagging" if task.scheme == "none":
+            return "accuracy", "macro_f1"
+        case "tagging":  # of entities; accuracy of words
+            return "f1", "precision", "recall", "accuracy"
+        case "span":
+            return "f1", "exact_match", *(_UNANSWERABLE if task.unanswerable else ())
+        case "generation":
+            return "rouge_l", "bleu", "exact_match"
+    return ("accuracy",)
 
 
-@dataclass(frozen=True)
-class Evaluation:
+def check_main(names: Collection[str], metric: str) -> None:
+    """Raise ConfigError unless `metric` is one of these and can select a model."""
+    if metric not in names:
+        raise ConfigError(f"metric {metric!r} is not one of this task: {', '.join(names)}")
+    if metric in BETTER_WHEN_SMALL:
+        raise ConfigError(
+            f"{metric} is better when small and cannot select a model; name another first"
+        )
+
+
+@dataclass(kw_only=True)
+class Evaluation(Tables):
     """All that is known of a model's predictions."""
 
     metrics: dict[str, float]
@@ -87,13 +81,6 @@ class Evaluation:
     """The metric that selects a model: more is better."""
     intervals: dict[str, tuple[float, float]]
     """95 % intervals; none for metrics whose threshold was chosen on the same examples."""
-    per_class: list[dict[str, Any]]
-    """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
-    confusion: dict[str, Any] | None
-    """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words. None
-    where several labels hold at once."""
-    calibration: dict[str, Any] | None
-    """`bins` of confidence that are not empty, and the expected calibration `error`."""
     worst: list[dict[str, Any]]
     """The errors with the highest confidence: `text`, `text2`, `gold`, `predicted`, `score` (the
     confidence; regression: how far off), `line`."""
@@ -101,10 +88,6 @@ class Evaluation:
     """The model predicts the same for every example."""
     warnings: list[str]
     """Among them the sentence that names that prediction."""
-    tuned: dict[str, float]
-    """Null thresholds that are best on these examples."""
-    rules: str | None
-    """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
     examples: int
 
     @property
@@ -135,13 +118,12 @@ def evaluate(
 
     Raises:
         ConfigError: a metric the task does not have, or a main one that is better when small.
-        DataError: no examples, another number of predictions, an example without a label or with a
-            label that the task does not have.
+        DataError: a predicted number that is not finite.
     """
-    _check(examples, predictions)
     found = _METRICS["multi-label" if task.multi_label else task.kind](task, examples, predictions)
     values = value(found.statistic, len(examples)) | found.best
-    main = _main(main or found.main, values)
+    main = main or found.main
+    check_main(values, main)
     names = [main, *(name for name in values if name != main)]
     ends = bootstrap(found.statistic, len(examples)) if intervals else {}
     surest = sorted(found.errors.items(), key=lambda item: (-item[1], item[0]))[:worst]
@@ -154,42 +136,15 @@ def evaluate(
             "the column that is read, and train for more epochs"
         ]
     return Evaluation(
+        **{field.name: getattr(found, field.name) for field in fields(Tables)},
         metrics={name: values[name] for name in names},
         main=main,
         intervals={name: ends[name] for name in names if name in ends},
-        per_class=found.per_class,
-        confusion=found.confusion,
-        calibration=found.calibration,
         worst=[_error(examples[row], found.describe(row), score) for row, score in surest],
         degenerate=bool(found.degenerate),
         warnings=warnings,
-        tuned=found.tuned,
-        rules=found.rules,
         examples=len(examples),
     )
-
-
-def _main(metric: str, names: Collection[str]) -> str:
-    if metric not in names:
-        raise ConfigError(f"metric {metric!r} is not one of this task: {', '.join(names)}")
-    if metric in BETTER_WHEN_SMALL:
-        raise ConfigError(
-            f"{metric} is better when small and cannot select a model; name another first"
-        )
-    return metric
-
-
-def _check(examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-    if not examples:
-        raise DataError("there are no examples to evaluate on; expected 1 or more")
-    if len(examples) != len(predictions):
-        raise DataError(
-            f"{len(predictions)} predictions for {len(examples)} examples; expected one each"
-        )
-    for number, example in enumerate(examples, 1):
-        if getattr(example, _GOLD.get(type(example), "label")) is None:
-            where = f"line {example.line}" if example.line else f"example {number}"
-            raise DataError(f"{where}: no label; evaluation needs one for every example")
 
 
 def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:

@@ -31,8 +31,8 @@ _AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Instance:
-    """One example ready for a model; of a span task, one window of an example; of sentences tagged
-    in the context of their document, those whose words are tagged in one window."""
+    """One example ready for a model; of a span or tagging task, one window of an example, or of
+    those whose words are tagged in it."""
 
     example: int
     """Number of the (first) example in its list."""
@@ -47,15 +47,15 @@ class Instance:
     target follows. None: not known."""
     owners: tuple[int, ...] = ()
     """Multiple choice: which choice each window is of."""
-    words: tuple[tuple[int, int], ...] = ()
-    """Tagging: of every word, the window in which it is tagged (the one with most context around
-    it) and the position of its first token there."""
+    words: tuple[int, ...] = ()
+    """Tagging: the position of the first token of every word that is tagged in this window, the one
+    with most context around it."""
     texts: tuple[str, ...] = ()
     """Tagging: these words, as they are spelled."""
     counts: tuple[int, ...] = (0,)
     """Tagging: words of each example; of other kinds there is one example."""
     first_word: int = 0
-    """Tagging: the first of its words; a sentence of more than `most_windows` is several."""
+    """Tagging: the number of the first of them in its sentence, which may be in several windows."""
     offsets: Sequence[tuple[int, int] | None] = ()
     """Span: characters of the passage that each token of the window is from; None for others."""
     has_most_context: Sequence[bool] | Bools = ()

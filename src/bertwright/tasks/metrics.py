@@ -157,13 +157,16 @@ def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
 
 def number_statistic(gold: Float64s, predicted: Float64s) -> Statistic:
     """`pearson`, `spearman`, their mean `pearson_spearman`, and mean absolute and squared error."""
+    from scipy.stats import rankdata
+
     error = predicted - gold
     errors = np.stack([np.abs(error), error**2], axis=1)
 
     def statistic(counts: Float64s) -> Mapping[str, Float64s]:
-        pearson = _correlation(counts, _centred(gold), _centred(predicted))
-        ranks = (_ranks(gold, counts), _ranks(predicted, counts))
-        spearman = _correlation(counts, *ranks)
+        times = counts.ravel().astype(np.int64)
+        drawn = np.repeat(np.tile(np.arange(len(gold)), len(counts)), times)  # E of each resample
+        x, y = (_centred(each)[drawn].reshape(counts.shape) for each in (gold, predicted))
+        pearson, spearman = _correlation(x, y), _correlation(*(rankdata(v, axis=1) for v in (x, y)))
         means = counts @ errors / counts.sum(1, keepdims=True)
         return {
             "pearson": pearson,
@@ -183,33 +186,13 @@ def _centred(x: Float64s) -> Float64s:
     return x / spread if spread > 0 else x
 
 
-def _correlation(counts: Float64s, x: Float64s, y: Float64s) -> Float64s:
-    """Pearson's correlation of each resample: counts [R, E], x and y [E] or [R, E], to [R]."""
-    total = counts.sum(1)
-    mean_x, mean_y = ((counts * v).sum(1) / total for v in (x, y))
-    x, y = x - mean_x[:, None], y - mean_y[:, None]
-    weighted = counts * x
-    xy, xx, yy = (weighted * y).sum(1), (weighted * x).sum(1), (counts * y * y).sum(1)
+def _correlation(x: Float64s, y: Float64s) -> Float64s:
+    """Pearson's correlation of each resample, [R, E] each, to [R]."""
+    x, y = (v - v.mean(1, keepdims=True) for v in (x, y))
+    xx, yy = (x**2).mean(1), (y**2).mean(1)
     # a constant leaves rounding errors only, which must not correlate
-    varies = (xx > 1e-12 * total) & (yy > 1e-12 * total)
-    below = np.where(varies, np.sqrt(xx) * np.sqrt(yy), 0)
-    return np.clip(ratio(xy, below), -1, 1)
-
-
-def _ranks(x: Float64s, counts: Float64s) -> Float64s:
-    """The rank of every example within each resample, the mean rank where values are equal.
-
-    x [E], counts [R, E] to ranks [R, E], divided by the number of examples. Where a value occurs n
-    times after m smaller ones, its rank is m + (n + 1) / 2.
-    """
-    order = np.argsort(x, kind="stable")
-    starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf))
-    times = np.add.reduceat(counts[:, order], starts, axis=1)  # [R, different values]
-    ranks = np.cumsum(times, axis=1) - (times - 1) / 2
-    which = np.empty(len(x), dtype=np.int64)
-    which[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(x)))
-    spread: Float64s = ranks[:, which] / counts.sum(1, keepdims=True)
-    return spread
+    below = np.where((xx > 1e-12) & (yy > 1e-12), np.sqrt(xx) * np.sqrt(yy), 0)
+    return np.clip(ratio((x * y).mean(1), below), -1, 1)
 
 
 def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -251,14 +234,26 @@ def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
     return {"bins": bins, "error": float(error)}
 
 
-@dataclass
-class Metrics:
-    """The metrics of predictions, before their intervals.
+@dataclass(kw_only=True)
+class Tables:
+    """What is known of predictions besides their metrics."""
 
-    `degenerate` is a sentence where a model predicts the same for every example although their
-    labels differ: one class, one choice or one set of labels, numbers that hardly vary, no entity
-    at all, one tag, always "no answer".
-    """
+    per_class: list[dict[str, Any]] = field(default_factory=list)
+    """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
+    confusion: dict[str, Any] | None = None
+    """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words. None
+    where several labels hold at once."""
+    calibration: dict[str, Any] | None = None
+    """`bins` of confidence that are not empty, and the expected calibration `error`."""
+    tuned: dict[str, float] = field(default_factory=dict)
+    """Null thresholds that are best on these examples."""
+    rules: str | None = None
+    """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
+
+
+@dataclass(kw_only=True)
+class Metrics(Tables):
+    """The metrics of predictions, before their intervals."""
 
     main: str
     """The metric that selects a model by default."""
@@ -268,15 +263,10 @@ class Metrics:
     describe: Callable[[int], tuple[str, str]]
     """Gold and predicted of a row, as text."""
     degenerate: str = ""
-    per_class: list[dict[str, Any]] = field(default_factory=list)
-    confusion: dict[str, Any] | None = None
-    calibration: dict[str, Any] | None = None
+    """A sentence where the same is predicted for every example although their labels differ: one
+    class or set of labels, numbers that hardly vary, no entity at all, always "no answer"."""
     best: dict[str, float] = field(default_factory=dict)
-    """Metrics with a threshold chosen on these examples: no intervals."""
-    tuned: dict[str, float] = field(default_factory=dict)
-    """The thresholds that gave them."""
-    rules: str | None = None
-    """By whose rules answers are compared: `squad1`, `squad2` or `cmrc`."""
+    """Metrics with a threshold chosen on these examples, which is `tuned`: no intervals."""
 
 
 def only_prediction(

@@ -14,16 +14,8 @@ from typing import cast
 import numpy as np
 
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
 from bertwright.labelled.examples import ChoiceExample, Example
-from bertwright.tasks.instances import (
-    Instance,
-    Lengths,
-    in_words,
-    make_windows,
-    tokenized,
-    whole_length,
-)
+from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import ChoicePrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -34,11 +26,8 @@ def make_choice_instances(
 ) -> tuple[list[Instance], Lengths]:
     """One instance an example, with the windows of all its choices.
 
-    The tokens of an example in `Lengths` are those of its longest choice.
-
-    Raises:
-        DataError: an empty text or choice, fewer than two choices, or a label that is the number
-            of none; with the line.
+    The tokens of an example in `Lengths` are those of its longest choice. Raises `DataError` for an
+    empty text or choice, with the line.
     """
 
     def texts_of(example: ChoiceExample) -> dict[str, str]:
@@ -53,11 +42,6 @@ def make_choice_instances(
     lengths = Lengths()
     for number, example, (first, *seconds) in tokenized(tokenizer, chosen, texts_of):
         count = len(seconds)
-        if count < 2 or (example.label is not None and not 0 <= example.label < count):
-            raise DataError(
-                f"{in_words(example, number)}: {count} choices and the label {example.label}; "
-                f"expected 2 or more, and one of 0 to {count - 1}"
-            )
         most = max(1, task.most_windows // count)  # of a choice
         read = [make_windows(task, framing, first, second, most) for second in seconds]
         ids = tuple(window for windows, *_ in read for window in windows)

@@ -25,10 +25,10 @@ Letters: E sentences, W words of all of them, C types of entity or tags.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from operator import eq
 from typing import Any, cast
 
@@ -37,11 +37,9 @@ import numpy.typing as npt
 
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.tags import chunks
-from bertwright.labelled.texts import unknown_label
-from bertwright.tasks.instances import Instance, Lengths, in_words, segments_of
+from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.metrics import (
     Metrics,
     Statistic,
@@ -63,12 +61,8 @@ from bertwright.text.windows import Span, most_context, split
 def make_tagging_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
-    """One instance a sentence, or of documents, whose sentences stand together, one for each run of
-    sentences (`_runs`).
-
-    Raises:
-        DataError: a tag that the task has not, or not one tag a word; with the line.
-    """
+    """One instance a window, those of a document together; the words of its sentences are each
+    tagged in one of them."""
     chosen = cast(Sequence[TaggingExample], examples)
     tokens = _tokens(tokenizer, chosen)
     framing = tokenizer.framing
@@ -77,7 +71,6 @@ def make_tagging_instances(
     room = task.max_length - framing.special_tokens()
     instances: list[Instance] = []
     lengths = Lengths()
-    done = 0
     for document in _documents(task, chosen):
         # One document, end to end: where each word begins, and each sentence.
         counts = np.array([len(tokens[word]) for e in document for word in e.words], np.int64)
@@ -88,27 +81,25 @@ def make_tagging_instances(
         for first, last in _runs(bounds, room):
             spans = _windows(bounds[first], bounds[last], len(ids), room, task.stride)
             read = document[first:last]
-            tags = [_numbers_of_tags(e, numbers, done + n) for n, e in enumerate(read, first)]
-            labels = None if None in tags else list(chain.from_iterable(filter(None, tags)))
-            words = _windows_of_words(spans, begins[ends[first] : ends[last]], before)
-            sizes = tuple(len(example.words) for example in read)
-            spelled = tuple(word for example in read for word in example.words)
-            of_word = [window for window, _ in words]
-            for at in range(0, len(spans), task.most_windows):  # more than one: of one sentence
-                part = spans[at : at + task.most_windows]
-                begin, end = bisect_left(of_word, at), bisect_left(of_word, at + len(part))
-                if begin == end and words:
+            words = [word for example in read for word in example.words]
+            tags = [numbers[tag] for example in read for tag in example.tags or ()]
+            starts = begins[ends[first] : ends[last]]
+            windows = [most_context(spans, start) if len(spans) > 1 else 0 for start in starts]
+            for window, (a, b) in enumerate(spans):  # more than one: of one sentence
+                own = slice(bisect_left(windows, window), bisect_right(windows, window))
+                if own.start == own.stop and words:
                     continue  # the middle of a very long word
+                sizes = tuple(len(e.words) for e in read)
                 instances.append(
                     Instance(
-                        done + first,
-                        tuple(array("i", framing.one(ids[a:b])) for a, b in part),
-                        tuple(segments_of(framing, b - a) for a, b in part),
-                        None if labels is None else labels[begin:end],
-                        words=tuple((n - at, position) for n, position in words[begin:end]),
-                        texts=spelled[begin:end],
-                        counts=sizes if len(part) == len(spans) else (end - begin,),
-                        first_word=begin,
+                        lengths.examples + first,
+                        (array("i", framing.one(ids[a:b])),),
+                        (segments_of(framing, b - a),),
+                        None if any(e.tags is None for e in read) else tags[own],
+                        words=tuple(start - a + before for start in starts[own]),
+                        texts=tuple(words[own]),
+                        counts=sizes if len(spans) == 1 else (own.stop - own.start,),
+                        first_word=own.start,
                     )
                 )
             lengths.windows += len(spans)
@@ -116,8 +107,7 @@ def make_tagging_instances(
         lengths.tokens += [
             stop - start + framing.special_tokens() for start, stop in pairwise(bounds)
         ]
-        done += len(document)
-    lengths.examples = done
+        lengths.examples += len(document)
     return instances, lengths
 
 
@@ -161,36 +151,6 @@ def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list
     free = room - (stop - start)
     left = min(start, max(free // 2, free - (length - stop)))
     return [(start - left, min(length, stop + free - left))]
-
-
-def _windows_of_words(
-    spans: Sequence[Span], firsts: Sequence[int], before: int
-) -> tuple[tuple[int, int], ...]:
-    """Of every word, its window and the position of its first token there, behind `before` special
-    tokens."""
-    chosen = [most_context(spans, first) for first in firsts] if len(spans) > 1 else None
-    numbers = chosen or [0] * len(firsts)
-    return tuple(
-        (number, first - spans[number][0] + before)
-        for number, first in zip(numbers, firsts, strict=True)
-    )
-
-
-def _numbers_of_tags(
-    example: TaggingExample, numbers: dict[str, int], number: int
-) -> list[int] | None:
-    """The number of every tag; None where they are not known."""
-    if example.tags is None:
-        return None
-    where = in_words(example, number)
-    if len(example.tags) != len(example.words):
-        raise DataError(
-            f"{where}: {len(example.words)} words with {len(example.tags)} tags; expected one each"
-        )
-    for at, (word, tag) in enumerate(zip(example.words, example.tags, strict=True), 1):
-        if tag not in numbers:
-            raise unknown_label(tag, [*numbers], f"{where}, word {at} ({word!r})")
-    return [numbers[tag] for tag in example.tags]
 
 
 def decode_tagging(
@@ -254,12 +214,6 @@ def tagging_metrics(
     task: TaskConfig, examples: Sequence[TaggingExample], predictions: Sequence[TaggingPrediction]
 ) -> Metrics:
     """A tag a word. A tag the task does not have is wrong, not an error."""
-    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-        if len(example.words) != len(prediction.tags):
-            raise DataError(
-                f"sentence {row + 1} (line {example.line}) has {len(example.words)} words, "
-                f"but {len(prediction.tags)} tags were predicted; expected one a word"
-            )
     gold = [cast("tuple[str, ...]", e.tags) for e in examples]
     predicted = [p.tags for p in predictions]
     right = [[*map(eq, *pair)] for pair in zip(gold, predicted, strict=True)]

@@ -3,16 +3,14 @@
 Devlin et al. 2019, section 4 and figure 4: a text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP]. A
 longer one is read in windows (`text/windows.py`), so that no token goes unread. With `both_orders`
 a pair is read as A B and as B A, whose scores are merged: of a linear head that is the sum of their
-vectors (Radford et al. 2018, section 3.3, similarity). A text of which the
-tokenizer keeps nothing, as a zero-width space, is [CLS] [SEP]; one that is empty or blank is an
-error, for its line was meant to hold something. Special tokens written in a text ("[SEP]") are
-themselves, as in `Tokenizer.encode`.
+vectors (Radford et al. 2018, section 3.3, similarity). A text of which the tokenizer keeps nothing,
+as a zero-width space, is [CLS] [SEP]; one that is empty or blank is an error. Special tokens
+written in a text ("[SEP]") are themselves, as in `Tokenizer.encode`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -20,15 +18,7 @@ import numpy as np
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TextExample, classes_of
-from bertwright.labelled.texts import unknown_label
-from bertwright.tasks.instances import (
-    Instance,
-    Lengths,
-    in_words,
-    make_windows,
-    tokenized,
-    whole_length,
-)
+from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.metrics import (
     Metrics,
     calibration,
@@ -50,11 +40,7 @@ NEVER_VARIES = 0.01
 def make_text_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
-    """One instance a text or pair.
-
-    Raises:
-        DataError: an empty text, or a label that the task has not; with the line.
-    """
+    """One instance a text or pair. Raises `DataError` for an empty text, with its line."""
 
     def texts_of(example: TextExample) -> dict[str, str]:
         second = {} if example.text2 is None else {"text2": example.text2}
@@ -71,42 +57,23 @@ def make_text_instances(
         if task.both_orders and second is not None:
             ids_back, segments_back, _ = make_windows(task, framing, second, first)
             ids, segments = ids + ids_back, segments + segments_back
-        label = _label(task, numbers, example, number)
-        instances.append(Instance(number, ids, segments, label))
+        instances.append(Instance(number, ids, segments, _label(task, numbers, example)))
     return instances, lengths
 
 
-def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample, number: int) -> Any:
-    label, where = example.label, in_words(example, number)
-    if label is None:
-        return None
-    if task.kind == "regression":
-        if not isinstance(label, (int, float)) or not isfinite(label):
-            raise DataError(f"{where}: the label is {label!r}; regression expects a number")
-        return float(label)
-    if isinstance(label, tuple) and not task.multi_label:
-        raise DataError(
-            f"{where}: the labels are {', '.join(map(repr, label))}; this task expects one a text "
-            "(a task with several is multi_label)"
-        )
-    held = label if isinstance(label, tuple) else (label,)
-    found = [_number(numbers, each, where) for each in held]
-    return tuple(sorted({*found})) if task.multi_label else found[0]
-
-
-def _number(numbers: dict[str, int], label: Any, where: str) -> int:
-    if label not in numbers:
-        raise unknown_label(str(label), [*numbers], where)
-    return numbers[label]
+def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample) -> Any:
+    if example.label is None or task.kind == "regression":
+        return example.label
+    held = tuple(sorted(numbers[label] for label in classes_of(example)))
+    return held if task.multi_label else held[0]
 
 
 def classification_metrics(
     task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
 ) -> Metrics:
-    """One class an example. Raises `DataError` for a label the task does not have."""
+    """One class an example."""
     numbers = {label: number for number, label in enumerate(task.labels)}
-    held = (_number(numbers, e.label, in_words(e, n)) for n, e in enumerate(examples, 1))
-    gold = np.fromiter(held, np.int64)
+    gold = np.array([numbers[cast(str, e.label)] for e in examples], dtype=np.int64)
     predicted = np.array([numbers[cast(str, p.label)] for p in predictions], dtype=np.int64)
     confidence = np.array([p.scores[cast(str, p.label)] for p in predictions])
     number = len(task.labels)
@@ -127,28 +94,19 @@ def classification_metrics(
 def label_set_metrics(
     task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
 ) -> Metrics:
-    """Any number of labels an example. Raises `DataError` for a label the task does not have."""
-    gold, predicted = np.zeros((2, len(examples), len(task.labels)), dtype=np.bool_)
-    numbers = {label: number for number, label in enumerate(task.labels)}
-    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-        for label in classes_of(example):
-            gold[row, _number(numbers, label, in_words(example, row + 1))] = True
-        predicted[row, [numbers[label] for label in prediction.label]] = True
-    confidence = {}
-    for row in np.flatnonzero((gold != predicted).any(1)).tolist():
-        scores = [
-            predictions[row].scores[task.labels[c]]
-            for c in np.flatnonzero(gold[row] != predicted[row])
-        ]
-        confidence[row] = max(max(score, 1 - score) for score in scores)
-    names = [tuple(np.array(task.labels)[held].tolist()) for held in (*gold, *predicted)]
-    true, chosen = names[: len(examples)], names[len(examples) :]
+    """Any number of labels an example."""
+    labels = np.array(task.labels)
+    gold = np.array([[label in classes_of(e) for label in task.labels] for e in examples])
+    predicted = np.array([[label in p.label for label in task.labels] for p in predictions])
+    scores = np.array([[p.scores[label] for label in task.labels] for p in predictions])
+    surest = np.where(gold != predicted, np.maximum(scores, 1 - scores), 0).max(1)
+    true, chosen = ([", ".join(labels[held]) for held in side] for side in (gold, predicted))
     return Metrics(
         main="micro_f1",
         statistic=multi_label_statistic(gold, predicted),
-        errors=confidence,
-        describe=lambda row: (", ".join(true[row]), ", ".join(chosen[row])),
-        degenerate=only_prediction(true, chosen, lambda held: ", ".join(held) or "no label"),
+        errors={int(row): float(surest[row]) for row in np.flatnonzero(surest)},
+        describe=lambda row: (true[row], chosen[row]),
+        degenerate=only_prediction(true, chosen, lambda names: names or "no label"),
         per_class=per_class(
             np.stack([gold & predicted, predicted, gold]).sum(1).astype(np.float64), task.labels
         ),

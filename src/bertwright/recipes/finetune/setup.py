@@ -33,7 +33,7 @@ from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from bertwright.models.encoder import EncoderSpec
-from bertwright.tasks.evaluate import check_main
+from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.generation_metrics import metric_packages
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -115,7 +115,7 @@ def set_up(
         )
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
     if files.metric is not None:
-        check_main(task, files.metric)
+        check_main(metrics_of(task), files.metric)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
     setup = TaskSetup(
         task_name=name,

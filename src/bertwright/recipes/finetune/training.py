@@ -28,7 +28,7 @@ from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.tasks.batch import make_batch, micro_batches
+from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
@@ -202,7 +202,7 @@ class TaskLoader:
         own = rows[self.ranks.rank :: self.ranks.world_size].tolist()
         batches = [
             make_batch(name, task, instances, part, str(self.ranks.device))
-            for part in micro_batches(instances, own, self._most_tokens(instances, own))
+            for part in instance_batches(instances, self._most_tokens(instances, own), own)
         ]
         self.on_tokens(sum(batch.num_tokens for batch in batches))
         if at.step + 1 < len(steps):
