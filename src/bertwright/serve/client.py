@@ -17,9 +17,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import lru_cache
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 try:
     import httpx
@@ -95,7 +95,7 @@ class _BaseClient(ABC, Generic[One, Many]):
         """The result of a call, or what awaits it."""
 
     def ask(self, path: str, **body: Any) -> One:
-        """Any route.
+        """The reply of any route, as `ask("/classify", input="a text")`.
 
         Raises:
             ServerError: it replied with an error, or not in time.
@@ -122,33 +122,9 @@ class _BaseClient(ABC, Generic[One, Many]):
         """The likeliest tokens of each [MASK]."""
         return self.ask("/fill-mask", input=input, **more)
 
-    def classify(self, input: Any, **more: Any) -> One:
-        """Classes of texts and pairs."""
-        return self.ask("/classify", input=input, **more)
-
-    def tag(self, input: Any, **more: Any) -> One:
-        """Tags and entities."""
-        return self.ask("/tag", input=input, **more)
-
-    def answer(self, question: str, context: str, **more: Any) -> One:
-        """The answer to a question in a passage."""
-        return self.ask("/answer", input={"question": question, "context": context}, **more)
-
     def generate(self, input: Any, **more: Any) -> One:
         """Texts that continue prompts; without `stream`."""
         return self.ask("/generate", input=input, **more)
-
-    def translate(self, input: Any, **more: Any) -> One:
-        """Translations of sentences."""
-        return self.ask("/translate", input=input, **more)
-
-    def rerank(self, query: str, documents: list[str], **more: Any) -> One:
-        """Documents, sorted by relevance."""
-        return self.ask("/rerank", query=query, documents=documents, **more)
-
-    def similarity(self, input: list[str], **more: Any) -> One:
-        """Cosines of all pairs of texts."""
-        return self.ask("/similarity", input=input, **more)
 
     async def _get_models(self) -> list[Reply]:
         models = (await self._request("GET", "/v1/models", b"")).get("data")
@@ -205,7 +181,7 @@ class _BaseClient(ABC, Generic[One, Many]):
         self._http = None
 
 
-class Client(_BaseClient[Reply, list[Reply]]):
+class Client(_BaseClient[Reply, list[Reply]], AbstractContextManager["Client"]):
     """Requests to one server; may be shared by threads."""
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
@@ -215,21 +191,18 @@ class Client(_BaseClient[Reply, list[Reply]]):
         finally:
             future.cancel()  # where an interrupt came before the result
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-class AsyncClient(_BaseClient[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[Reply]]]):
+class AsyncClient(
+    _BaseClient[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[Reply]]],
+    AbstractAsyncContextManager["AsyncClient"],
+):
     """The same for asyncio, of one event loop at a time: `await client.embed(["a text"])`."""
 
     def _run(self, call: T) -> T:
         return call
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
