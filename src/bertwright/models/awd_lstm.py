@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.language_models import AwdLstmConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.dropout import SharedDropout
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs, Sequences
@@ -60,26 +60,15 @@ class AwdLstm(Encoder):
             SharedDropout(scale * p) for p in (*between, config.output_dropout)
         )
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
-        """See `Encoder`. The last layer is computed everywhere: a state needs those before it."""
-        if top is not None and not 0 <= top <= len(self.layers):
-            raise ValueError(f"top is {top}; this AWD-LSTM has layers 0 to {len(self.layers)}")
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """See `Encoder`."""
         ids, sequences = inputs.ids, inputs.sequences
         x = self.embeddings(ids)  # [N, H]
         x = self.embedding_dropout(x, ids, self.config.vocab_size, 1)
-        x = _dropped(self.input_dropout, x, sequences)
-        kept = [x]
+        kept = [_dropped(self.input_dropout, x, sequences)]
         for layer, dropout in zip(self.layers[:top], self.dropouts, strict=False):
-            x = _dropped(dropout, layer(x, sequences.lengths), sequences)
-            kept.append(x)
-        return Encoded(sequences, x, tuple(kept) if keep_layers else ())
+            kept.append(_dropped(dropout, layer(kept[-1], sequences.lengths), sequences))
+        return kept
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.language_models import ElmoConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.characters import (
     BEGIN_TEXT,
     END_TEXT,
@@ -74,14 +74,7 @@ class Elmo(Encoder):
             rows[index] = character_ids(mark, self.characters.shape[1])
         self.characters.copy_(torch.tensor(rows))
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
         """See `Encoder`."""
         unique: Any = torch.unique
         different, which = unique(inputs.ids, return_inverse=True)  # [U], [N]
@@ -94,7 +87,7 @@ class Elmo(Encoder):
                 states = self.dropout(lstm(self.dropout(before), inputs.sequences))
                 own[k] = states + before if number else states
             layers.append(torch.cat(own, 1))
-        return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
+        return layers
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

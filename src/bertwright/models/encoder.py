@@ -127,6 +127,14 @@ class Encoder(nn.Module):
         Raises:
             ValueError: a sequence longer than `spec.max_length`, or no layer `top`.
         """
+        if top is not None and not 0 <= top <= self.spec.depth:
+            raise ValueError(f"top is {top}; this encoder has layers 0 to {self.spec.depth}")
+        layers = self.compute(inputs, top)
+        return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
+
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """The layers up to `top`, embeddings first: all there is to say of an encoder without a
+        pooler that computes its last layer everywhere. Others have a `forward` of their own."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     @property

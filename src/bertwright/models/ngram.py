@@ -6,7 +6,7 @@ Shannon 1951, "Prediction and Entropy of Printed English"; the smoothing is that
 `NgramContext` reads the ids of those n - 1 tokens and has no weights. Probabilities are in
 `objectives/ngrams.py`; how they are estimated is in `recipes/road/ngram.py`.
 
-Letters: N tokens, K read, B sequences, C = n - 1 (1 for n = 1).
+Letters: N tokens, B sequences, C = n - 1 (1 for n = 1).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.language_models import NgramConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
 
@@ -46,23 +46,14 @@ class NgramContext(Encoder):
         self.config = config
         self.register_buffer("place", torch.empty(0), persistent=False)  # of the device
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
-        """ids `[N]` -> int64 `[N, C]` or `[K, C]`; see `Encoder`."""
-        rows = inputs.sequences.last_tokens(self.spec.width, positions).flip(1)
-        x = torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows]
-        return Encoded(inputs.sequences, x, (x,) if keep_layers else (), positions=positions)
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """ids `[N]` -> int64 `[N, C]`; see `Encoder`."""
+        rows = inputs.sequences.last_tokens(self.spec.width).flip(1)
+        return [torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows]]
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
         """See `GoesOn`."""
-        last = torch.tensor(inputs.sequences.offsets[1:], device=inputs.ids.device) - 1
-        x = self(inputs, positions=last).last
+        x = self(inputs).last[inputs.sequences.cu_seqlens[1:].long() - 1]
         return x, LastTokens(x)
 
     def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:

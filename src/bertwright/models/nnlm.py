@@ -10,7 +10,7 @@ b, and W, are the weights of `objectives/next_token.py`, as one matrix over both
 paper: word vectors and tanh units are equally many; before the first token of a sequence stands a
 learned vector; the optimizer is the recipe's.
 
-Letters: N tokens, K read, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
+Letters: N tokens, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.language_models import NnlmConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs, Sequences
 
 
@@ -35,10 +35,10 @@ class NnlmLayer(nn.Module):
         self.start = nn.Parameter(torch.zeros(width))
         self.hidden = nn.Linear(context * width, width)
 
-    def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
-        """x `[N, H]` -> `[K, H]` or `[K, H + C H]` at K positions, or everywhere."""
-        rows = sequences.last_tokens(self.context, positions)  # [K, C], its own token first
-        x = torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)  # [K, C H]
+    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
+        """x `[N, H]` -> `[N, H]` or `[N, H + C H]`"""
+        rows = sequences.last_tokens(self.context)  # [N, C], its own token first
+        x = torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)  # [N, C H]
         found: Tensor = self.hidden(x).tanh()
         return torch.cat([found, x], 1) if self.direct else found
 
@@ -57,20 +57,10 @@ class NnlmEncoder(Encoder):
         self.embeddings = nn.Embedding(words, width)
         self.layer = NnlmLayer(width, config.context_size, config.direct_connections)
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
         """See `Encoder`."""
-        kept = [self.embeddings(inputs.ids)]  # [N, H]
-        if top != 0:
-            kept.append(self.layer(kept[0], inputs.sequences, positions))
-        layers = tuple(kept) if keep_layers else ()
-        return Encoded(inputs.sequences, kept[-1], layers, positions=positions)
+        x = self.embeddings(inputs.ids)  # [N, H]
+        return [x] if top == 0 else [x, self.layer(x, inputs.sequences)]
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

@@ -58,23 +58,12 @@ class Seq2Seq(Encoder):
         )
         self.dropout = Dropout(config.dropout)
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
-        """See `Encoder`. The last layer is computed everywhere: a state needs those before it."""
-        if top is not None and not 0 <= top <= len(self.layers):
-            raise ValueError(f"top is {top}; this encoder has layers 0 to {len(self.layers)}")
-        x = self.embeddings(inputs.ids)  # [N, E]
-        kept = [x]
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """See `Encoder`."""
+        kept = [self.embeddings(inputs.ids)]  # [N, E]
         for layer in self.layers[:top]:
-            x = layer(self.dropout(x), inputs.sequences.lengths)  # [N, H]
-            kept.append(x)
-        return Encoded(inputs.sequences, x, tuple(kept) if keep_layers else ())
+            kept.append(layer(self.dropout(kept[-1]), inputs.sequences.lengths))  # [N, H]
+        return kept
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

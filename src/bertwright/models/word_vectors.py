@@ -21,7 +21,7 @@ from torch.nn.functional import embedding_bag
 
 from bertwright.arrays import Int64s
 from bertwright.config.runs.word_vectors import FastTextConfig, WordVectorsConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
 
@@ -35,17 +35,9 @@ class WordVectors(Encoder):
         self.config = config
         self.table = nn.Embedding(words, width)
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
         """ids `[N]` -> `[N, H]`; see `Encoder`."""
-        x = self.table(inputs.ids)
-        return Encoded(inputs.sequences, x, (x,) if keep_layers else ())
+        return [self.table(inputs.ids)]
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

@@ -106,12 +106,11 @@ class Sequences:
         starts = torch.tensor(self.offsets[:-1]).repeat_interleave(lengths)
         return (torch.arange(self.total) - starts).to(self.device, non_blocking=True)
 
-    def last_tokens(self, count: int, positions: Tensor | None = None) -> Tensor:
-        """The rows of the last C tokens up to each of K in N (None: all), its own first: `[K, C]`;
-        N where a sequence has not so many."""
-        rows = torch.arange(self.total, device=self.device) if positions is None else positions
-        back = torch.arange(count, device=rows.device)
-        return (rows[:, None] - back).where(back <= self.positions[rows][:, None], self.total)
+    def last_tokens(self, count: int) -> Tensor:
+        """The rows of the last C tokens up to each, its own first: `[N, C]`; N where a sequence has
+        not so many."""
+        rows, back = (torch.arange(n, device=self.device) for n in (self.total, count))
+        return (rows[:, None] - back).where(back <= self.positions[:, None], self.total)
 
     @cached_property
     def index(self) -> Tensor:
