@@ -43,42 +43,33 @@ def pretraining_verdict(
     levels = {"next_sentence.accuracy": 0.5} | dict(levels or {})
     held_out = [record for record in records if record.get("split") == "dev"]
     last = (held_out or list(records) or [{}])[-1]
-    learned: list[str] = []
-    failed: list[str] = []
+    found: dict[str, bool] = {}
     for key, value in last.items():
         level, accuracy = number(levels.get(key)), number(value)
-        if level is None or accuracy is None:
-            continue
-        name = key.removesuffix(".accuracy")
-        shown = (
-            f"{name.replace('_', ' ').replace(' lm', ' LM')} {accuracy:.1%} right "
-            f"(without a model {level:.1%})"
-        )
-        is_learned = accuracy >= level + (0.05 if name == "next_sentence" else 0.02)
-        (learned if is_learned else failed).append(shown)
-    if not learned and not failed:
+        if level is not None and accuracy is not None:
+            name = key.removesuffix(".accuracy").replace("_", " ").replace(" lm", " LM")
+            shown = f"{name} {accuracy:.1%} right (without a model {level:.1%})"
+            found[shown] = accuracy >= level + (0.05 if name == "next sentence" else 0.02)
+    if not found:
         return Verdict("unknown", "")  # losses alone, which nothing compares with
-    found = "; ".join((*learned, *failed))
     if not held_out:
         return Verdict(
             "unknown",
             "Whether it has learned is not known: there are no figures on held-out text, which come"
             " every --validation.every-minutes and at the end (unless --validation.share is 0).",
         )
-    if not learned:
-        return Verdict(
-            "no",
-            f"It has learned nothing yet, on held-out text: {found}. Train longer (--minutes or "
-            "--steps); if that changes nothing, there is too little text, or something is wrong "
-            "with it: bertwright data check says which.",
-        )
-    if failed:
-        return Verdict(
-            "perhaps",
-            f"It has learned a part, on held-out text: {found}. The rest takes longer: train "
-            "longer (--minutes or --steps).",
-        )
-    return Verdict("yes", f"It has learned, on held-out text: {found}.")
+    figures = f"on held-out text: {'; '.join(found)}."
+    if all(found.values()):
+        return Verdict("yes", f"It has learned, {figures}")
+    if any(found.values()):
+        longer = "The rest takes longer: train longer (--minutes or --steps)."
+        return Verdict("perhaps", f"It has learned a part, {figures} {longer}")
+    return Verdict(
+        "no",
+        f"It has learned nothing yet, {figures} Train longer (--minutes or --steps); if that "
+        "changes nothing, there is too little text, or something is wrong with it: bertwright data "
+        "check says which.",
+    )
 
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
@@ -154,26 +145,26 @@ def verdict(results: Results) -> Verdict:
         f"{show(metric, mean)} {title(metric)} against {show(metric, best)} "
         f"of the best baseline ({baseline_title(name)})"
     )
-    gains = {seed["seed"]: sign * (seed["metrics"][metric] - best) for seed in seeds}
+    gains = [sign * (seed["metrics"][metric] - best) for seed in seeds]
+    better = sum(own > 0 for own in gains)
     if gain <= 0:
-        fallen = [seed["seed"] for seed in seeds if seed["degenerate"]]
-        if fallen and all(own > 0 for seed, own in gains.items() if seed not in fallen):
-            of = f"{len(fallen)} of {len(seeds)} seeds are degenerate, the others are better"
+        fallen = sum(seed["degenerate"] for seed in seeds)
+        if fallen and all(s["degenerate"] or own > 0 for s, own in zip(seeds, gains, strict=True)):
+            of = f"{fallen} of {len(seeds)} seeds are degenerate, the others are better"
             return Verdict("perhaps", f"Perhaps: {compared}; {of}.")
         return Verdict("no", f"No: {compared}; {f'{size} worse' if gain else 'no better'}.")
-    better = sum(own > 0 for own in gains.values())
-    between, shown = interval(results, metric), show_interval(results, metric)
+    between = interval(results, metric)
+    shown = f"95% interval of the saved model ({show_interval(results, metric)})"
     if better < len(seeds):
-        doubt = f"but only {better} of {len(seeds)} seeds are better than the baseline"
+        doubt = f"only {better} of {len(seeds)} seeds are better than the baseline"
     elif between is None and len(seeds) < 2:
-        doubt = "but it is one seed without an interval, which may be luck"
+        doubt = "it is one seed without an interval, which may be luck"
     elif between is not None and min(sign * (end - best) for end in between) <= 0:
-        doubt = f"but the 95% interval of the saved model ({shown}) reaches the baseline"
+        doubt = f"the {shown} reaches the baseline"
     else:
-        whole = f", and so is the whole 95% interval of the saved model ({shown})"
-        sure = f"Every seed is better{whole if between else ''}"
-        return Verdict("yes", f"Yes: {compared}; {size} better. {sure}.")
-    return Verdict("perhaps", f"Perhaps: {compared}; {size} better, {doubt}.")
+        whole = f", and so is the whole {shown}" if between else ""
+        return Verdict("yes", f"Yes: {compared}; {size} better. Every seed is better{whole}.")
+    return Verdict("perhaps", f"Perhaps: {compared}; {size} better, but {doubt}.")
 
 
 def failed(results: Results) -> bool:
@@ -187,12 +178,10 @@ def next_steps(results: Results) -> str:
     """What to try where the model is worth less than a baseline, or nothing; else empty."""
     if verdict(results).answer != "no" and not failed(results):
         return ""
-    tries = [
-        "another --learning-rate (lower where it predicts one thing for all, else higher)",
-        "more --epochs, if the last one was the best",
-        "more labelled examples",
-        "a model that was pre-trained longer, or on text of this kind",
-    ]
-    if baselines(results, results["main"]):
-        tries.append("until then the baseline, which costs nothing")
-    return "; ".join(tries)
+    baseline = "; until then the baseline, which costs nothing"
+    return (
+        "another --learning-rate (lower where it predicts one thing for all, else higher); more "
+        "--epochs, if the last one was the best; more labelled examples; a model that was "
+        "pre-trained longer, or on text of this kind"
+        f"{baseline if baselines(results, results['main']) else ''}"
+    )

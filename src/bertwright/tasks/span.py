@@ -39,7 +39,7 @@ from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.tasks.span_metrics import Rules, best_threshold, rules_for, score_answers
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.windows import Span, split
+from bertwright.text.windows import Span, most_context, split
 
 LONGEST_QUESTION = 64
 """Tokens of a question that are read (`max_query_length` of `run_squad.py`)."""
@@ -79,12 +79,12 @@ def make_span_instances(
         question = whole[:longest]
         answer = _answer(example, passage, lengths)
         spans = split(len(passage.ids), room - len(question), task.stride)
-        best = _best_windows(spans, len(passage.ids))
+        best = most_context(spans, np.arange(len(passage.ids)))
         for window, (start, stop) in enumerate(spans):
             ids = array("i", framing.two(question, passage.ids[start:stop]))
             _, inside = framing.inside(len(question), stop - start)
             before, after = inside.start, len(ids) - inside.stop
-            most_context = np.pad(best[start:stop] == window, (before, after))
+            own = np.pad(best[start:stop] == window, (before, after))
             instances.append(
                 Instance(
                     number,
@@ -92,7 +92,7 @@ def make_span_instances(
                     (segments_of(framing, len(question), stop - start),),
                     _label(answer, start, stop, before),
                     offsets=[*[None] * before, *passage.offsets[start:stop], *[None] * after],
-                    has_most_context=most_context,
+                    has_most_context=own,
                 )
             )
         lost = max(0, len(whole) - longest)
@@ -156,18 +156,6 @@ def _label(answer: Span | None, start: int, stop: int, shift: int) -> Span | Non
     if answer is None or not (start <= answer[0] and answer[1] < stop):
         return None if answer is None else (0, 0)
     return answer[0] - start + shift, answer[1] - start + shift
-
-
-def _best_windows(spans: Sequence[Span], length: int) -> Int64s:
-    """[P] The window in which each token has most context (`windows.most_context`, of all tokens
-    at once)."""
-    most, best = np.full(length, -1), np.zeros(length, np.int64)
-    for window, (start, stop) in enumerate(spans):
-        context = np.minimum(np.arange(stop - start), np.arange(stop - start)[::-1])
-        better = context > most[start:stop]
-        most[start:stop][better] = context[better]
-        best[start:stop][better] = window
-    return best
 
 
 Scores = npt.NDArray[np.floating[Any]]

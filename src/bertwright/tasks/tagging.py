@@ -25,7 +25,6 @@ Letters: E sentences, W words of all of them, C types of entity or tags.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
@@ -84,9 +83,9 @@ def make_tagging_instances(
             words = [word for example in read for word in example.words]
             tags = [numbers[tag] for example in read for tag in example.tags or ()]
             starts = begins[ends[first] : ends[last]]
-            windows = [most_context(spans, start) if len(spans) > 1 else 0 for start in starts]
+            windows = most_context(spans, starts)
             for window, (a, b) in enumerate(spans):  # more than one: of one sentence
-                own = slice(bisect_left(windows, window), bisect_right(windows, window))
+                own = slice(*np.searchsorted(windows, [window, window + 1]).tolist())
                 if own.start == own.stop and words:
                     continue  # the middle of a very long word
                 sizes = tuple(len(e.words) for e in read)

@@ -17,8 +17,13 @@ room, and the i-th of the one stands beside the i-th of the other. Every token o
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.arrays import Int64s
 
 Span = tuple[int, int]
 """Start and stop."""
@@ -68,24 +73,14 @@ def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Sp
     return list(zip(_full(first, count, rooms[0]), _full(second, count, rooms[1]), strict=True))
 
 
-def most_context(spans: Sequence[Span], position: int) -> int:
-    """Number of the window in which the token at `position` has most context; the first if several.
+def most_context(spans: Sequence[Span], positions: npt.ArrayLike) -> Int64s:
+    """Number of the window in which each token has most context; the first if several.
 
-    The windows are in order, so those that hold the token stand together.
-
-    Raises:
-        ValueError: the token is in no window.
+    From the middle between a window's start and the stop of the one before it has more than there.
     """
-    best, most = -1, -1
-    number = bisect_right(spans, position, key=lambda span: span[0]) - 1
-    while number >= 0 and position < spans[number][1]:
-        context = min(position - spans[number][0], spans[number][1] - 1 - position)
-        if context >= most:
-            best, most = number, context
-        number -= 1
-    if best < 0:
-        raise ValueError(f"token {position} is in none of {len(spans)} windows")
-    return best
+    middles = [start + stop - 1 for (_, stop), (start, _) in pairwise(spans)]  # twice
+    found: Int64s = np.searchsorted(middles, 2 * np.asarray(positions, np.int64))
+    return found
 
 
 def _full(length: int, count: int, room: int) -> list[Span]:
