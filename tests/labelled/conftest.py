@@ -22,8 +22,8 @@ def parse(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) 
 
 
 def parse_stream(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) -> Stream:  # noqa: B008
-    """`stream_examples` with these `ReadOptions`."""
-    return stream_examples(path, kind, columns, ReadOptions(**options))
+    """`stream_examples` without labels, with these `ReadOptions`."""
+    return stream_examples(path, kind, columns, ReadOptions(require_labels=False, **options))
 
 
 def tagged(read: Stream) -> list[tuple[str, str]]:

@@ -46,7 +46,7 @@ def test_conllu_gives_syntactic_words_with_upos_and_documents(write, name, end):
     assert [each.document for each in read.examples] == [0, 0, 1]
     assert [each.line for each in read.examples] == [4, 11, 16]
     assert read.scheme == "none"
-    assert read.format.startswith("CoNLL-U, tags in UPOS")
+    assert read.format.startswith("CoNLL-U, tags in column upos")
     unlabelled = list(parse_stream(path, "tagging").examples)
     assert [each.words for each in unlabelled] == [each.words for each in read.examples]
 

@@ -125,7 +125,7 @@ FORM = "answers of a wrong form: .*answer_start"
             FORM,
         ),
         ({"question": " ", "context": "c", "answers": []}, "empty text: column 'question'"),
-        ({"data": [{"paragraphs": [{"context": "x"}]}]}, "no list 'qas'"),
+        ({"data": [{"paragraphs": [{"context": "x"}]}]}, r"no questions.*'qas'"),
     ],
 )
 def test_bad_rows_of_questions_are_refused(write, row, message):
@@ -191,7 +191,7 @@ def test_bad_choices_are_refused(write, change, message):
     [
         (SWAG.replace("ending1", "ending7"), "choices are missing"),
         ("text,label\na,0\n", "no column of choices.*it has 'text', 'label'"),
-        ("text,choice0,choice1\na,b,c\n", "no column of labels"),
+        ("text,choice0,choice1\na,b,c\n", "no column of right choices"),
     ],
 )
 def test_missing_columns_of_choices_are_named(write, content, message):

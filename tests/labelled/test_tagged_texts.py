@@ -105,7 +105,7 @@ def test_the_columns_may_be_named(write: Write) -> None:
             {"text": "Bank of China", "label": [[8, 13, "LOC"], [0, 13, "ORG"]]},
             "line 1: entities that overlap: 'China'; expected one tag a word",
         ),
-        ({"text": "ab", "other": []}, r"no column of entities \(entities, spans, label\)"),
+        ({"text": "ab", "other": []}, r"no column of entities or tags \(entities, spans, label"),
     ],
 )
 def test_what_is_refused(write: Write, row: dict[str, Any], message: str) -> None:

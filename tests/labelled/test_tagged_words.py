@@ -95,7 +95,7 @@ KNOWN = {"labels": ["O", "B-PER"]}
         (RAGGED, {}, r"line 5: .*: 2 columns; expected 3.*--bad-rows"),
         (LINES + "a b\tO\n", {}, "line 3: sentence with an empty word or tag"),
         ("a\tO\nb\t\n", {}, "line 2: sentence with an empty word or tag"),
-        ("a\nb\n", {}, "no column of tags; a line has 1 columns.*a word and its tag"),
+        ("a\nb\n", {}, "no column of tags beside the word, column 1 of '1'.*a word and its tag"),
         (
             "a O\n\nb O\nc B-PRE\n",
             KNOWN,

@@ -22,7 +22,6 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
-from bertwright.labelled.columns import TEXTS
 from bertwright.labelled.source import BadRowLog, BadRows, name_of, suffix_of
 from bertwright.labelled.table import Table, open_form, read_table
 from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
@@ -162,7 +161,7 @@ def _from_table(
         if column is not None:
             names.append(table.named(column, option))
         elif option == "--text":
-            names.append(table.find(None, TEXTS, "texts", option))
+            names.append(table.find(None, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
     found = Texts(log.name, iter(()), log, total=total)
     found.rows = _rows(table, names, 2 if text2 is not None else 1, found)

@@ -6,14 +6,7 @@ import re
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import (
-    BEFORE_CHOICES,
-    CHOICES,
-    RIGHT_CHOICE,
-    SECOND,
-    Columns,
-    plain,
-)
+from bertwright.labelled.columns import Columns, plain
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadValue, listed, shorten
@@ -29,12 +22,12 @@ def read_choices(file: File) -> Stream:
     choices = _choices(table)
     target, used = None, [*choices, *chosen.texts()]
     if file.options.require_labels:
-        target = table.find(chosen.label, RIGHT_CHOICE, "labels", "--label", used)
+        target = table.find(chosen.label, "right choices", "--label", used)
     others = [*choices, target, chosen.text2]
-    text = table.find(chosen.text, BEFORE_CHOICES, "texts", "--text", others)
+    text = table.find(chosen.text, "premises", "--text", others)
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
     if text2 is None and chosen.text is None:
-        text2 = table.known(SECOND, "--text2", [*others, text])
+        text2 = table.known("second texts", "--text2", [*others, text])
     columns = Columns(text, text2, target)
 
     def make(row: Row, id_: str, line: int) -> ChoiceExample:
@@ -45,7 +38,7 @@ def read_choices(file: File) -> Stream:
         return ChoiceExample(first, texts, second, label, id_, line)
 
     examples = table.examples([*columns.names(), *choices], make)
-    return file.found(examples, columns, table, choices)
+    return file.found(examples, columns, table, *choices)
 
 
 def _choices(table: Table) -> list[str]:
@@ -61,8 +54,9 @@ def _choices(table: Table) -> list[str]:
                     f"{table.name}: choices are missing among {listed([*columns.values()])}"
                 )
             return [columns[number] for number in sorted(columns)]
-    what = "choices: ending0, ending1, ... (or choice, option), or a list (choices, endings)"
-    return [table.find(None, CHOICES, what, "choices in the")]
+    return [
+        table.find(None, "choices", "ending0, ending1, ... (or choice, option), or a list in a")
+    ]
 
 
 def _texts(row: Row, columns: list[str]) -> tuple[str, ...]:

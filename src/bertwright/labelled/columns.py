@@ -1,8 +1,4 @@
-"""Which column holds what: the one that an option names, or one with a known name.
-
-Names are compared in lower case, with spaces and hyphens as underscores. Of each list the first
-group with a column in the file decides; two columns of one group are ambiguous.
-"""
+"""Which column holds what: the one that an option names, or one with a known name."""
 
 from __future__ import annotations
 
@@ -13,77 +9,41 @@ from itertools import chain
 from bertwright.errors import DataError
 from bertwright.labelled.source import listed
 
-Groups = tuple[tuple[str, ...], ...]
-
-PAIRS: Groups = (
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("question", "passage"),
-    ("text1", "text2"),
-    ("text_a", "text_b"),
-    ("sentence_a", "sentence_b"),
-    ("text", "text2"),
-    ("text", "text_pair"),
-    ("query", "document"),
-    ("query", "passage"),
-    ("#1_string", "#2_string"),  # MRPC
-)
-"""Not groups: a first and a second text each."""
-TEXTS: Groups = (
-    ("text", "sentence", "text_a"),
-    ("review", "content", "question", "tweet", "comment", "document", "message", "utterance"),
-    ("title", "headline", "description", "body", "query", "input", "comment_text"),
-)
-CLASSES: Groups = (
-    ("gold_label",),  # MNLI and SNLI have the five annotators' beside it
-    ("label", "labels"),
-    ("is_duplicate", "quality", "target", "class", "category", "entailment_judgment"),
-    ("entailment_label", "sentiment", "intent", "topic", "emotion", "answer"),
-    ("score", "rating", "stars"),
-)
-NUMBERS: Groups = (
-    ("score", "relatedness_score", "similarity_score"),
-    ("label", "labels", "target", "value", "similarity", "rating", "stars"),
-    ("quality",),
-)
-SOURCES: Groups = (
-    ("source",),
-    ("mr", "meaning_representation", "document", "article", "dialogue", "input", "text"),
-)
-TARGETS: Groups = (
-    ("target",),
-    ("ref", "human_reference", "summary", "highlights", "output", "headline", "question"),
-)
-QUESTIONS: Groups = (("question",), ("query", "text"))
-CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
-ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
-BEFORE_CHOICES: Groups = (
-    ("sent1", "ctx_a", "context", "article", "passage", "premise", "text"),
-    ("question", "sentence", "ctx", "query"),
-)
-SECOND: Groups = (("sent2", "ctx_b", "text2"), ("question",))
-CHOICES: Groups = (("choices", "endings", "options"), ("answers", "candidates"))
-RIGHT_CHOICE: Groups = (("label", "labels", "gold_label"), ("answer", "answer_key", "answerkey"))
-WORDS: Groups = (("tokens", "words"), ("token", "word", "characters", "form", "char"))
-TAGS: Groups = (
-    ("ner_tags",),
-    ("tags", "labels", "label", "tag"),
-    ("ner", "pos_tags", "chunk_tags"),
-    ("pos", "upos", "xpos", "chunk"),
-)
-ENTITIES: Groups = (("entities",), ("spans",), ("label", "labels"))
-SENTENCES: Groups = (
-    ("sentence_#", "sentence_id", "sent_id", "sentence_number", "sentence_idx"),
-    ("sentence",),
-)
-"""Which sentence a word is of, where rows are words."""
-DOCUMENTS: Groups = (("document", "document_id", "doc_id"),)
-IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "uid")
-_TABLES = (PAIRS, TEXTS, CLASSES, NUMBERS, SOURCES, TARGETS, QUESTIONS, CONTEXTS, ANSWERS, SECOND)
-_MORE = (BEFORE_CHOICES, CHOICES, RIGHT_CHOICE, WORDS, TAGS, ENTITIES, SENTENCES, DOCUMENTS)
-_KNOWN = frozenset([*IDS, *(name for groups in _TABLES + _MORE for name in chain(*groups))])
+_NAMES = {
+    "texts": "text sentence text_a | review content question tweet comment document message "
+    "utterance | title headline description body query input comment_text",
+    # MNLI and SNLI have the five annotators' labels beside gold_label
+    "labels": "gold_label | label labels | is_duplicate quality target class category "
+    "entailment_judgment | entailment_label sentiment intent topic emotion answer | "
+    "score rating stars",
+    # a first and a second text each; the last is of MRPC
+    "pairs": "sentence1 sentence2 | premise hypothesis | question1 question2 | question sentence | "
+    "question passage | text1 text2 | text_a text_b | sentence_a sentence_b | text text2 | "
+    "text text_pair | query document | query passage | #1_string #2_string",
+    "numbers": "score relatedness_score similarity_score | "
+    "label labels target value similarity rating stars | quality",
+    "sources": "source | mr meaning_representation document article dialogue input text",
+    "targets": "target | ref human_reference summary highlights output headline question",
+    "questions": "question | query text",
+    "passages": "context | passage paragraph text2 document",
+    "answers": "answers | answer answer_text label",
+    "titles": "title",
+    "premises": "sent1 ctx_a context article passage premise text | question sentence ctx query",
+    "second texts": "sent2 ctx_b text2 | question",
+    "choices": "choices endings options | answers candidates",
+    "right choices": "label labels gold_label | answer answer_key answerkey",
+    "words": "tokens words | token word characters form char",
+    "tags": "ner_tags | tags labels label tag | ner pos_tags chunk_tags | pos upos xpos chunk",
+    "entities": "entities | spans | label labels",
+    "sentences": "sentence_id sentence_# sent_id sentence_number sentence_idx | sentence",
+    "documents": "document document_id doc_id",
+    "ids": "id index idx guid pair_id pairid qid example_id uid",
+    "predictions": "prediction predicted pred | label value answer choice tags text",
+}
+NAMES = {what: [group.split() for group in names.split("|")] for what, names in _NAMES.items()}
+"""Names are compared in lower case, with spaces and hyphens as underscores. The first group with a
+column in the file decides; two columns of one group are ambiguous."""
+_KNOWN = frozenset(chain(*chain(*NAMES.values())))
 
 
 @dataclass(frozen=True)

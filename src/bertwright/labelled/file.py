@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +11,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
 from bertwright.labelled.source import BadRowLog, BadRows, Skipped, Source
-from bertwright.labelled.table import Table, read_table
+from bertwright.labelled.table import Table, plain_text, read_table
 
 
 @dataclass
@@ -88,35 +88,14 @@ class File:
 
     def table(self) -> tuple[Table, Columns]:
         """The table that it is, and the columns chosen or those of training."""
-        form, hint = "tsv" if self.form == "text" else self.form, self.options.hint
-        named = [*self.chosen.names(), *hint.names()]
-        table = read_table(self.source, form, named, self.log)
+        hint, bare = self.options.hint, self.form == "text"
+        if bare and not self.options.require_labels:
+            tabs = self.options.format is not None or self.kind == "tagging"
+            table = plain_text(self.source, hint.text2 is not None, tabs, self.log)
+        else:
+            names = [*self.chosen.names(), *hint.names()]
+            table = read_table(self.source, "tsv" if bare else self.form, names, self.log)
         return table, self.chosen.or_of(hint, table.columns)
-
-    def lines(self, pair: bool = False) -> Iterator[tuple[int, str, str | None]] | None:
-        """The lines of plain text to predict from, with their numbers: a text or a pair with a tab
-        between; None where the file has columns."""
-        if self.options.require_labels or self.form != "text":
-            return None
-        self.refuse_unused((), "as plain text")
-        if self.options.format is None and not pair and "\t" in self.source.first:
-            raise DataError(
-                f"{self.source.name} has a tab in its first line, but no header, and the model was "
-                "not trained on columns by number. Name the column: --text 1; or say that a line "
-                "is a text: --format text"
-            )
-        return self._lines(pair)
-
-    def _lines(self, pair: bool) -> Iterator[tuple[int, str, str | None]]:
-        for number, line in self.source.lines():
-            texts = line.split("\t") if pair else [line]
-            if not line.strip():
-                self.log.leave_out(number, "empty line")
-            elif len(texts) != 1 + pair or not all(map(str.strip, texts)):
-                expected = "two texts with one tab between, as the model was trained on pairs"
-                self.log.bad(number, "no pair of texts", "", expected)
-            else:
-                yield number, texts[0], texts[1] if pair else None
 
     def refuse_unused(self, used: Sequence[str], form: str) -> None:
         """Raise DataError for a column that is named but not read."""
@@ -129,11 +108,7 @@ class File:
                 )
 
     def found(
-        self,
-        examples: Iterable[Example],
-        columns: Columns,
-        form: Table | str,
-        more: Sequence[str] = (),
+        self, examples: Iterable[Example], columns: Columns, form: Table | str, *more: str
     ) -> Stream:
         """The examples, read of a form in words, or of these columns of a table and `more`."""
         if isinstance(form, Table):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bertwright.config.task import KINDS, Kind
+from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.choices import read_choices
 from bertwright.labelled.columns import Columns
@@ -44,7 +44,7 @@ def read_examples(
         DataError: a missing, doubled or unused column; a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    found = _open(path if isinstance(path, Rows) else Path(path), kind, columns, options)
+    found = stream_examples(path, kind, columns, options)
     examples = list(found.examples)
     if not examples:
         raise DataError(
@@ -64,22 +64,16 @@ def read_examples(
 
 
 def stream_examples(
-    path: Path | str,
+    path: Path | str | Rows,
     kind: Kind,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),  # noqa: B008
 ) -> Stream:
-    """Read one file without labels, of any size, as `read_examples` does, whose errors come here or
-    when the bad row is reached. A file without examples is no error.
-
-    JSON that is one value, as SQuAD's, is held in memory whole; of others no more than is needed.
-    """
-    return _open(Path(path), kind, columns, replace(options, require_labels=False))
-
-
-def _open(path: Path | Rows, kind: Kind, columns: Columns, options: ReadOptions) -> Stream:
-    if kind not in KINDS:
-        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    """The same as a stream, which may be empty; a bad row is found when it is reached. JSON that is
+    one value, as SQuAD's, and tags are held in memory whole, of others no more than is needed."""
+    if kind not in READERS:
+        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(READERS)}")
+    path = Path(path) if isinstance(path, str) else path
     if kind == "classification" and isinstance(path, Path) and path.is_dir():
         path = texts_of_folder(path, label=options.require_labels) or path
     log = BadRowLog(name_of(path), options.bad_rows)

@@ -18,8 +18,6 @@ BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
 HEAD_LINES = 200
 """Lines that are looked at before the form is decided."""
-SHOWN = 60
-"""Characters of a text that a message shows, at most."""
 
 
 @dataclass
@@ -28,6 +26,17 @@ class Skipped:
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
+
+
+class Counts(dict[str, Skipped]):
+    """Examples by what was done with them, or why."""
+
+    def add(self, line: int, what: str) -> None:
+        """Count the one at a line."""
+        each = self.setdefault(what, Skipped())
+        each.count += 1
+        if len(each.lines) < 5:
+            each.lines.append(line)
 
 
 @dataclass
@@ -40,9 +49,10 @@ class BadRowLog:
     """What is counted: `line`, `row` or `question`."""
     never: str = ""
     """A reason for which nothing is left out: it is an error under any policy."""
-    skipped: dict[str, Skipped] = field(default_factory=dict)
-    mended: dict[str, Skipped] = field(default_factory=dict)
-    """What was read otherwise than it is written, by a description."""
+    skipped: Counts = field(default_factory=Counts)
+    """Left out, by the reason."""
+    mended: Counts = field(default_factory=Counts)
+    """Read otherwise than they are written, by a description."""
     warnings: list[str] = field(default_factory=list)
 
     def at(self, line: int) -> str:
@@ -56,15 +66,7 @@ class BadRowLog:
             what = f"{reason}: {came}" if came else reason
             skip = "" if reason == self.never else ". To leave such rows out: --bad-rows skip"
             raise DataError(f"{self.at(line)}: {what}; expected {expected}{skip}")
-        self.leave_out(line, reason)
-
-    def leave_out(self, line: int, reason: str) -> None:
-        """Count a row that is left out whatever the policy."""
-        _count(self.skipped, line, reason)
-
-    def mend(self, line: int, what: str) -> None:
-        """Count an example that is read otherwise than it is written."""
-        _count(self.mended, line, what)
+        self.skipped.add(line, reason)
 
     def warn(self, message: str) -> None:
         """Add a warning about the file, once."""
@@ -80,13 +82,6 @@ class BadRowLog:
             f"{', ...' if each.count > len(each.lines) else ''})"
             for what, each in (self.mended | left_out).items()
         ]
-
-
-def _count(counts: dict[str, Skipped], line: int, what: str) -> None:
-    each = counts.setdefault(what, Skipped())
-    each.count += 1
-    if len(each.lines) < 5:
-        each.lines.append(line)
 
 
 class BadValue(ValueError):
@@ -138,7 +133,7 @@ class Source:
 
 
 def name_of(path: Path | Rows) -> str:
-    """The file's name for messages."""
+    """The name for messages."""
     if isinstance(path, Rows):
         return path.name
     return "standard input" if str(path) == "-" else str(path)
@@ -151,13 +146,10 @@ def suffix_of(path: Path) -> str:
 
 
 def open_source(path: Path) -> Source:
-    """Open a text file and read its first lines.
-
-    Raises:
-        DataError: it is missing, a folder, empty, binary or not UTF-8.
-    """
+    """Open a text file and read its first lines; DataError for one that is missing, a folder,
+    empty, binary or not UTF-8."""
     name, report = name_of(path), CorpusReport()
-    lines = _lines(open_file(path), name, report)
+    lines = _lines(open_bytes(path), name, report)
     head = list(itertools.islice(lines, HEAD_LINES))
     if not any(line.strip() for line in head):
         raise DataError(f"{name} is empty; expected labelled examples or texts")
@@ -165,20 +157,11 @@ def open_source(path: Path) -> Source:
 
 
 def refuse_missing(path: str) -> None:
-    """Raise DataError for a file that is not there, before what takes long; not for `-`.
-
-    A file that is there is not opened: what a pipe gives would be lost.
-    """
+    """Raise DataError for a file that is not there, before what takes long; not for `-`. One that
+    is there is not opened: what a pipe gives would be lost."""
     there = _texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
     if path != "-" and not there:
-        open_file(Path(path)).close()
-
-
-def open_file(path: Path) -> BinaryIO:
-    """Open a file or standard input; a folder has a message of its own."""
-    if path.is_dir():
-        raise DataError(f"{path} is a folder without texts of a class each; name one file in it")
-    return open_bytes(path)
+        open_bytes(Path(path)).close()
 
 
 def _lines(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
@@ -188,18 +171,14 @@ def _lines(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
 
 
 def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
-    """The texts of a folder's `.txt` files; their label is the folder below it that they are in, as
-    `FOLDER/pos/7.txt`. None if there are none.
-
-    Raises:
-        DataError: a file that cannot be read; with `label`, one that is in no folder.
-    """
+    """The texts of a folder's `.txt` files, None if it has none; their label is the folder below it
+    that they are in, as `FOLDER/pos/7.txt`. With `label` DataError for one that is in no folder."""
     rows: list[dict[str, Any]] = []
     for path in _texts_in(folder):
         parts = path.relative_to(folder).parts
         if label and len(parts) == 1:
             raise DataError(f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt")
-        lines = _lines(open_file(path), str(path), CorpusReport())
+        lines = _lines(open_bytes(path), str(path), CorpusReport())
         row = {"text": "\n".join(lines).strip(), "id": "/".join(parts)}
         rows.append(row | ({"label": parts[0]} if label else {}))
     return Rows(str(folder), rows) if rows else None
@@ -214,7 +193,7 @@ def _texts_in(folder: Path) -> list[Path]:
 def shorten(text: object) -> str:
     """`repr` of the first characters, for a message."""
     text = str(text)
-    return repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def listed(names: Sequence[object], most: int = 20) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import ANSWERS, CONTEXTS, QUESTIONS, Columns
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadValue, shorten
@@ -23,15 +23,15 @@ def read_span(file: File) -> Stream:
     )
     if is_squad:
         file.refuse_unused((), "as SQuAD JSON")
-        file.source.json = list(_questions(value))
+        file.source.json = _questions(value)
     table, chosen = file.table()
     if is_squad:
         table.format, file.log.unit = "SQuAD JSON", "question"
-    question = table.find(chosen.text, QUESTIONS, "questions", "--text")
-    context = table.find(chosen.text2, CONTEXTS, "passages (context)", "--text2")
+    question = table.find(chosen.text, "questions", "--text")
+    context = table.find(chosen.text2, "passages", "--text2")
     answers = None
     if file.options.require_labels:
-        answers = table.find(chosen.label, ANSWERS, "answers", "--label")
+        answers = table.find(chosen.label, "answers", "--label")
     columns = Columns(question, context, answers)
     found = file.found(_examples(file, table, columns), columns, table)
     found.unanswerable = is_squad and any(
@@ -40,24 +40,22 @@ def read_span(file: File) -> Stream:
     return found
 
 
-def _questions(value: Row) -> Iterator[Row]:
+def _questions(value: Row) -> list[Row]:
     """Each entry of `qas`, with the title and the passage it is of."""
-
-    def entries(value: Row, key: str) -> list[Row]:
-        found = value.get(key)
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise DataError(f"no list {key!r} of objects; expected SQuAD's data, paragraphs, qas")
-        return found
-
-    for article in entries(value, "data"):
-        for paragraph in entries(article, "paragraphs"):
-            for row in entries(paragraph, "qas"):
-                row |= {"title": article.get("title"), "context": paragraph.get("context")}
-                yield row | {"answers": []} if row.get("is_impossible") is True else row
+    try:
+        rows = [
+            row | {"title": article.get("title"), "context": paragraph.get("context")}
+            for article in value["data"]
+            for paragraph in article["paragraphs"]
+            for row in paragraph["qas"]
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"no questions: {error}; expected SQuAD's data, paragraphs, qas") from error
+    return [row | {"answers": []} if row.get("is_impossible") is True else row for row in rows]
 
 
 def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExample]:
-    title = table.known((("title",),), "--label")
+    title = table.known("titles", "--label")
     log, policy = file.log, file.options.wrong_answers
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
@@ -69,7 +67,7 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExampl
         answers = _answers(row[columns.label])
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
-            log.mend(line, "questions have an answer that is not at its answer_start")
+            log.mended.add(line, "questions have an answer that is not at its answer_start")
             if policy == "refuse":
                 text, at = next(each for each in answers if each not in right)
                 raise DataError(
@@ -77,7 +75,7 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExampl
                     "passage. To leave such questions out: --wrong-answers skip"
                 )
             if policy == "skip" and not right:
-                log.leave_out(line, "no answer is at its answer_start")
+                log.skipped.add(line, "no answer is at its answer_start")
                 return None
         answers = answers if policy == "keep" else right
         return SpanExample(question, context, answers, id_, name, line)

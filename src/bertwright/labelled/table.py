@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from bertwright.config.task import Form
 from bertwright.errors import DataError
-from bertwright.labelled.columns import IDS, Groups, is_known, plain
+from bertwright.labelled.columns import NAMES, is_known, plain
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
@@ -27,25 +27,18 @@ from bertwright.labelled.source import (
     Source,
     listed,
     name_of,
-    open_file,
     open_source,
     shorten,
     suffix_of,
 )
+from bertwright.text.corpus.files import open_bytes
 from bertwright.text.tables import ROWS, csv_delimiter, open_parquet, replace_surrogates, split_rows
 
 E = TypeVar("E")
-FORMS: dict[str, Form] = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    **dict.fromkeys((".conll", ".conll03", ".bio", ".iob", ".iob2", ".bmes", ".bioes"), "conll"),
-    ".conllu": "conllu",
-}
+FORMS: dict[str, Form] = {f".{form}": form for form in get_args(Form) if form != "text"}
 """The form that a suffix says."""
+FORMS |= {".ndjson": "jsonl"}
+FORMS |= dict.fromkeys((".conll03", ".bio", ".iob", ".iob2", ".bmes", ".bioes"), "conll")
 Row = dict[Any, Any]
 """The values of a row by the names of their columns; None where the row lacks one."""
 WRONG_WIDTH = "wrong number of fields"
@@ -77,46 +70,40 @@ class Table:
             return name if name in self.columns else near[0]
         if name.isdecimal() and 1 <= int(name) <= len(self.columns):
             return self.columns[int(name) - 1]
-        raise self._lacks(shorten(name), option)
+        raise self.error(f"no column {shorten(name)}", option)
 
-    def _lacks(self, what: str, option: str) -> DataError:
+    def error(self, what: str, option: str) -> DataError:
+        """The error of a table that has `what`, where an option is to name a column."""
         return DataError(
-            f"{self.name} has no column {what}; it has {listed(self.columns)}{self.first}. "
-            f"Name one: {option} COLUMN"
+            f"{self.name} has {what}; it has {listed(self.columns)}{self.first}. Name one: "
+            f"{option} COLUMN"
         )
 
-    def known(self, groups: Groups, option: str, used: Sequence[str | None] = ()) -> str | None:
-        """The column that is not `used` and whose name is known; None if there is none. Several of
-        one group are an error."""
-        for group in groups:
+    def known(self, what: str, option: str, used: Sequence[str | None] = ()) -> str | None:
+        """The column that is not `used` and whose name is one of `NAMES`; None if there is none.
+        Several of one group are an error."""
+        for group in chain.from_iterable(NAMES[each] for each in what.split(" or ")):
             found = [each for each in self.columns if plain(each) in group and each not in used]
             if len(found) > 1:
-                raise DataError(
-                    f"{self.name}: {listed(found)} could each be meant; choose with {option} "
-                    f"COLUMN. The columns are {listed(self.columns)}"
-                )
+                raise self.error(f"several columns of {what} ({listed(found)})", option)
             if found:
                 return found[0]
         return None
 
     def find(
-        self,
-        chosen: str | None,
-        groups: Groups,
-        what: str,
-        option: str,
-        used: Sequence[str | None] = (),
+        self, chosen: str | None, what: str, option: str, used: Sequence[str | None] = ()
     ) -> str:
         """The column chosen, or the `known` one; it is an error if there is none."""
-        found = self.known(groups, option, used) if chosen is None else self.named(chosen, option)
+        found = self.known(what, option, used) if chosen is None else self.named(chosen, option)
         if found is None:
-            raise self._lacks(f"of {what}", option)
+            names = [*chain(*NAMES[what.partition(" or ")[0]])]
+            raise self.error(f"no column of {what} ({', '.join(names[:4])}, ...)", option)
         return found
 
     def id(self, used: Sequence[str]) -> str | None:
         """The column that names the rows; None if there is none but those that are `used`."""
-        free = [name for name in self.columns if name not in used]
-        return next((name for known in IDS for name in free if plain(name) == known), None)
+        free = {plain(name): name for name in reversed(self.columns) if name not in used}
+        return next((free[name] for name in NAMES["ids"][0] if name in free), None)
 
     def examples(
         self, columns: Sequence[str | None], make: Callable[[Row, str, int], E | None]
@@ -139,11 +126,7 @@ class Table:
 
 
 def read_text(row: Row, column: str | None) -> str:
-    """A text of a row.
-
-    Raises:
-        BadValue: it is empty, missing or no text.
-    """
+    """A text of a row; BadValue where it is empty, missing or no text."""
     value = row[column]
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         value = str(value)
@@ -184,16 +167,36 @@ def _by_first_line(line: str, named: Sequence[str]) -> Form:
 
 def read_table(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
     """The table that a file is; `named` are the columns that options name, or that training had.
-
-    Raises:
-        DataError: it is none, or a name is twice in the header.
-        MissingExtra: pyarrow is not installed.
-    """
+    DataError where it is none, MissingExtra where pyarrow is not installed."""
     if form == "parquet":
         return _parquet(source.path, log)
     if form in ("json", "jsonl"):
         return _objects(source, form, log)
     return _delimited(source, form, named, log)
+
+
+def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
+    """A text a line, `tabs` in it or not, or a pair with a tab between."""
+    if not tabs and not pair and "\t" in source.first:
+        raise DataError(
+            f"{source.name} has a tab in its first line, but no header, and the model was not "
+            "trained on columns by number. Name the column: --text 1; or say that a "
+            "line is a text: --format text"
+        )
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        for number, line in source.lines():
+            texts = line.split("\t") if pair else [line]
+            if not line.strip():
+                log.skipped.add(number, "empty line")
+            elif len(texts) == 1 + pair:
+                yield number, [texts[columns.index(name)] for name in names]
+            else:
+                expected = "two texts with one tab between, as the model was trained on pairs"
+                log.bad(number, "no pair of texts", "", expected)
+
+    columns = ["text", "text2"] if pair else ["text"]
+    return Table(source.name, columns, "plain text", rows, log)
 
 
 def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
@@ -320,13 +323,13 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
 def _parquet(path: Path, log: BadRowLog) -> Table:
     """A Parquet file; numbers of classes that `datasets` wrote become the classes' names."""
     log.unit = "row"
-    with open_file(path) as stream, open_parquet(stream, log.name) as file:
+    with open_bytes(path) as stream, open_parquet(stream, log.name) as file:
         schema = file.schema_arrow
     _refuse_doubled(schema.names, log.name)
     classes = _class_names((schema.metadata or {}).get(b"huggingface", b"{}"))
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        with open_file(path) as stream, open_parquet(stream, log.name) as file:
+        with open_bytes(path) as stream, open_parquet(stream, log.name) as file:
             batches = file.iter_batches(ROWS, columns=list(dict.fromkeys(names)))
             for number, row in enumerate(chain.from_iterable(b.to_pylist() for b in batches), 1):
                 yield number, [_named(row[name], classes.get(name)) for name in names]

@@ -13,39 +13,34 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
-from bertwright.labelled.columns import DOCUMENTS, ENTITIES, TAGS, TEXTS, WORDS, Columns, plain
+from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.source import BadRowLog, BadValue, shorten
 from bertwright.labelled.table import Row, Table, read_text
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
 _FIELDS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "tag", "entity"))
-_SOLID = re.compile(r"\S+")
 _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 """The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
 
 
 def tagging_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
     """The column of words (or of text, to be split into words) and that of tags."""
-    names, texts = {*map(plain, table.columns)}, TEXTS[:1]
+    names = {*map(plain, table.columns)}
     # where entities are marked in texts, words, as Prodigy's `tokens`, have no tags
-    marked = names & {*chain(*ENTITIES[:2])} and not names & {*chain(*TAGS)}
-    groups = (*texts, *WORDS) if marked else (*WORDS, *texts)
-    what = "words (tokens, words), nor a text with entities"
-    words = table.find(chosen.text, groups, what, "--text")
+    marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
+    words = table.find(chosen.text, "texts or words" if marked else "words or texts", "--text")
     if not label:
         return Columns(words)
-    groups, what = TAGS, "tags (ner_tags, tags, labels)"
-    if plain(words) in texts[0]:
-        groups, what = (*ENTITIES, *TAGS), "entities (entities, spans, label)"
-    return Columns(words, None, table.find(chosen.label, groups, what, "--label", [words]))
+    what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
+    return Columns(words, None, table.find(chosen.label, what, "--label", [words]))
 
 
 def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]:
     """The sentences of a table; rows of one `document` are each other's context. Where a row has a
     text in place of words, its tags are those of the entities that are marked in it."""
     log, label = table.log, columns.label
-    document = table.known(DOCUMENTS, "--text")
+    document = table.known("documents", "--text")
     answer = "answer" if label is not None and "answer" in table.columns else None
     documents: dict[str, int] = {}
 
@@ -53,7 +48,7 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
         number = documents.setdefault(str(row[document]), len(documents)) if document else 0
         value, given, accepted = row[columns.text], row.get(label), row.get(answer)
         if accepted in ("reject", "ignore"):  # Prodigy's
-            log.leave_out(line, "the annotator did not accept it (answer)")
+            log.skipped.add(line, "the annotator did not accept it (answer)")
             return None
         are_tags = isinstance(given, list) and any(isinstance(each, str) for each in given)
         if isinstance(value, str) and not are_tags:
@@ -94,10 +89,6 @@ def text_example(text: str, line: int) -> TaggingExample:
     return TaggingExample(words, None, text=text, offsets=offsets, line=line)
 
 
-Entity = tuple[int, int, str]
-"""The first character, one after the last, and the label."""
-
-
 def _marked(example: TaggingExample, value: Any, log: BadRowLog) -> TaggingExample:
     """The example of a text with the tags of the entities of its row; words in which one begins or
     ends are split there."""
@@ -120,7 +111,7 @@ def _marked(example: TaggingExample, value: Any, log: BadRowLog) -> TaggingExamp
             if start <= at < end:
                 tags[number] = f"{'B' if at == start else 'I'}-{label}"
     if len(words) > len(offsets):
-        log.mend(
+        log.mended.add(
             example.line,
             "texts have entities that begin or end within a word, which is split there, unlike "
             "those of a text to predict; characters are counted as in Python, an emoji as one",
@@ -129,8 +120,9 @@ def _marked(example: TaggingExample, value: Any, log: BadRowLog) -> TaggingExamp
     return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))
 
 
-def _entity(value: Any, text: str) -> Entity:
-    """One entity, without white space at its ends."""
+def _entity(value: Any, text: str) -> tuple[int, int, str]:
+    """The first character of an entity, one after the last, and its label; without white space at
+    its ends."""
     given = value
     if isinstance(value, dict):
         given = [next((value[name] for name in names if name in value), None) for names in _FIELDS]
@@ -157,7 +149,7 @@ def split_words(text: str) -> list[tuple[int, int]]:
     `ジョン・スミス`.
     """
     words: list[tuple[int, int]] = []
-    for solid in _SOLID.finditer(text):
+    for solid in re.finditer(r"\S+", text):
         start, stop = solid.span()
         alone = [at for at in range(start, stop) if _stands_alone(text[at])]
         for first, last in pairwise([start - 1, *alone, stop]):

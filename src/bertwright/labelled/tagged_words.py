@@ -12,16 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby, zip_longest
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import DOCUMENTS, SENTENCES, TAGS, WORDS, Columns, plain
+from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
 from bertwright.labelled.table import WRONG_WIDTH, Table
 
-_RAGGED, _EMPTY = "sentence with a ragged line", "sentence with an empty word or tag"
-_BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"(\d+)([-.]\d+)?")
 """Of a word in its sentence; of a range of words, or of an empty node."""
 _DOCUMENT = "-DOCSTART-"
@@ -54,22 +53,21 @@ class Layout:
         """Whether it is CoNLL-U."""
         return self.names is _UNIVERSAL
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """Their names or, without, their numbers from 1."""
+        return self.names or [str(number + 1) for number in range(self.width)]
+
     def in_words(self, tag: int | None) -> str:
         """The form, for users; `tag` is the column of tags, from 0."""
-        if self.a_line:
-            return "a sentence a line: words, a tab, tags"
-        if self.universal:
-            return "CoNLL-U" + ("" if tag is None else f", tags in {self.names[tag].upper()}")
-        tags = "" if tag is None else f", tags in column {tag + 1}"
-        return f"CoNLL columns ({self.width}{tags})"
+        form = "CoNLL-U" if self.universal else f"CoNLL columns ({self.width})"
+        form = "a sentence a line: words, a tab, tags" if self.a_line else form
+        return form if tag is None else f"{form}, tags in column {self.columns[tag]}"
 
 
 def layout_of(source: Source, universal: bool = False) -> Layout:
     """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words.
-
-    Raises:
-        DataError: there are no words.
-    """
+    DataError where there are no words."""
     lines = [line for line in _not_blank(source) if not line.startswith(_DOCUMENT)]
     if not lines:
         raise DataError(f"{source.name} has no words; expected a word and its tag a line")
@@ -82,7 +80,8 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
     numbered = len(counts) == len(own) and "1" in counts and {*counts} != {"1"}
     if universal or (tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}):
         return Layout(True, len(_UNIVERSAL), _UNIVERSAL, word=1, numbered=True)
-    a_line = tabs and 2 * sum(map(_is_sentence, rows)) > len(rows)
+    sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
+    a_line = tabs and 2 * len(sentences) > len(rows)
     names = () if word is None else tuple(rows[0])
     word = int(numbered) if word is None else word
     return Layout(tabs, 2 if a_line else len(rows[0]), names, a_line, word, numbered)
@@ -93,27 +92,20 @@ def _not_blank(source: Source) -> list[str]:
 
 
 def _split(line: str, tabs: bool) -> list[str]:
-    return line.split("\t") if tabs else _BLANKS.split(line.strip(" \t"))
+    return line.split("\t") if tabs else re.split(r"[ \t]+", line.strip(" \t"))
 
 
 def _word_of_header(cells: Sequence[str]) -> int | None:
     """Which cell is the name of words, where the cells are names of words and tags."""
     names = [*map(plain, cells)]
-    words = (at for at, name in enumerate(names) if name in {*chain(*WORDS), "text"})
-    return next(words, None) if {*chain(*TAGS)}.intersection(names) else None
-
-
-def _is_sentence(cells: Sequence[str]) -> bool:
-    return len(cells) == 2 and all(" " in cell for cell in cells)
+    words = (at for at, name in enumerate(names) if name in {*chain(*NAMES["words"]), "text"})
+    return next(words, None) if {*chain(*NAMES["tags"])}.intersection(names) else None
 
 
 def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | None) -> int:
     """Index of the column of tags, from 0: the one `chosen`, by number from 1 or by name; else
-    the `hint`, that of the training file, if it is there; else UPOS or the last.
-
-    Raises:
-        DataError: there is one column only; that chosen is not there, or is the words'.
-    """
+    the `hint`, that of the training file, if it is there; else UPOS or the last. DataError where
+    it is not there, or is that of the words."""
     width, names = layout.width, [*map(plain, layout.names)]
     usual = ("upos" if layout.universal else str(width), str(width - 1))  # the last may be the word
     for column in (hint or "", *usual) if chosen is None else (chosen,):
@@ -124,10 +116,8 @@ def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | No
             return index
     which = "" if chosen is None else f" {shorten(chosen)}"
     raise DataError(
-        f"{source.name} has no column{which} of tags; a line has {width} columns"
-        f"{f' ({listed(layout.names)})' if names else ''}, the word in column {layout.word + 1}. "
-        "Expected a word and its tag a line, with a blank or a tab between, and --label with the "
-        "number or the name of a column"
+        f"{source.name} has no column{which} of tags beside the word, column {layout.word + 1} of "
+        f"{listed(layout.columns)}. Expected a word and its tag a line; name one: --label COLUMN"
     )
 
 
@@ -135,12 +125,8 @@ def conll_examples(
     source: Source, layout: Layout, tag: int | None, log: BadRowLog
 ) -> Iterator[TaggingExample]:
     """The sentences of a file; `tag` is the column of tags, from 0 (None: tags are not read)."""
-
-    def check(cells: list[str], before: list[str] | None) -> None:
-        _check(cells, layout, tag, before)
-
     columns = [layout.word] if tag is None else [layout.word, tag]
-    return _sentences(_words(source, layout), columns, log, check)
+    return _sentences(_words(source, layout), columns, log, partial(_check, layout, tag))
 
 
 def _words(source: Source, layout: Layout) -> Iterator[_Word]:
@@ -181,7 +167,7 @@ def _sentences(
                 if check:
                     check(cells, before)
                 if not all(cells[column].strip() for column in columns):
-                    raise BadValue(_EMPTY, "", "a word and its tag")
+                    raise BadValue("sentence with an empty word or tag", "", "a word and its tag")
                 before = cells
         except BadValue as error:
             log.bad(line, *error.args)
@@ -190,12 +176,12 @@ def _sentences(
         yield TaggingExample(own, tags[0] if tags else None, document, line=rows[0][0])
 
 
-def _check(cells: list[str], layout: Layout, tag: int | None, before: list[str] | None) -> None:
+def _check(layout: Layout, tag: int | None, cells: list[str], before: list[str] | None) -> None:
     """Raise BadValue for a line that has not the columns of a word behind the one `before`."""
     if len(cells) != layout.width:
         tabs = ", separated by tabs" if layout.tabs else ""
         expected = f"{layout.width}{tabs}, and a blank line between sentences"
-        raise BadValue(_RAGGED, f"{len(cells)} columns", expected)
+        raise BadValue("sentence with a ragged line", f"{len(cells)} columns", expected)
     numbers = ["0", "1"] if before is None else [str(int(before[0]) + 1)] if layout.numbered else []
     if layout.numbered and cells[0] not in numbers:
         expected = f"{numbers[-1]}, and a blank line between sentences"
@@ -222,7 +208,7 @@ def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
 def are_words(columns: Sequence[str]) -> bool:
     """Whether the rows under these names are words, not texts."""
     names = {*map(plain, columns)}
-    return all(names & {*chain(*groups)} for groups in (WORDS, SENTENCES))
+    return all(names & {*chain(*NAMES[what])} for what in ("words", "sentences"))
 
 
 def word_examples(
@@ -230,21 +216,15 @@ def word_examples(
 ) -> tuple[Iterator[TaggingExample], Columns, str]:
     """The sentences of a table of words, its columns of words and of tags, and that of sentences. A
     sentence begins where its column changes, or that of the document; where they are empty the last
-    goes on.
-
-    Raises:
-        DataError: a row of another width, or rows within quotes: they may have begun sentences,
-            whose other words are not to join the one before.
-    """
+    goes on."""
     log = table.log
-    log.never = WRONG_WIDTH
-    words, tags = table.find(chosen.text, WORDS, "words (word, token)", "--text"), None
+    log.never = WRONG_WIDTH  # it may have begun a sentence, whose words must not join the last one
+    words, tags = table.find(chosen.text, "words", "--text"), None
     if label:
-        tags = table.find(chosen.label, TAGS, "tags (tag, ner_tags)", "--label")
+        tags = table.find(chosen.label, "tags", "--label")
     columns = Columns(words, None, tags)
-    what = "sentences (sentence_id, Sentence #); expected a word a row with its tag and sentence"
-    sentences = table.find(None, SENTENCES, what, "--text", [words, tags])
-    document = table.known(DOCUMENTS, "--text")
+    sentences = table.find(None, "sentences", "--text", [words, tags])
+    document = table.known("documents", "--text")
     names = columns.names()
 
     def rows() -> Iterator[_Word]:

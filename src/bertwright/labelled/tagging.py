@@ -10,11 +10,11 @@ from itertools import chain
 
 from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError
-from bertwright.labelled.columns import TEXTS, Columns, plain
+from bertwright.labelled.columns import NAMES, plain
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import shorten
-from bertwright.labelled.tagged_texts import tagging_columns, tagging_examples, text_example
+from bertwright.labelled.tagged_texts import tagging_columns, tagging_examples
 from bertwright.labelled.tagged_words import (
     are_words,
     conll_examples,
@@ -34,10 +34,6 @@ def read_tagging(file: File) -> Stream:
     """The sentences of a file, with tags that follow one scheme."""
     source, label = file.source, file.options.require_labels
     file.form = _form(file)
-    if file.form == "text":
-        file.refuse_unused((), "as plain text")
-        lines = (text_example(line, n) for n, line in source.lines() if line.strip())
-        return file.found(lines, Columns(), "plain text, split into words")
     if file.form in ("conll", "conllu"):
         file.refuse_unused(("label",), "as a word a line")
         layout, tag = layout_of(source, file.form == "conllu"), None
@@ -50,7 +46,7 @@ def read_tagging(file: File) -> Stream:
         table, chosen = file.table()
         if file.form in ("csv", "tsv") and (label or are_words(table.columns)):
             examples, columns, sentences = word_examples(table, chosen, label=label)
-            found = file.found(examples, columns, table, [sentences])
+            found = file.found(examples, columns, table, sentences)
         else:
             columns = tagging_columns(table, chosen, label=label)
             found = file.found(tagging_examples(table, columns), columns, table)
@@ -68,23 +64,18 @@ def _form(file: File) -> Form:
     options, names = file.options, {*map(plain, file.source.first.split("\t"))}
     if file.form == "tsv" and are_words([*names]):
         return "tsv"
-    if options.require_labels or (
-        options.format != "text" and is_conll(file.source, options.labels)
-    ):
+    if options.require_labels:
         return "conll"
-    if file.form == "text":
-        return "text"
-    return "tsv" if names.intersection(map(plain, (*file.chosen.texts(), *TEXTS[0]))) else "conll"
+    if options.format != "text" and is_conll(file.source, options.labels):
+        return "conll"
+    texts = {*map(plain, file.chosen.texts()), *NAMES["texts"][0]}
+    return "text" if file.form == "text" else "tsv" if names & texts else "conll"
 
 
 def _with_scheme(
     examples: Iterable[Example], file: File
 ) -> tuple[list[TaggingExample], Scheme, str]:
-    """The examples with tags that follow one scheme, the scheme, and what it is called.
-
-    Raises:
-        DataError: a tag that is none of the scheme or unknown, or a bad sequence.
-    """
+    """The examples with tags that follow one scheme, the scheme, and what it is called."""
     options, log, labels = file.options, file.log, file.options.labels
     sentences = [(each, each.tags or ()) for each in examples if isinstance(each, TaggingExample)]
     counts = Counter(chain.from_iterable(tags for _, tags in sentences))
@@ -101,7 +92,7 @@ def _with_scheme(
         _refuse_tag(each, right, scheme, strays, file)
         if right != tags:
             what = f"sentences with tags that break the scheme {scheme}"
-            log.mend(each.line, f"{what}, mended as conlleval reads them")
+            log.mended.add(each.line, f"{what}, mended as conlleval reads them")
         if (given, letters) != (scheme, own):
             right = mend(right, given, letters)
         unseen = [tag for tag in right if tag not in known]

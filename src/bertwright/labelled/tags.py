@@ -32,12 +32,9 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """The scheme that the tags of all sentences follow.
-
-    `none` where tags are neither O nor a letter with a type, as parts of speech; a file of O alone
-    is `none` too. Where nearly all words have tags of a scheme, the others are slips
-    (`stray_tags`). Where all is legal in both IOB1 and IOB2, it is IOB2.
-    """
+    """The scheme that the tags of all sentences follow; `none` of tags that are neither O nor a
+    letter with a type, as parts of speech, and of O alone. Where nearly all words have tags of a
+    scheme, the others are slips (`stray_tags`). What is legal in both IOB1 and IOB2 is IOB2."""
     sentences = list(sentences)
     counts = Counter(tag for sentence in sentences for tag in sentence)
     strays = stray_tags(counts)
@@ -61,11 +58,9 @@ def stray_tags(tags: Iterable[str]) -> set[str]:
 
 
 def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Entities as `(first word, one after the last, type)`, read as conlleval does.
-
-    An entity begins at B, at S, after O, E or S, and where the type changes, whatever the scheme
-    says; so one rule reads IOB1, IOB2 and IOBES, and every sequence has a reading.
-    """
+    """Entities as `(first word, one after the last, type)`, read as conlleval does: one begins at
+    B, at S, after O, E or S, and where the type changes, whatever the scheme says; so one rule
+    reads IOB1, IOB2 and IOBES, and every sequence has a reading."""
     found = []
     start, before = 0, ("O", "")
     for number, each in enumerate([*map(split_tag, tags), ("O", "")]):

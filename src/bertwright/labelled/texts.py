@@ -10,16 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import (
-    CLASSES,
-    NUMBERS,
-    PAIRS,
-    SOURCES,
-    TARGETS,
-    TEXTS,
-    Columns,
-    plain,
-)
+from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadValue, listed, shorten
@@ -30,11 +21,6 @@ UNSEEN = "label unseen in training"
 
 def read_texts(file: File) -> Stream:
     """Classification and regression."""
-    pair = file.options.hint.text2 is not None
-    if lines := file.lines(pair):
-        plain_texts = (TextExample(a, b, line=number) for number, a, b in lines)
-        each = "a pair a line" if pair else "a line each"
-        return file.found(plain_texts, Columns(), f"plain text, {each}")
     table, chosen = file.table()
     columns = _columns(table, chosen, file)
     gold = plain(columns.label or "") == "gold_label"
@@ -45,7 +31,7 @@ def read_texts(file: File) -> Stream:
         if columns.label is None:
             return TextExample(text, text2, None, id_, line)
         if gold and row[columns.label] == "-":  # MNLI, SNLI
-            file.log.leave_out(line, "the annotators did not agree (gold_label is '-')")
+            file.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
             return None
         return TextExample(text, text2, _label(row[columns.label], file), id_, line)
 
@@ -57,38 +43,31 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
     also where its name is half of a pair; where training's text did, it does."""
     hint, label = file.options.hint, None
     if file.options.require_labels:
-        groups = NUMBERS if file.kind == "regression" else CLASSES
-        label = table.find(chosen.label, groups, "labels", "--label", chosen.texts())
+        what = "numbers" if file.kind == "regression" else "labels"
+        label = table.find(chosen.label, what, "--label", chosen.texts())
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
-    alone = chosen.text is not None or (hint.text is not None and hint.text2 is None)
-    free = {plain(name): name for name in table.columns if name != label}
-    pairs = [(free[a], free[b]) for a, b in PAIRS if a in free and b in free]
-    if alone or text2 is not None:
-        pairs = []
+    alone = chosen.texts() or (hint.text is not None and hint.text2 is None)
+    free = {} if alone else {plain(name): name for name in table.columns if name != label}
+    pairs = [(free[a], free[b]) for a, b in NAMES["pairs"] if a in free and b in free]
     if len(pairs) > 1:
-        raise DataError(
-            f"{table.name} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose "
-            "with --text COLUMN --text2 COLUMN"
-        )
+        several = "; ".join(map(listed, pairs))
+        raise table.error(f"several pairs of texts ({several})", "--text COLUMN --text2")
     if pairs:
         text, text2 = pairs[0]
     else:
-        text = table.find(chosen.text, TEXTS, "texts", "--text", [label, text2])
+        text = table.find(chosen.text, "texts", "--text", [label, text2])
     if hint.text2 is not None and text2 is None:
-        table.find(None, (), "second texts", "--text2")
+        raise table.error("no column of second texts", "--text2")
     return Columns(text, text2, label)
 
 
 def read_targets(file: File) -> Stream:
     """Generation."""
-    if lines := file.lines():
-        sources = (GenerationExample(text, line=number) for number, text, _ in lines)
-        return file.found(sources, Columns(), "plain text, a source each line")
     table, chosen = file.table()
     target = None
     if file.options.require_labels:
-        target = table.find(chosen.label, TARGETS, "targets", "--label", [chosen.text])
-    source = table.find(chosen.text, SOURCES, "sources", "--text", [target])
+        target = table.find(chosen.label, "targets", "--label", [chosen.text])
+    source = table.find(chosen.text, "sources", "--text", [target])
 
     def make(row: Row, id_: str, line: int) -> GenerationExample:
         written = None if target is None else read_text(row, target)

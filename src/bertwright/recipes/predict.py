@@ -169,7 +169,7 @@ def predict_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    total, options = None, _options(task, bad_rows, form)
+    total, options = None, replace(_options(task, bad_rows, form), require_labels=False)
     if path != "-":
         total = sum(1 for _ in stream_examples(path, task.kind, columns, options).examples)
     stream = stream_examples(path, task.kind, columns, options)

@@ -33,11 +33,6 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 
-COLUMNS = (
-    ("prediction", "predicted", "pred"),
-    ("label", "value", "answer", "choice", "tags", "text"),
-)
-
 
 def evaluate_predictions(
     predictions: str,
@@ -76,9 +71,9 @@ def evaluate_predictions(
 
 def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:
     log = BadRowLog(path)
-    source, form = open_form(Path(path), COLUMNS[0])
-    table = read_table(source, form, COLUMNS[0], log)
-    column = table.find(None, COLUMNS, "predictions", "prediction as")
+    source, form = open_form(Path(path), ())
+    table = read_table(source, form, (), log)
+    column = table.find(None, "predictions", "prediction as")
     names = [column, table.id([column]) or column]
     rows = [
         (line, str(row[1]) if names[1] != column else "", row[0]) for line, row in table.rows(names)
