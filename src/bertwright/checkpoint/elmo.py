@@ -1,17 +1,9 @@
 """The published files of ELMo, `options.json` and one `.hdf5` of weights, read and written.
 
-Source: allenai/bilm-tf (`bilm/model.py`, `bilm/training.py`). TensorFlow's names and layouts:
-
-| theirs | ours |
-|---|---|
-| `char_embed` `[261, size]` | `token.bytes` |
-| `CNN/W_cnn_I` `[1, width, size, number]`, `b_cnn_I` | `token.convolutions.I` |
-| `CNN_high_K/W_carry`, `W_transform` `[in, out]`, `b_*` | `token.highways.K` |
-| `CNN_proj/W_proj` `[in, out]`, `b_proj` | `token.projection` |
-| `RNN_D/RNN/MultiRNNCell/CellL/LSTMCell/W_0` `[in + state, 4 dim]`, `B`, `W_P_0` | `layers.L.D` |
-
-Gates are in the order i, g, f, o there and i, f, g, o here, and 1 is added to f when it runs there.
-The files have no vocabulary: a token is spelled by its bytes, so any tokenizer of words will do.
+Source: allenai/bilm-tf (`bilm/model.py`, `bilm/training.py`). Matrices are `[in, out]` there, an
+LSTM's `[in + state, 4 dim]` with gates in the order i, g, f, o (here i, f, g, o), and 1 is added to
+f when it runs. The files have no vocabulary: a token is spelled by its bytes, so any tokenizer of
+words will do.
 """
 
 from __future__ import annotations

@@ -36,18 +36,13 @@ class AwdLstm(Encoder):
     """The encoder."""
 
     def __init__(self, config: AwdLstmConfig) -> None:
+        width, depth, vocab_size = config.widths[0], config.num_hidden_layers, config.vocab_size
         super().__init__(
-            EncoderSpec(
-                width=config.embedding_size,
-                depth=config.num_hidden_layers,
-                vocab_size=config.vocab_size,
-                causal=True,
-                own_widths=config.widths,
-            )
+            EncoderSpec(width, depth, vocab_size, causal=True, own_widths=config.widths)
         )
         self.config = config
         scale = config.dropout_scale
-        self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.embeddings = nn.Embedding(vocab_size, width)
         self.embedding_dropout = SharedDropout(scale * config.embedding_dropout)
         self.input_dropout = SharedDropout(scale * config.input_dropout)
         weight_dropout = scale * config.weight_dropout

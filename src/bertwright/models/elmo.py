@@ -25,13 +25,7 @@ from torch import Tensor, nn
 
 from bertwright.config.runs.language_models import ElmoConfig
 from bertwright.models.encoder import Encoder, EncoderSpec
-from bertwright.nn.characters import (
-    BEGIN_TEXT,
-    END_TEXT,
-    PADDING,
-    CharacterCnn,
-    character_ids,
-)
+from bertwright.nn.characters import BEGIN_TEXT, END_TEXT, PADDING, CharacterCnn, character_ids
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize
 from bertwright.nn.recurrent import ClippedLstm, Direction
@@ -45,22 +39,15 @@ class Elmo(Encoder):
     """`[V, C]` int16: the character ids of each token of the vocabulary."""
 
     def __init__(self, config: ElmoConfig) -> None:
-        self.directions: tuple[Direction, ...] = ("forward", "backward")
-        if config.direction == "forward":
-            self.directions = ("forward",)
-        causal = len(self.directions) == 1
+        causal = config.direction == "forward"
+        self.directions: tuple[Direction, ...] = ("forward",) if causal else ("forward", "backward")
         width = config.projection_dim * len(self.directions)
         super().__init__(EncoderSpec(width, config.n_layers, config.vocab_size, causal=causal))
         self.config = config
         size = (config.vocab_size, config.max_characters_per_token)
         self.register_buffer("characters", torch.full(size, PADDING, dtype=torch.int16))
-        self.token = CharacterCnn(
-            config.character_size,
-            config.filters,
-            config.projection_dim,
-            config.n_highway,
-        )
         p, clips = config.projection_dim, (config.cell_clip, config.proj_clip)
+        self.token = CharacterCnn(config.character_size, config.filters, p, config.n_highway)
         self.layers = nn.ModuleList(
             nn.ModuleList(ClippedLstm(p, config.dim, each, p, *clips) for each in self.directions)
             for _ in range(config.n_layers)

@@ -35,26 +35,14 @@ class CharacterCnn(nn.Module):
     """The bytes of words -> a vector for each."""
 
     def __init__(
-        self,
-        size: int,
-        filters: Sequence[tuple[int, int]],
-        projection: int,
-        highways: int = 0,
+        self, size: int, filters: Sequence[tuple[int, int]], projection: int, highways: int = 0
     ) -> None:
-        """Build it.
-
-        Args:
-            size: width of a byte's vector.
-            filters: (width in bytes, number) of the convolutions.
-            projection: width of a word's vector.
-            highways: layers between.
-        """
+        """`size`: width of a byte's vector; `filters`: (width in bytes, number) of convolutions;
+        `projection`: width of a word's vector; `highways`: layers between."""
         super().__init__()
         self.widest = max(width for width, _ in filters)
         self.bytes = nn.Embedding(CHARACTERS, size)
-        self.convolutions = nn.ModuleList(
-            nn.Conv1d(size, number, width) for width, number in filters
-        )
+        self.convolutions = nn.ModuleList(nn.Conv1d(size, n, width) for width, n in filters)
         width = sum(number for _, number in filters)
         self.highways = nn.ModuleList(Highway(width) for _ in range(highways))
         self.projection = nn.Linear(width, projection)
@@ -75,14 +63,13 @@ class CharacterCnn(nn.Module):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """As in ELMo's program: bytes and convolutions evenly, highways begin nearly open."""
         nn.init.uniform_(self.bytes.weight, -1, 1, generator=generator)
-        for part in self.convolutions:
-            assert isinstance(part, nn.Conv1d)
-            nn.init.uniform_(part.weight, -0.05, 0.05, generator=generator)
-            nn.init.zeros_(part.bias)  # type: ignore[arg-type]
-        for linear in self.modules():
-            if isinstance(linear, nn.Linear):
-                deviation = linear.in_features**-0.5
-                nn.init.normal_(linear.weight, 0.0, deviation, generator=generator)
+        for part in self.modules():
+            if isinstance(part, nn.Conv1d):
+                nn.init.uniform_(part.weight, -0.05, 0.05, generator=generator)
+                nn.init.zeros_(part.bias)  # type: ignore[arg-type]
+            if isinstance(part, nn.Linear):
+                deviation = part.in_features**-0.5
+                nn.init.normal_(part.weight, 0.0, deviation, generator=generator)
         for highway in self.highways:
             assert isinstance(highway, Highway)
             nn.init.constant_(highway.carry.bias, -2.0)

@@ -26,14 +26,8 @@ class BothDirections(Objective[Any]):
     title = "next and previous token"
 
     def __init__(self, width: int, vocab_size: int, both: bool, samples: int) -> None:
-        """Build it.
-
-        Args:
-            width: P.
-            vocab_size: V; tokens beyond it count as its last.
-            both: whether there is a direction from the right.
-            samples: S; 0: the whole vocabulary.
-        """
+        """P and V, tokens beyond which count as its last; whether there is a direction from the
+        right; S, 0: the whole vocabulary."""
         super().__init__()
         self.output = nn.Linear(width, vocab_size)
         self.samples = samples

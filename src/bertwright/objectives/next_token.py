@@ -38,15 +38,8 @@ class NextToken(Objective[Any]):
         penalties: tuple[float, float] = (0.0, 0.0),
         bias: bool = True,
     ) -> None:
-        """Build it.
-
-        Args:
-            width: H.
-            vocab_size: V.
-            tied: the embeddings `[V, H]` that are the output weights too; None: its own.
-            penalties: factors of AR and TAR.
-            bias: whether there is a b.
-        """
+        """H and V; embeddings `[V, H]` that are the output weights too, or None: its own; factors
+        of AR and TAR; whether there is a b."""
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
         # rows of tokens, as embeddings are: no matrix from vectors to vectors for Muon

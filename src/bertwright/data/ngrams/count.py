@@ -42,14 +42,9 @@ class Counts:
 def count_ngrams(
     shards: Shards, documents: Int64s, order: int, folder: Path, memory: int
 ) -> list[Counts]:
-    """Count the n-grams of the orders 1 to n; none reaches across the ends of a document.
-
-    Args:
-        shards: the corpus.
-        documents: numbers of those that are counted, framed.
-        order: n.
-        folder: for files that are as large as the text and its n-grams; the caller removes it.
-        memory: bytes that counts may take, about; sorting takes three times as much.
+    """Count the n-grams of the orders 1 to n in framed documents of these numbers; none reaches
+    across their ends. Counts take `memory` bytes, about, sorting three times as much; `folder`,
+    which the caller removes, gets files as large as the text and its n-grams.
 
     Raises:
         DataError: no document has n tokens.

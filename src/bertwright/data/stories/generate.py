@@ -95,13 +95,7 @@ class _World:
 
 
 def generate_stories(task: Task, count: int, seed: int = 0) -> Iterator[list[str]]:
-    """Stories of 4 to 14 sentences, each followed by its question and its answer.
-
-    Args:
-        task: which.
-        count: how many.
-        seed: of everything that is random.
-    """
+    """Stories of 4 to 14 sentences, each followed by its question and its answer."""
     generator = random.Random(f"{task} {seed}")
     for _ in range(count):
         world, story = _World(generator), list[str]()

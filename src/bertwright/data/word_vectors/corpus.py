@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -33,8 +34,7 @@ def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
 
 def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
     """Every chunk, in order."""
-    starts = chunk_starts(shards)
-    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+    for start, stop in pairwise(chunk_starts(shards).tolist()):
         yield read_chunk(shards, start, stop)
 
 
@@ -53,15 +53,12 @@ def count_words(shards: Shards) -> Int64s:
             before = np.append(0, np.cumsum(~np.isin(tokens, left_out)))
             longest = int(np.diff(before[np.append(0, ends)]).max())
     counts[left_out] = 0
-    if np.count_nonzero(counts) < 2:
+    different = np.count_nonzero(counts)
+    if different < 2 or longest < 2:
         raise DataError(
-            f"{shards.folder} has {np.count_nonzero(counts)} different words of its vocabulary; "
-            "word vectors need two or more: build it with a larger vocabulary, or from more text"
-        )
-    if longest < 2:
-        raise DataError(
-            f"{shards.folder} has no document with two words of its vocabulary, so no word has a "
-            "context: build it from longer documents (--documents), or with a larger vocabulary"
+            f"{shards.folder} has {different} different words of its vocabulary, {longest} in its "
+            "longest document; word vectors need two or more in one: build it from more text, "
+            "longer documents (--documents), or with a larger vocabulary"
         )
     return counts
 
@@ -99,12 +96,8 @@ def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
 
 
 def huffman_codes(counts: Int64s) -> tuple[Int64s, Int32s, Float32s]:
-    """The path of every word that is there from the root of a Huffman tree.
-
-    Returns:
-        `[V + 1]` where each word's path starts, the inner nodes of all paths (0 to V - 2), and the
-        branch that is taken at each: 1 or 0.
-    """
+    """The path of every word that is there to the root of a Huffman tree: `[V + 1]` where each
+    word's starts, the inner nodes of all paths (0 to V - 2), and the branch below each: 1 or 0."""
     words = np.flatnonzero(counts).tolist()
     parent: dict[int, tuple[int, int]] = {}  # node -> its parent and branch; inner nodes from V
     size = len(counts)
@@ -116,11 +109,10 @@ def huffman_codes(counts: Int64s) -> tuple[Int64s, Int32s, Float32s]:
         heapq.heappush(heap, (one + two, node))
     starts, nodes, branches = np.zeros(size + 1, np.int64), [], []
     for word in range(size):
-        path, node = [], word
+        node = word
         while node in parent:
             node, branch = parent[node]
-            path.append((node - size, branch))
-        nodes += [node for node, _ in reversed(path)]
-        branches += [branch for _, branch in reversed(path)]
+            nodes.append(node - size)
+            branches.append(branch)
         starts[word + 1] = len(nodes)
     return starts, np.array(nodes, np.int32), np.array(branches, np.float32)
