@@ -35,6 +35,7 @@ from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 UNKNOWN = "[UNK]"
+Form = Literal["word2vec", "fasttext"]
 
 
 def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVectors:
@@ -45,8 +46,7 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
     word that is not in the file is [UNK], whose vector is the mean of all.
 
     Raises:
-        ConfigError: `out` is there, and `overwrite` false or Bertwright did not write it.
-        DataError: as `read_vectors`.
+        ConfigError, DataError: `out` is there, or as `read_vectors`.
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
@@ -101,10 +101,7 @@ def _fasttext(given: fasttext.FastTextFile) -> tuple[list[str], Learner]:
 
 
 def export_vectors(
-    source: Path,
-    out: Path,
-    overwrite: bool = False,
-    to: Literal["word2vec", "fasttext"] = "word2vec",
+    source: Path, out: Path, overwrite: bool = False, to: Form = "word2vec"
 ) -> NamedVectors:
     """Write the vectors of a static model as a file, `.bin` binary and others text; or a fastText
     model as the `.bin` of the published program, frequent words first.
@@ -112,7 +109,6 @@ def export_vectors(
     Raises:
         ConfigError: the model has layers, or is no fastText; `out` is there, or its name has
             another suffix.
-        DataError, IntegrityError: as `checkpoint.load`.
     """
     suffixes = (".bin",) if to == "fasttext" else SUFFIXES
     if out.suffix not in suffixes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from bertwright.errors import DataError
 
 MAGIC, VERSION = 793712314, 12
 _SETTINGS = struct.Struct("<12id")
-_HIERARCHICAL, _NEGATIVE = 1, 2
-_CBOW, _SKIP_GRAM = 1, 2
+_SIZES = struct.Struct("<3i2q")
+_ALGORITHMS = {1: "cbow", 2: "skip-gram"}
+_LOSSES = {1: "hierarchical-softmax", 2: "negative-sampling"}
 
 
 class FastTextFile(NamedTuple):
@@ -44,16 +45,18 @@ def is_fasttext(path: Path) -> bool:
 def write(path: Path, model: FastTextFile) -> None:
     """Write a model."""
     config = model.config
+    loss, algorithm = (
+        next(number for number, name in names.items() if name == own)
+        for names, own in ((_LOSSES, config.loss), (_ALGORITHMS, config.algorithm))
+    )
     settings = (
         *(config.hidden_size, 5, 5, 1, 5, 1),  # width, window, epochs, min_count, negative, words
-        _HIERARCHICAL if config.loss == "hierarchical-softmax" else _NEGATIVE,
-        _CBOW if config.algorithm == "cbow" else _SKIP_GRAM,
-        *(config.buckets, config.min_n, config.max_n, 100, 1e-4),
+        *(loss, algorithm, config.buckets, config.min_n, config.max_n, 100, 1e-4),
     )
     with path.open("wb") as file:
         file.write(struct.pack("<2i", MAGIC, VERSION) + _SETTINGS.pack(*settings))
         size = len(model.words)
-        file.write(struct.pack("<3i2q", size, size, 0, int(model.counts.sum()), -1))
+        file.write(_SIZES.pack(size, size, 0, int(model.counts.sum()), -1))
         for word, count in zip(model.words, model.counts.tolist(), strict=True):
             file.write(word.encode("utf-8") + b"\0" + struct.pack("<qb", count, 0))
         for matrix in (model.rows, model.output):
@@ -75,12 +78,13 @@ def read(path: Path) -> FastTextFile:
 
 
 def _read(path: Path, data: memoryview) -> FastTextFile:
-    width, _, _, _, _, _, loss, model, buckets, min_n, max_n, _, _ = _SETTINGS.unpack_from(data, 8)
+    settings = _SETTINGS.unpack_from(data, 8)
+    width, loss, algorithm, buckets, min_n, max_n = (*settings[:1], *settings[6:11])
     at = 8 + _SETTINGS.size
-    size, words_, labels, _, pruned = struct.unpack_from("<3i2q", data, at)
-    at += struct.calcsize("<3i2q")
-    read = model in (_CBOW, _SKIP_GRAM) and loss in (_HIERARCHICAL, _NEGATIVE)
-    if not read or labels or pruned > 0 or size != words_:
+    size, words_, labels, _, pruned = _SIZES.unpack_from(data, at)
+    at += _SIZES.size
+    known = algorithm in _ALGORITHMS and loss in _LOSSES
+    if not known or labels or pruned > 0 or size != words_:
         raise DataError(f"{path} is a classifier of fastText, or pruned; expected word vectors")
     words, counts = [], np.empty(size, np.int64)
     for row in range(size):
@@ -94,21 +98,10 @@ def _read(path: Path, data: memoryview) -> FastTextFile:
     for least in (size + buckets, 0):
         quantized, count, numbers = struct.unpack_from("<?2q", data, at)
         at += 17
-        if quantized:
-            raise DataError(f"{path} is quantized (.ftz); take the .bin")
-        if numbers != width or count < least:
-            raise DataError(
-                f"{path} has a matrix of {count:,} x {numbers:,} numbers: it is damaged"
-            )
+        if quantized or numbers != width or count < least:
+            raise DataError(f"{path} is quantized (.ftz; take the .bin), or damaged")
         matrices.append(np.frombuffer(data, "<f4", count * width, at).reshape(count, width))
         at += 4 * count * width
-    config = FastTextConfig(
-        vocab_size=size,
-        hidden_size=width,
-        algorithm="cbow" if model == _CBOW else "skip-gram",
-        loss="hierarchical-softmax" if loss == _HIERARCHICAL else "negative-sampling",
-        buckets=buckets,
-        min_n=min_n,
-        max_n=max_n,
-    )
-    return FastTextFile(config, words, counts, np.array(matrices[0]), np.array(matrices[1]))
+    own: Any = (_ALGORITHMS[algorithm], _LOSSES[loss], buckets, min_n, max_n)
+    config = FastTextConfig(size, width, *own)
+    return FastTextFile(config, words, counts, *map(np.array, matrices))

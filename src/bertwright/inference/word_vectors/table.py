@@ -35,10 +35,9 @@ _AT_ONCE = 256
 
 @dataclass
 class WordTable:
-    """Words and their vectors."""
+    """Words, frequent ones first where the vocabulary is so, and their vectors."""
 
     words: Sequence[str]
-    """Frequent ones first, where the vocabulary is so."""
     vectors: Float32s
     """`[V, H]`; of our own folders a map of the file."""
     unseen: Callable[[str], Float32s | None] = field(default=lambda word: None)
@@ -61,11 +60,8 @@ class WordTable:
     def vector(self, word: str) -> Float32s | None:
         """`[H]` of length 1; None where there is none."""
         known = self.spelling(word)
-        if known is not None:
-            found: Float32s = self.unit[self.row[known]]
-            return found
-        made = self.unseen(word)
-        return None if made is None else normalized(made[None])[0]
+        found = self.unseen(word) if known is None else self.vectors[self.row[known]]
+        return None if found is None else normalized(found[None])[0]
 
     def require(self, word: str) -> Float32s:
         """`vector`, or DataError."""
@@ -91,11 +87,8 @@ class WordTable:
 
 
 def open_words(path: str | Path, layer: int | None = None) -> WordTable:
-    """The vectors of a model's vocabulary, or of a file.
-
-    Args:
-        path: a model that `load` takes, or a file of vectors.
-        layer: of a model with layers; unset: 0, its token embeddings.
+    """The vectors of a file, or of a model's vocabulary: those of a layer, if it has any; unset: 0,
+    its token embeddings.
 
     Raises:
         ConfigError: no such layer.
@@ -119,9 +112,9 @@ def of_model(model: Model, layer: int) -> WordTable:
     """The words of a model's vocabulary that begin a word, as `layer` has them."""
     model.spec.require_vectors()
     tokenizer = model.tokenizer
-    inner = tokenizer.is_continuation
     ids = sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids)
-    words = [word for word in tokenizer.tokens_of([i for i in ids if not inner[i]]) if word]
+    starting = [id for id in ids if not tokenizer.is_continuation[id]]
+    words = [word for word in tokenizer.tokens_of(starting) if word]
     embedder = model.embedder(VectorConfig((layer,), pooling="none", normalize=False))
 
     def vectors_of(words: Sequence[str]) -> Float32s:

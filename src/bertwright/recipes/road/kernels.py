@@ -63,21 +63,12 @@ def train_context_words(
     predicts the word from the mean of their vectors; skip-gram, as word2vec.c turns it, from each
     of them alone. A mean's gradient goes to each of its rows whole, as there.
 
-    Args:
-        tokens: `[N]` ids.
-        ends: `[D]` where documents end.
-        inputs: `[R, H]`, changed; a word's vector is the mean of its rows.
-        outputs: `[V, H]` or `[V - 1, H]`, changed.
-        unit_starts: `[V + 1]` where the rows of each word start in `units`.
-        units: rows of `inputs`.
-        keep: `[V]` probability that an occurrence is kept.
-        noise: what negative samples are drawn by (`alias_table`).
-        paths: Huffman codes (`huffman_codes`).
-        cbow: or skip-gram.
-        window: see above.
-        negative: sampled words a prediction; 0: hierarchical softmax.
-        rates: learning rates at the start and the end of the chunk.
-        seed: of every draw.
+    Of `tokens` `[N]` documents end at `ends` `[D]`. `inputs` `[R, H]` and `outputs` `[V, H]` or
+    `[V - 1, H]` are changed; a word's vector is the mean of the rows `units`, which start for each
+    word at `unit_starts` `[V + 1]`. An occurrence is kept with the probability `keep` `[V]`; there
+    are `negative` sampled words a prediction, drawn by `noise` (`alias_table`), or with 0 the
+    hierarchical softmax by `paths` (`huffman_codes`). The learning rate goes from `rates[0]` to
+    `rates[1]`.
     """
     (accept, other), (path_starts, path_nodes, path_branches) = noise, paths
     width, vocabulary, state = inputs.shape[1], len(keep), np.uint64(seed)
@@ -174,14 +165,9 @@ def train_cooccurrences(
     """GloVe over some entries; their summed loss, and how many X_ij they are, i and j in either
     order. Like the published program, AdaGrad adds up squares of gradients times the rate, from 1.
 
-    Args:
-        keys: `[E]` i V + j of pairs i <= j.
-        counts: `[E]` sums of 1/d over pairs of occurrences.
-        order: positions in `[E]`, in the order of training.
-        vectors: `[2, V, H]` of words and of contexts, changed, as `biases` `[2, V]` and the summed
-            squares of both.
-        most: x_max; `power`: of f.
-        rate: learning rate.
+    Of E pairs i <= j `keys` are i V + j, `counts` sums of 1/d over pairs of occurrences; `order`
+    are the positions in `[E]` to train on. Changed are `vectors` `[2, V, H]` and `biases` `[2, V]`
+    of words and of contexts, and the summed squares of both. `most` is x_max, `power` that of f.
     """
     (_, size, width), loss, entries, step = vectors.shape, 0.0, 0, np.float32(rate)
     for at in order:

@@ -79,14 +79,9 @@ NGRAM = System(instances=token_streams, fit=fit)
 def estimate(
     counts: list[Counts], begin: int | None, thresholds: list[int], k: float | None
 ) -> tuple[list[Table], float]:
-    """The tables of the orders 1 to n, and the loss of the counted text by them.
-
-    Args:
-        counts: of each order.
-        begin: the token that begins documents and is never predicted, if there is one.
-        thresholds: of each order, n-grams that occur as often, or less, are left out.
-        k: of add-k; None: Kneser-Ney.
-    """
+    """The tables of the orders 1 to n, and the loss of the counted text by them. `begin` is the
+    token that begins documents and is never predicted, if there is one; of each order n-grams that
+    occur as often as its threshold, or less, are left out; `k` is of add-k, or None: Kneser-Ney."""
     size = len(counts[0].keys)
     uniform = 1 / (size - (begin is not None))
     # of the order below: probabilities, and which of its n-grams are held

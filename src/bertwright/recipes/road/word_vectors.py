@@ -150,8 +150,7 @@ def initialize_glove(learner: Learner, run: GloveRun, shards: Shards) -> None:
 
 
 def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Count, then pass by pass over the entries in random order; a run that is resumed counts
-    again."""
+    """Pass by pass over the counted entries in random order; a resumed run counts again."""
     kernels, counts = load_kernels(), count_words(shards)
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     tables = [each.data.numpy() for each in objective.parameters()]
