@@ -138,8 +138,3 @@ def test_no_threshold_is_better(drawn: list[tuple[float, bool, bool, int]]) -> N
     reached, threshold = best_threshold(scores, has_answer, answered, null)
     assert mean(threshold) == pytest.approx(reached)
     assert max(map(mean, [-9.0, *null])) <= reached + 1e-12
-
-
-def test_no_prediction_no_threshold() -> None:
-    with pytest.raises(ValueError, match="no predictions: there is no threshold to choose"):
-        best_threshold(*np.zeros((4, 0)))

@@ -36,7 +36,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.metrics import Metrics
-from bertwright.tasks.predictions import Answer, SpanPrediction
+from bertwright.tasks.predictions import Answer, Prediction, SpanPrediction
 from bertwright.tasks.span_metrics import Rules, best_threshold, rules_for, score_answers
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
@@ -209,17 +209,12 @@ def decide(prediction: SpanPrediction, null_threshold: float) -> SpanPrediction:
 
 
 def decide_best(
-    examples: Sequence[SpanExample],
-    predictions: Sequence[SpanPrediction],
-    metric: Literal["f1", "exact_match"] = "f1",
-) -> tuple[list[SpanPrediction], float]:
-    """The same predictions under the `null_threshold` with which they score best, whatever they
-    were made with, and it; examples whose answers are not known are left out of the choice."""
-    pairs = zip(examples, predictions, strict=True)
-    known = [(example, own) for example, own in pairs if example.answers is not None]
-    accepted = [[text for text, _ in example.answers or ()] for example, _ in known]
-    best = _best_thresholds([own for _, own in known], accepted, rules_for(accepted, True))
-    threshold = best[metric][1]
+    examples: Sequence[Any], predictions: Sequence[Any], metric: Literal["f1", "exact_match"] = "f1"
+) -> tuple[list[Prediction], float]:
+    """The same answers to questions under the `null_threshold` with which they score best, whatever
+    they were made with, and it."""
+    accepted = [[text for text, _ in example.answers] for example in examples]
+    _, threshold = _best_thresholds(predictions, accepted, rules_for(accepted, True))[metric]
     return [decide(prediction, threshold) for prediction in predictions], threshold
 
 

@@ -144,8 +144,6 @@ def best_threshold(
     the null score of an example, it lies midway between two of them, that of "never answer" below
     all, that of "always" above: rounding decides nothing. Equal null scores go together.
     """
-    if not len(scores):
-        raise ValueError("no predictions: there is no threshold to choose")
     order = np.argsort(null_scores, kind="stable")
     ordered = null_scores[order]
     change = np.where(has_answer > 0, scores, -(answered > 0).astype(np.float64))[order]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch import nn
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
@@ -25,10 +25,9 @@ from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
-from bertwright.labelled.examples import TextExample
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.objectives.objective import Learner, Objective
-from bertwright.progress import OnProgress, clock, silent
+from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.frozen import tabulate
@@ -59,10 +58,8 @@ def finetune(
 ) -> dict[str, Any]:
     """Fine-tune a checkpoint on a task, or on several at once; the content of `results.json`.
 
-    Args:
-        tasks: what to train; several are heads over one encoder (multi-task learning).
-        on_progress: called with the tokens done of all seeds; of frozen features, with those that
-            are encoded.
+    Several tasks are heads over one encoder (multi-task learning). `on_progress` is called with the
+    tokens done of all seeds; of frozen features, with those that are encoded.
 
     Raises:
         ConfigError: the settings do not fit one another or the model, or the folder is taken.
@@ -109,17 +106,15 @@ def finetune(
         hardware = Hardware(ranks, precision, peak, micro, predicted)
         seeds = _Seeds(folder, config, setups, run, hardware, say, on_progress, on_log)
         runs, diverged, interrupted = seeds.train()
-        if not runs and interrupted is not None:
-            raise Interrupted(
-                interrupted.exit_code - 128,
-                f"interrupted before a seed was finished; {run} holds its log only: the same "
-                "command with --overwrite starts again",
-            )
         if not runs:
+            again = f"{run} holds the log only: the same command with --overwrite starts again"
+            if interrupted is not None:
+                raise Interrupted(
+                    interrupted.exit_code - 128, f"interrupted before a seed was finished; {again}"
+                )
             raise Diverged(
                 f"diverged: every seed ({', '.join(map(str, diverged))}) came to numbers that are "
-                f"not finite; lower --learning-rate (it was {rate:g}). {run} holds the log only: "
-                "the same command with --overwrite starts again"
+                f"not finite; lower --learning-rate (it was {rate:g}). {again}"
             )
         results = task_results.figures(config, setups, runs, diverged, baselines, spec.depth)
         if ranks.is_first:
@@ -164,14 +159,13 @@ def new_learner(
     dropout: dict[str, Any] = {
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
+        "dropout_scale": config.dropout_scale,
     }
     there = {each.name for each in fields(architecture)}
-    if config.dropout_scale is not None:
-        if "dropout_scale" not in there:
-            raise ConfigError(
-                f"dropout_scale is for an AWD-LSTM, and {folder} is none: use dropout"
-            )
-        dropout["dropout_scale"] = config.dropout_scale
+    if config.dropout_scale is None:
+        del dropout["dropout_scale"]
+    elif "dropout_scale" not in there:
+        raise ConfigError(f"dropout_scale is for an AWD-LSTM, and {folder} is none: use dropout")
     architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in there})
     tasks = {setup.task_name: setup.task for setup in setups}
     also = {"next_token": config.language_model} if config.language_model else {}
@@ -186,34 +180,19 @@ def new_learner(
     if config.random_start:
         learner.encoder.reset_parameters(generator)
     for setup in setups:
-        if setup.task.kind == "generation" and setup.task_name in loaded.report.started:
-            _begin_with_vocabulary_head(learner, setup.task_name, folder, config.random_start)
+        head, is_new = learner.objectives[setup.task_name], setup.task_name in loaded.report.started
         if setup.class_weights is not None:
-            learner.objectives[setup.task_name].class_weights = setup.class_weights
-        if setup.task.kind == "regression" and setup.task_name in loaded.report.started:
-            _set_bias_to_mean(learner, setup)
+            head.class_weights = setup.class_weights
+        if setup.task.kind == "generation" and is_new and not config.random_start:
+            # the weights of the head that pre-training predicted tokens by
+            name = "next_token" if learner.encoder.spec.causal else "masked_lm"
+            pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
+            head.load_state_dict(pretrained.state_dict(), strict=False)
+        if setup.task.kind == "regression" and is_new:
+            # the mean of the training numbers: no step is spent on finding it
+            numbers: list[Any] = [getattr(e, "label", None) for e in setup.train.examples]
+            nn.init.constant_(head.get_parameter("classifier.bias"), fmean(numbers))
     return learner
-
-
-def _begin_with_vocabulary_head(learner: Learner, task: str, folder: Path, random: bool) -> None:
-    """Give a new head of generation the weights of the head that pre-training predicted tokens by.
-
-    Raises:
-        DataError: the checkpoint has none.
-    """
-    name = "next_token" if learner.encoder.spec.causal else "masked_lm"
-    if not random:
-        pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
-        learner.objectives[task].load_state_dict(pretrained.state_dict(), strict=False)
-
-
-def _set_bias_to_mean(learner: Learner, setup: TaskSetup) -> None:
-    """Let a new head predict the mean of the training numbers: no step is spent on finding it."""
-    examples = setup.train.examples
-    numbers = [e.label for e in examples if isinstance(e, TextExample) and e.label is not None]
-    bias = learner.get_parameter(f"objectives.{setup.task_name}.classifier.bias")
-    with torch.no_grad():
-        bias.fill_(fmean(map(float, numbers)))  # type: ignore[arg-type]
 
 
 def _cost(setups: Sequence[TaskSetup], config: FinetuneConfig, ranks: int) -> float:
@@ -239,9 +218,6 @@ class _Seeds:
     on_log: OnLog
     tokens: float = 0.0
     """Done, of `_cost`."""
-    calls: int = 0
-    mark: tuple[float, float] = (0.0, 0.0)
-    """When the second step was done, and the tokens until then."""
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """The seeds that were finished, only the best with its weights; the numbers of those that
@@ -294,16 +270,9 @@ class _Seeds:
                 log.close()
 
     def _count(self, tokens: float) -> None:
-        """Show how far it is; at the fourth step also how long all seeds take."""
+        """Show how far it is."""
         self.tokens += tokens
-        self.calls += 1
         total = int(_cost(self.setups, self.config, self.hardware.ranks.world_size))
-        if self.calls == 2:
-            self.mark = time.monotonic(), self.tokens
-        elif self.calls == 4:
-            rate = (self.tokens - self.mark[1]) / max(1e-9, time.monotonic() - self.mark[0])
-            about = clock(total / max(1e-9, rate))
-            self.say(f"all of it will take about {about}; Ctrl-C keeps the seeds that are finished")
         self.on_progress(min(int(self.tokens), total), total)
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -92,8 +93,7 @@ def set_up(
     name, kind, files = spec.name, spec.kind, spec.files
     if kind == "generation":
         metric_packages()  # missing ones are an error now, not after an epoch
-    read = _read(spec.train or files.train, kind, files)
-    _report(files.train, read, say)
+    read = _read(spec.train or files.train, kind, files, say)
     labels = _labels(kind, read.examples, files.train)
     if files.dev is None:
         train, dev = hold_out(read.examples, config.seed)
@@ -103,8 +103,7 @@ def set_up(
         ]
         dev_read = read
     else:
-        dev_read = _read(spec.dev or files.dev, kind, files, like=read, labels=labels)
-        _report(files.dev, dev_read, say)
+        dev_read = _read(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
     task = _task(kind, files, config, read, labels, train, encoder, trained)
@@ -145,26 +144,21 @@ def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], lis
     Raises:
         DataError: too few to hold any out.
     """
-    members: list[list[int]] = []
     for group_of in (_source, _content):
-        groups: dict[Hashable, list[int]] = {}
-        for number, example in enumerate(examples):
-            groups.setdefault(group_of(example), []).append(number)
-        members = list(groups.values())
-        if len(members) >= 10:
+        numbers: dict[Hashable, int] = {}
+        groups = np.array([numbers.setdefault(group_of(e), len(numbers)) for e in examples])
+        if len(numbers) >= 10:
             break
-    taken: set[int] = set()
-    for index in permutation(make_key("dev", seed), len(members)):
-        if len(taken) >= HELD_OUT * len(examples):
-            break
-        taken.update(members[int(index)])
-    if not taken or len(taken) == len(examples):
+    order = permutation(make_key("dev", seed), len(numbers))
+    sizes = np.bincount(groups)[order]
+    taken = np.isin(groups, order[np.cumsum(sizes) - sizes < HELD_OUT * len(examples)])
+    if taken.all():
         raise DataError(
             f"{len(examples)} examples are too few to hold some out and to train on the others; "
             "pass more, or --dev FILE"
         )
-    train = [example for number, example in enumerate(examples) if number not in taken]
-    return train, [examples[number] for number in sorted(taken)]
+    train = [example for example, held in zip(examples, taken, strict=True) if not held]
+    return train, [example for example, held in zip(examples, taken, strict=True) if held]
 
 
 def _source(example: Example) -> Hashable:
@@ -178,6 +172,7 @@ def _read(
     path: str | Rows,
     kind: Kind,
     files: TaskFilesConfig,
+    say: Callable[[str], None],
     like: Read | None = None,
     labels: Sequence[str] = (),
 ) -> Read:
@@ -202,12 +197,11 @@ def _read(
             files.dev_text2 or files.text2,
             files.dev_label or files.label,
         )
-    return read_examples(path, kind, columns, options)
-
-
-def _report(path: str, read: Read, say: Callable[[str], None]) -> None:
+    read = read_examples(path, kind, columns, options)
     count = len(read.examples)
-    say(f"{path}: {count:,} example{'s' * (count != 1)}, {read.format}")
+    name = path.name if isinstance(path, Rows) else path
+    say(f"{name}: {count:,} example{'s' * (count != 1)}, {read.format}")
+    return read
 
 
 def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
@@ -245,28 +239,21 @@ def _task(
             f"max_length is {length}, but {config.model} has positions for {longest}; "
             "pass less: what is longer is read in windows"
         )
-    target = files.max_target_tokens
-    if target is None:
-        target = min(128, length // 2)
     if files.both_orders and read.columns.text2 is None:
         raise ConfigError(
             f"both_orders is for pairs, and {files.train} has one text a row; leave it out, or "
             "name the second text with --text2"
         )
-    stride = files.stride
+    stride, target = files.stride, files.max_target_tokens
     if stride is None:
         stride = min(128 if kind == "span" else 32, length // 3)
     head = HeadConfig(crf=files.crf, dropout=config.dropout, hidden_size=config.hidden_size)
-    if encoder.default_pooling == "last":
+    network, pooling = config.network, config.pooling
+    if config.transfer == "features" or network != "linear" or pooling is not None:
+        layers = config.layers or "last"
+        head = replace(head, layers=layers, network=network, pooling=pooling or "mean")
+    elif encoder.default_pooling == "last":
         head = replace(head, pooling="last")
-    frozen, network = config.transfer == "features", config.network
-    if frozen or network != "linear" or config.pooling is not None:
-        head = replace(
-            head,
-            layers=config.layers or "last",
-            network=network,
-            pooling=config.pooling or "mean",
-        )
     return TaskConfig(
         kind=kind,
         labels=labels,
@@ -280,7 +267,7 @@ def _task(
         context=files.context,
         unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),
         max_answer_tokens=files.max_answer_tokens,
-        max_target_tokens=target,
+        max_target_tokens=min(128, length // 2) if target is None else target,
         text_column=read.columns.text,
         text2_column=read.columns.text2,
         label_column=read.columns.label,
@@ -343,14 +330,14 @@ def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
     ]
 
 
+_INPUTS: dict[type[Example], tuple[str, ...]] = {
+    TextExample: ("text", "text2"),
+    TaggingExample: ("words",),
+    SpanExample: ("question", "context"),
+    GenerationExample: ("source",),
+    ChoiceExample: ("text", "text2", "choices"),
+}
+
+
 def _content(example: Example) -> Hashable:
-    if isinstance(example, TextExample):
-        return example.text, example.text2
-    if isinstance(example, TaggingExample):
-        return example.words
-    if isinstance(example, SpanExample):
-        return example.question, example.context
-    if isinstance(example, GenerationExample):
-        return example.source
-    assert isinstance(example, ChoiceExample)
-    return example.text, example.text2, example.choices
+    return tuple(getattr(example, name) for name in _INPUTS[type(example)])

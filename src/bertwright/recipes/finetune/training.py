@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,7 +24,6 @@ from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import BertwrightError, DataError
-from bertwright.labelled.examples import SpanExample
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.progress import silent
@@ -32,7 +32,7 @@ from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
-from bertwright.tasks.predictions import Prediction, SpanPrediction, is_finite
+from bertwright.tasks.predictions import Prediction, is_finite
 from bertwright.tasks.span import decide_best
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
@@ -108,8 +108,7 @@ def train_seed(
 
     Args:
         learner: an encoder, or a table of features, under a head for each task.
-        seed: of order and dropout.
-        log: where each step is logged; None on every rank but the first.
+        log: None on every rank but the first.
         on_tokens: called with the tokens of each step, and a third of those evaluated.
 
     Raises:
@@ -119,9 +118,7 @@ def train_seed(
     assert epochs is not None
     assert rate is not None
     learner = learner.to(hardware.ranks.device)
-    windows = (
-        ids for setup in setups for instance in setup.train.instances for ids in instance.ids
-    )
+    windows = (ids for s in setups for instance in s.train.instances for ids in instance.ids)
     train_task_words(learner, chain.from_iterable(windows))
     loader = TaskLoader(
         [(s.task_name, s.task, s.train.instances, s.files.weight) for s in setups],
@@ -338,13 +335,11 @@ def evaluate_task(
     if not all(map(is_finite, predictions)):
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite")
     if task.unanswerable:
-        spans = [p for p in predictions if isinstance(p, SpanPrediction)]
-        questions = [e for e in data.examples if isinstance(e, SpanExample)]
         exact = (setup.files.metric or "").endswith("exact_match")
-        decided, threshold = decide_best(questions, spans, "exact_match" if exact else "f1")
+        metric: Literal["f1", "exact_match"] = "exact_match" if exact else "f1"
+        predictions, threshold = decide_best(data.examples, predictions, metric)
         run.thresholds[setup.task_name] = threshold
         task = replace(task, null_threshold=threshold)
-        predictions = list(decided)
     run.predictions[setup.task_name] = predictions
     run.evaluations[setup.task_name] = evaluate(
         task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0
