@@ -11,21 +11,17 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadValue, shorten
-from bertwright.labelled.table import Row, Table, json_value, read_text
+from bertwright.labelled.table import Row, Table, read_text
 
 
 def read_span(file: File) -> Stream:
     """The questions of SQuAD JSON or of a table."""
-    value: Any = json_value(file.source, file.log) if file.form == "json" else None
-    articles = value.get("data") if isinstance(value, dict) else None
-    is_squad = isinstance(articles, list) and any(
-        isinstance(article, dict) and "paragraphs" in article for article in articles
-    )
+    table, chosen = file.table()
+    is_squad = "paragraphs" in table.columns and "question" not in table.columns
     if is_squad:
         file.refuse_unused((), "as SQuAD JSON")
-        file.source.json = _questions(value)
-    table, chosen = file.table()
-    if is_squad:
+        file.source.json, file.form = _questions(table), "json"
+        table, chosen = file.table()
         table.format, file.log.unit = "SQuAD JSON", "question"
     question = table.find(chosen.text, "questions", "--text")
     context = table.find(chosen.text2, "passages", "--text2")
@@ -40,13 +36,13 @@ def read_span(file: File) -> Stream:
     return found
 
 
-def _questions(value: Row) -> list[Row]:
-    """Each entry of `qas`, with the title and the passage it is of."""
+def _questions(table: Table) -> list[Row]:
+    """Each entry of `qas` of a table of articles, with the title and the passage it is of."""
     try:
         rows = [
-            row | {"title": article.get("title"), "context": paragraph.get("context")}
-            for article in value["data"]
-            for paragraph in article["paragraphs"]
+            row | {"title": title, "context": paragraph.get("context")}
+            for _, (title, paragraphs) in table.rows(["title", "paragraphs"])
+            for paragraph in paragraphs
             for row in paragraph["qas"]
         ]
     except (KeyError, TypeError, AttributeError) as error:

@@ -252,7 +252,7 @@ def _refuse_doubled(columns: Sequence[str], name: str) -> None:
         )
 
 
-def json_value(source: Source, log: BadRowLog) -> Any:
+def _json_value(source: Source, log: BadRowLog) -> Any:
     """The whole value of a JSON file; None if it is JSON lines, a row a line."""
     if source.json is not None:
         return source.json
@@ -293,7 +293,7 @@ def _parse(line: str, log: BadRowLog) -> Any:
 def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     """An array of objects, `{"data": [...]}`, or an object a line; the columns are the keys of the
     first ones."""
-    value = None if form == "jsonl" else json_value(source, log)
+    value = None if form == "jsonl" else _json_value(source, log)
     values: Iterator[tuple[int, Any]]
     if value is None:
         values = ((n, _parse(line, log)) for n, line in source.lines() if line.strip())

@@ -8,13 +8,13 @@ begins or ends within one. Tags are IOB2.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
 from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import TaggingExample
+from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, shorten
 from bertwright.labelled.table import Row, Table, read_text
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
@@ -24,49 +24,44 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 """The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
 
 
-def tagging_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
-    """The column of words (or of text, to be split into words) and that of tags."""
+def read_lists(file: File, table: Table, chosen: Columns) -> Stream:
+    """The sentences of a table of words or texts; rows of one `document` are each other's context.
+    Of a text, which is split into words, the tags are those of the entities marked in it."""
+    log, label = file.log, None
     names = {*map(plain, table.columns)}
     # where entities are marked in texts, words, as Prodigy's `tokens`, have no tags
     marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
     words = table.find(chosen.text, "texts or words" if marked else "words or texts", "--text")
-    if not label:
-        return Columns(words)
-    what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
-    return Columns(words, None, table.find(chosen.label, what, "--label", [words]))
-
-
-def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]:
-    """The sentences of a table; rows of one `document` are each other's context. Where a row has a
-    text in place of words, its tags are those of the entities that are marked in it."""
-    log, label = table.log, columns.label
+    if file.options.require_labels:
+        what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
+        label = table.find(chosen.label, what, "--label", [words])
+    columns = Columns(words, None, label)
     document = table.known("documents", "--text")
     answer = "answer" if label is not None and "answer" in table.columns else None
     documents: dict[str, int] = {}
 
     def make(row: Row, id_: str, line: int) -> TaggingExample | None:
         number = documents.setdefault(str(row[document]), len(documents)) if document else 0
-        value, given, accepted = row[columns.text], row.get(label), row.get(answer)
+        value, given, accepted = row[words], row.get(label), row.get(answer)
         if accepted in ("reject", "ignore"):  # Prodigy's
             log.skipped.add(line, "the annotator did not accept it (answer)")
             return None
         are_tags = isinstance(given, list) and any(isinstance(each, str) for each in given)
         if isinstance(value, str) and not are_tags:
-            example = text_example(read_text(row, columns.text), line)
+            example = text_example(read_text(row, words), line)
             example = replace(example, document=number, id=id_)
             if label is None:
                 return example
             entities = [] if given is None and accepted == "accept" else given
             return _marked(example, entities, log)
-        words, tags = _strings(value, columns.text), None
-        if label is not None:
-            tags = _strings(given, label)
-            if len(tags) != len(words):
-                came = f"{len(words)} words, {len(tags)} tags"
-                raise BadValue("sentence with a ragged line", came, "a tag a word")
-        return TaggingExample(words, tags, number, id=id_, line=line)
+        own = _strings(value, words)
+        tags = None if label is None else _strings(given, label)
+        if tags is not None and len(tags) != len(own):
+            came = f"{len(own)} words, {len(tags)} tags"
+            raise BadValue("sentence with a ragged line", came, "a tag a word")
+        return TaggingExample(own, tags, number, id=id_, line=line)
 
-    return table.examples([*columns.names(), document, answer], make)
+    return file.found(table.examples([words, label, document, answer], make), columns, table)
 
 
 def _strings(value: Any, column: str | None) -> tuple[str, ...]:

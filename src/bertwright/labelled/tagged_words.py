@@ -18,6 +18,7 @@ from itertools import chain, groupby, zip_longest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import TaggingExample
+from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
 from bertwright.labelled.table import WRONG_WIDTH, Table
 
@@ -58,14 +59,23 @@ class Layout:
         """Their names or, without, their numbers from 1."""
         return self.names or [str(number + 1) for number in range(self.width)]
 
-    def in_words(self, tag: int | None) -> str:
-        """The form, for users; `tag` is the column of tags, from 0."""
-        form = "CoNLL-U" if self.universal else f"CoNLL columns ({self.width})"
-        form = "a sentence a line: words, a tab, tags" if self.a_line else form
-        return form if tag is None else f"{form}, tags in column {self.columns[tag]}"
+
+def read_conll(file: File) -> Stream:
+    """The sentences of CoNLL columns, CoNLL-U or a sentence a line."""
+    file.refuse_unused(("label",), "as a word a line")
+    layout = _layout(file.source, file.form == "conllu")
+    columns = [layout.word]
+    form = "CoNLL-U" if layout.universal else f"CoNLL columns ({layout.width})"
+    form = "a sentence a line: words, a tab, tags" if layout.a_line else form
+    if file.options.require_labels:
+        columns.append(_tag_index(file, layout))
+        form += f", tags in column {layout.columns[columns[1]]}"
+    check = partial(_check, layout, columns[1:])
+    examples = _sentences(_words(file.source, layout), columns, file.log, check)
+    return file.found(examples, file.chosen, form)
 
 
-def layout_of(source: Source, universal: bool = False) -> Layout:
+def _layout(source: Source, universal: bool = False) -> Layout:
     """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words.
     DataError where there are no words."""
     lines = [line for line in _not_blank(source) if not line.startswith(_DOCUMENT)]
@@ -102,13 +112,12 @@ def _word_of_header(cells: Sequence[str]) -> int | None:
     return next(words, None) if {*chain(*NAMES["tags"])}.intersection(names) else None
 
 
-def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | None) -> int:
-    """Index of the column of tags, from 0: the one `chosen`, by number from 1 or by name; else
-    the `hint`, that of the training file, if it is there; else UPOS or the last. DataError where
-    it is not there, or is that of the words."""
-    width, names = layout.width, [*map(plain, layout.names)]
+def _tag_index(file: File, layout: Layout) -> int:
+    """Index of the column of tags, from 0: the one that an option names, or numbers from 1; else
+    that of the training file, if it is there; else UPOS or the last."""
+    chosen, width, names = file.chosen.label, layout.width, [*map(plain, layout.names)]
     usual = ("upos" if layout.universal else str(width), str(width - 1))  # the last may be the word
-    for column in (hint or "", *usual) if chosen is None else (chosen,):
+    for column in (file.options.hint.label or "", *usual) if chosen is None else (chosen,):
         index = int(column) - 1 if column.isdecimal() else -1
         if plain(column) in names:
             index = names.index(plain(column))
@@ -116,17 +125,9 @@ def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | No
             return index
     which = "" if chosen is None else f" {shorten(chosen)}"
     raise DataError(
-        f"{source.name} has no column{which} of tags beside the word, column {layout.word + 1} of "
-        f"{listed(layout.columns)}. Expected a word and its tag a line; name one: --label COLUMN"
+        f"{file.log.name} has no column{which} of tags beside the word, column {layout.word + 1} "
+        f"of {listed(layout.columns)}. Expected a word and its tag a line; name one: --label COLUMN"
     )
-
-
-def conll_examples(
-    source: Source, layout: Layout, tag: int | None, log: BadRowLog
-) -> Iterator[TaggingExample]:
-    """The sentences of a file; `tag` is the column of tags, from 0 (None: tags are not read)."""
-    columns = [layout.word] if tag is None else [layout.word, tag]
-    return _sentences(_words(source, layout), columns, log, partial(_check, layout, tag))
 
 
 def _words(source: Source, layout: Layout) -> Iterator[_Word]:
@@ -176,7 +177,7 @@ def _sentences(
         yield TaggingExample(own, tags[0] if tags else None, document, line=rows[0][0])
 
 
-def _check(layout: Layout, tag: int | None, cells: list[str], before: list[str] | None) -> None:
+def _check(layout: Layout, tag: list[int], cells: list[str], before: list[str] | None) -> None:
     """Raise BadValue for a line that has not the columns of a word behind the one `before`."""
     if len(cells) != layout.width:
         tabs = ", separated by tabs" if layout.tabs else ""
@@ -186,8 +187,8 @@ def _check(layout: Layout, tag: int | None, cells: list[str], before: list[str] 
     if layout.numbered and cells[0] not in numbers:
         expected = f"{numbers[-1]}, and a blank line between sentences"
         raise BadValue("sentence with a wrong number of a word", shorten(cells[0]), expected)
-    name = layout.names[tag] if layout.universal and tag else "misc"
-    if name not in _VALUES and cells[tag or 0] == "_":
+    name = layout.names[tag[0]] if layout.universal and tag else "misc"
+    if name not in _VALUES and cells[tag[0]] == "_":
         expected = f"--label with another of the columns {', '.join(layout.names[2:])}"
         raise BadValue("sentence with a word without a tag", f"{name.upper()} is _", expected)
 
@@ -198,7 +199,7 @@ def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
     lines = _not_blank(source)
     if any(line.startswith(_DOCUMENT) for line in lines):
         return True
-    layout = layout_of(source)
+    layout = _layout(source)
     if layout.universal or labels is None:
         return layout.universal
     rows = [line.split() for line in lines if not (layout.numbered and line[0] == "#")]
@@ -211,16 +212,13 @@ def are_words(columns: Sequence[str]) -> bool:
     return all(names & {*chain(*NAMES[what])} for what in ("words", "sentences"))
 
 
-def word_examples(
-    table: Table, chosen: Columns, *, label: bool
-) -> tuple[Iterator[TaggingExample], Columns, str]:
-    """The sentences of a table of words, its columns of words and of tags, and that of sentences. A
-    sentence begins where its column changes, or that of the document; where they are empty the last
-    goes on."""
-    log = table.log
+def read_words(file: File, table: Table, chosen: Columns) -> Stream:
+    """The sentences of a table of words. One begins where its column changes, or that of the
+    document; where they are empty the last goes on."""
+    log, tags = file.log, None
     log.never = WRONG_WIDTH  # it may have begun a sentence, whose words must not join the last one
-    words, tags = table.find(chosen.text, "words", "--text"), None
-    if label:
+    words = table.find(chosen.text, "words", "--text")
+    if file.options.require_labels:
         tags = table.find(chosen.label, "tags", "--label")
     columns = Columns(words, None, tags)
     sentences = table.find(None, "sentences", "--text", [words, tags])
@@ -243,4 +241,5 @@ def word_examples(
                 key, current = (key[0] + 1, at), name
             yield key, line, cells
 
-    return _sentences(rows(), range(len(names)), log), columns, sentences
+    examples = _sentences(rows(), range(len(names)), log)
+    return file.found(examples, columns, table, sentences)

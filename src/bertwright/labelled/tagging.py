@@ -14,15 +14,8 @@ from bertwright.labelled.columns import NAMES, plain
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import shorten
-from bertwright.labelled.tagged_texts import tagging_columns, tagging_examples
-from bertwright.labelled.tagged_words import (
-    are_words,
-    conll_examples,
-    is_conll,
-    layout_of,
-    tag_index,
-    word_examples,
-)
+from bertwright.labelled.tagged_texts import read_lists
+from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
 from bertwright.labelled.tags import detect_scheme, letters_of, mend, scheme_title, stray_tags
 from bertwright.labelled.texts import UNSEEN, expected_label
 
@@ -32,24 +25,14 @@ _MISSPELT = re.compile(r"\d+|[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
 
 def read_tagging(file: File) -> Stream:
     """The sentences of a file, with tags that follow one scheme."""
-    source, label = file.source, file.options.require_labels
-    file.form = _form(file)
+    label, file.form = file.options.require_labels, _form(file)
     if file.form in ("conll", "conllu"):
-        file.refuse_unused(("label",), "as a word a line")
-        layout, tag = layout_of(source, file.form == "conllu"), None
-        if label:
-            tag = tag_index(source, layout, file.chosen.label, file.options.hint.label)
-        examples = conll_examples(source, layout, tag, file.log)
-        found = file.found(examples, file.chosen, layout.in_words(tag))
+        found = read_conll(file)
     else:
         file.refuse_unused(("text", "label"), "as sentences")
         table, chosen = file.table()
-        if file.form in ("csv", "tsv") and (label or are_words(table.columns)):
-            examples, columns, sentences = word_examples(table, chosen, label=label)
-            found = file.found(examples, columns, table, sentences)
-        else:
-            columns = tagging_columns(table, chosen, label=label)
-            found = file.found(tagging_examples(table, columns), columns, table)
+        in_rows = file.form in ("csv", "tsv") and (label or are_words(table.columns))
+        found = (read_words if in_rows else read_lists)(file, table, chosen)
     if label:
         found.examples, found.scheme, title = _with_scheme(found.examples, file)
         found.format += f"; {title}"
