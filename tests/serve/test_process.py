@@ -116,7 +116,7 @@ def test_client(server: Process, full: Path) -> None:
     with Client(server.url) as client:
         found = client.embed(["a b", "c"], layers=[2])
         np.testing.assert_allclose(found["vectors"], model.embed(["a b", "c"], [2]), atol=1e-5)
-        assert client.models()[0]["id"] == "full"
+        assert client.ask("/v1/models")["data"][0]["id"] == "full"
         with pytest.raises(ServerError, match=r"400 \(bad_request\): input: String") as caught:
             client.embed("")
         assert (caught.value.status, caught.value.code) == (400, "bad_request")
@@ -371,7 +371,7 @@ def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Pat
     )
     made.wait_for("ready")
     client = Client(made.url)
-    assert client.models()[0]["id"] == "named"
+    assert client.ask("/v1/models")["data"][0]["id"] == "named"
     for given, code in ((["a"] * 3, "too_many_items"), ("a " * 30, "too_many_characters")):
         with pytest.raises(ServerError) as caught:
             client.embed(given)

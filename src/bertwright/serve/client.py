@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -33,7 +33,6 @@ RETRIED = (429, 503)
 MAX_CONNECTIONS = 100
 """Connections of a client; further requests wait for one, within their own timeout."""
 One = TypeVar("One")
-Many = TypeVar("Many")
 T = TypeVar("T")
 
 
@@ -47,8 +46,8 @@ class ServerError(BertwrightError):
         """The status is 0 where there was no reply."""
 
 
-class _BaseClient(ABC, Generic[One, Many]):
-    """What both clients share: they return a reply as `One`, a list of replies as `Many`."""
+class _BaseClient(ABC, Generic[One]):
+    """What both clients share: they return a reply as `One`."""
 
     def __init__(
         self,
@@ -95,19 +94,15 @@ class _BaseClient(ABC, Generic[One, Many]):
         """The result of a call, or what awaits it."""
 
     def ask(self, path: str, **body: Any) -> One:
-        """The reply of any route, as `ask("/classify", input="a text")`.
+        """The reply of any route, as `ask("/classify", input="a text")` or `ask("/v1/models")`.
 
         Raises:
             ServerError: it replied with an error, or not in time.
         """
-        if self.model is not None:
+        if body and self.model is not None:
             body = {"model": self.model, **body}
-        found: One = self._run(self._request("POST", path, json.dumps(body).encode()))
-        return found
-
-    def models(self) -> Many:
-        """The models there are."""
-        found: Many = self._run(self._get_models())
+        given = ("POST", path, json.dumps(body).encode()) if body else ("GET", path, b"")
+        found: One = self._run(self._request(*given))
         return found
 
     def close(self) -> Any:
@@ -125,12 +120,6 @@ class _BaseClient(ABC, Generic[One, Many]):
     def generate(self, input: Any, **more: Any) -> One:
         """Texts that continue prompts; without `stream`."""
         return self.ask("/generate", input=input, **more)
-
-    async def _get_models(self) -> list[Reply]:
-        models = (await self._request("GET", "/v1/models", b"")).get("data")
-        if not isinstance(models, list):
-            raise ServerError(200, "unknown", "a reply without a list of models")
-        return models
 
     async def _request(self, method: str, path: str, body: bytes) -> Reply:
         end = time.monotonic() + self.timeout
@@ -181,7 +170,7 @@ class _BaseClient(ABC, Generic[One, Many]):
         self._http = None
 
 
-class Client(_BaseClient[Reply, list[Reply]], AbstractContextManager["Client"]):
+class Client(_BaseClient[Reply], AbstractContextManager["Client"]):
     """Requests to one server; may be shared by threads."""
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
@@ -195,10 +184,7 @@ class Client(_BaseClient[Reply, list[Reply]], AbstractContextManager["Client"]):
         self.close()
 
 
-class AsyncClient(
-    _BaseClient[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[Reply]]],
-    AbstractAsyncContextManager["AsyncClient"],
-):
+class AsyncClient(_BaseClient[Awaitable[Reply]], AbstractAsyncContextManager["AsyncClient"]):
     """The same for asyncio, of one event loop at a time: `await client.embed(["a text"])`."""
 
     def _run(self, call: T) -> T:

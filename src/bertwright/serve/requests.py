@@ -161,7 +161,8 @@ def texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (BaseModel, dict)):
-        yield from texts_in([*dict(value).values()])
+        keys = value if isinstance(value, dict) else vars(value)
+        yield from texts_in([*keys.values()])
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from texts_in(each)
