@@ -24,7 +24,7 @@ from bertwright.models.encoder import EncoderSpec
 from bertwright.models.stack import GoingOn
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.transformer import TransformerLayer
+from bertwright.nn.transformer import layers_of
 
 
 class Embeddings(nn.Module):
@@ -94,10 +94,7 @@ class Bert(GoingOn):
         super().__init__(bert_spec(config))
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(
-            TransformerLayer.of(config, causal=config.causal)
-            for _ in range(config.num_hidden_layers)
-        )
+        self.layers = layers_of(config, causal=config.causal)
         self.pooler = None if config.causal else Pooler(config.hidden_size)
 
     def reset_parameters(self, generator: torch.Generator) -> None:

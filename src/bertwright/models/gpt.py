@@ -7,11 +7,10 @@ P(u) = softmax(h_L W_e^T). GPT-2 (Radford et al. 2019, Language Models are Unsup
 Learners, section 2.3): norms move before each part, one more follows the last layer, and the
 matrices that end a residual branch start scaled by 1 / sqrt(2 L).
 
-Differs: the normal distribution that initializes weights is truncated at two deviations. Queries,
-keys and values are one product, as in the published code. Keys and values are kept when a text
-goes on (`nn/cache.py`).
+Differs: the normal distribution that initializes weights is truncated at two deviations. Keys and
+values are kept when a text goes on (`nn/cache.py`).
 
-Letters: B sequences, N tokens in all, R read, H hidden, A heads, L layers.
+Letters: N tokens, H hidden, L layers.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from bertwright.models.encoder import EncoderSpec
 from bertwright.models.stack import GoingOn
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.transformer import TransformerLayer, end_with_norm
+from bertwright.nn.transformer import layers_of
 
 
 class GptEmbeddings(nn.Module):
@@ -53,22 +52,12 @@ class Gpt(GoingOn):
     pre_norm = False
 
     def __init__(self, config: GptConfig) -> None:
-        super().__init__(
-            EncoderSpec(
-                config.hidden_size,
-                config.num_hidden_layers,
-                config.vocab_size,
-                config.max_position_embeddings,
-                causal=True,
-                default_pooling="last",
-            )
-        )
+        sizes = config.hidden_size, config.num_hidden_layers, config.vocab_size
+        longest = config.max_position_embeddings
+        super().__init__(EncoderSpec(*sizes, longest, causal=True, default_pooling="last"))
         self.config = config
         self.embeddings = GptEmbeddings(config)
-        self.layers = nn.ModuleList(
-            TransformerLayer.of(config, causal=True, pre_norm=self.pre_norm)
-            for _ in range(config.num_hidden_layers)
-        )
+        self.layers = layers_of(config, causal=True, pre_norm=self.pre_norm)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Matrices from a truncated normal distribution, biases 0, norms 1."""
@@ -79,10 +68,6 @@ class Gpt2(Gpt):
     """The encoder of GPT-2."""
 
     pre_norm = True
-
-    def __init__(self, config: GptConfig) -> None:
-        super().__init__(config)
-        end_with_norm(self.layers)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """As GPT; what ends a residual branch is scaled by 1 / sqrt(2 L)."""

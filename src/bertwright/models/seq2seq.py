@@ -17,8 +17,8 @@ attention is global; the embeddings are those of the output (Press and Wolf 2017
 `fixed_source` the source has word vectors that are not trained, and the target a table of its own:
 the encoder is then that of CoVe (McCann et al. 2017), its layer 0 GloVe.
 
-Letters: B pairs, N source and M target tokens in all, R rows that are generated, S longest source,
-E width of the embeddings, H of states, L layers, V vocabulary.
+Letters: B pairs, N source and M target tokens, R rows, S longest source, E width of the embeddings,
+H of states, L layers.
 """
 
 from __future__ import annotations
@@ -42,20 +42,12 @@ class Seq2Seq(Encoder):
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         width, depth = config.hidden_size, config.num_hidden_layers
-        super().__init__(
-            EncoderSpec(
-                width,
-                depth,
-                config.vocab_size,
-                own_widths=(config.embedding_size, *[width] * depth),
-            )
-        )
+        widths = (config.embedding_size, *[width] * depth)
+        super().__init__(EncoderSpec(width, depth, config.vocab_size, own_widths=widths))
         self.config = config
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
         self.embeddings.requires_grad_(not config.fixed_source)
-        self.layers = nn.ModuleList(
-            Lstm(below, width // 2, "both") for below in self.spec.widths[:-1]
-        )
+        self.layers = nn.ModuleList(Lstm(below, width // 2, "both") for below in widths[:-1])
         self.dropout = Dropout(config.dropout)
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
@@ -102,8 +94,8 @@ class DecoderState:
     fed: Tensor
     """`[R, E]`, what predicted the token before."""
     source: tuple[Tensor, ...]
-    """Of the source: vectors and keys, `[R, S, H]`, and `[R, S]`: 0 where it has a token, -inf
-    where it has not; nothing without attention."""
+    """Of the source: vectors and keys, `[R, S, H]`, their bias `[R, S]`; nothing without
+    attention."""
     owners: Tensor
     """`[R]`: which of the B sources a row is of."""
 
@@ -123,13 +115,10 @@ class Seq2SeqDecoder(nn.Module):
     def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq) -> None:
         super().__init__()
         size, depth = config.hidden_size, config.num_hidden_layers
-        self.width = config.embedding_size
-        self.feeds = config.input_feeding
-        first = self.width * (2 if self.feeds else 1)
+        self.width, self.feeds = config.embedding_size, config.input_feeding
+        widths = [self.width * (1 + self.feeds), *[size] * (depth - 1)]
         self.initial = nn.Linear(size, 2 * depth * size)
-        self.cells = nn.ModuleList(
-            nn.LSTMCell(size if number else first, size) for number in range(depth)
-        )
+        self.cells = nn.ModuleList(nn.LSTMCell(width, size) for width in widths)
         attends = config.attention != "none"
         self.output = nn.Linear(size * (1 + attends), self.width, bias=False)
         self.dropout = Dropout(config.dropout)
@@ -145,9 +134,8 @@ class Seq2SeqDecoder(nn.Module):
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
         """B sources, and B targets of M tokens -> `[M, E]`"""
-        found = self._read(memory, target)[0]
-        dropped: Tensor = self.dropout(found)
-        return dropped
+        found: Tensor = self.dropout(self._read(memory, target)[0])
+        return found
 
     def begin(self, memory: Encoded) -> DecoderState:
         """The state of one row a source, nothing read."""

@@ -5,12 +5,11 @@ of self-attention and feed-forward parts (the encoder). The decoder reads the ta
 L layers that attend to it causally, then to the encoder's vectors; the same embeddings, of one
 vocabulary for both languages, turn its vectors into logits (section 3.4).
 
-Where we differ: sequences lie end to end without padding on either side (`nn/sequences.py`); norms
-may stand before each part (`norm = "pre"`); the decoder keeps keys and values of the tokens it has
-read, so that one more token costs one more row.
+Where we differ: norms may stand before each part (`norm = "pre"`); the decoder keeps keys and
+values of the tokens it has read, so that one more token costs one more row.
 
-Letters: B pairs, N source tokens and M target tokens in all, R rows that are generated (beams), t
-tokens of each, S longest source, H hidden, A heads, D = H / A, V vocabulary, L layers.
+Letters: B pairs, N source and M target tokens, R rows, t tokens of each, S longest source, H
+hidden, A heads, D = H / A, L layers.
 """
 
 from __future__ import annotations
@@ -29,13 +28,7 @@ from bertwright.models.stack import Stack
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs
-from bertwright.nn.transformer import (
-    Cache,
-    DecoderLayer,
-    TransformerLayer,
-    end_with_norm,
-    sinusoids,
-)
+from bertwright.nn.transformer import Cache, DecoderLayer, layers_of, sinusoids
 
 
 class Embeddings(nn.Module):
@@ -68,20 +61,11 @@ class Transformer(Stack):
     """The encoder."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(
-            EncoderSpec(
-                width=config.hidden_size,
-                depth=config.num_hidden_layers,
-                vocab_size=config.vocab_size,
-                max_length=config.max_position_embeddings,
-            )
-        )
+        sizes = config.hidden_size, config.num_hidden_layers, config.vocab_size
+        super().__init__(EncoderSpec(*sizes, config.max_position_embeddings))
         self.config = config
         self.embeddings = Embeddings(config)
-        depth, pre = config.num_hidden_layers, config.norm == "pre"
-        self.layers = nn.ModuleList(TransformerLayer.of(config, pre_norm=pre) for _ in range(depth))
-        if pre:
-            end_with_norm(self.layers)
+        self.layers = layers_of(config, pre_norm=config.norm == "pre")
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Embeddings with a deviation of 1 / sqrt(H), matrices as Glorot and Bengio (2010)."""
@@ -111,7 +95,7 @@ class DecoderState:
         def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
             return tuple(tuple(x.index_select(0, rows) for x in cache) for cache in caches)
 
-        owners, device = self.owners[rows], rows.device
+        owners = self.owners[rows]
         state = replace(self, own=pick(self.own, rows))
         if torch.equal(owners, self.owners):  # other beams of the same sources
             return state
@@ -119,9 +103,7 @@ class DecoderState:
         each = int(counts[0])
         if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
             kept, each = owners, 1
-        owners = torch.arange(len(kept), device=device).repeat_interleave(each)
-        if torch.equal(kept, torch.arange(len(self.bias), device=device)):
-            return replace(state, owners=owners)
+        owners = torch.arange(len(kept), device=rows.device).repeat_interleave(each)
         return replace(state, source=pick(self.source, kept), bias=self.bias[kept], owners=owners)
 
 
@@ -132,10 +114,7 @@ class TransformerDecoder(nn.Module):
         """`embeddings` are the encoder's: (ids, positions) -> `[M, H]`."""
         super().__init__()
         self.longest = config.max_position_embeddings
-        depth, pre = config.num_hidden_layers, config.norm == "pre"
-        self.layers = nn.ModuleList(DecoderLayer.of(config, pre_norm=pre) for _ in range(depth))
-        if pre:
-            end_with_norm(self.layers)
+        self.layers = layers_of(config, DecoderLayer, pre_norm=config.norm == "pre")
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
     def forward(self, memory: Encoded, target: Inputs, maps: list[Tensor] | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,7 @@ class FeedForward(nn.Module):
 class TransformerLayer(nn.Module):
     """Attention, then the feed-forward part: each is dropped out, added and normalized, or with
     `pre_norm` normalizes what it reads; the sum itself is not normalized then, so a norm follows
-    the last layer: `end_with_norm`."""
+    the last layer: `layers_of`."""
 
     def __init__(
         self,
@@ -72,20 +72,6 @@ class TransformerLayer(nn.Module):
         self.dropout = Dropout(dropout)
         self.pre_norm = pre_norm
         self.final_norm: nn.Module | None = None
-
-    @classmethod
-    def of(cls, config: Any, **more: bool) -> Self:
-        """A layer with the sizes of a model's configuration."""
-        return cls(
-            hidden_size=config.hidden_size,
-            heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size,
-            activation=config.hidden_act,
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            eps=config.layer_norm_eps,
-            **more,
-        )
 
     def forward(
         self,
@@ -114,12 +100,26 @@ class TransformerLayer(nn.Module):
         return x if self.final_norm is None else self.final_norm(x)
 
 
-def end_with_norm(layers: nn.ModuleList) -> None:
-    """Give the last of some pre-norm layers the norm that ends them; in place."""
-    last = layers[-1]
-    assert isinstance(last, TransformerLayer)
-    norm = last.attention_norm
-    last.final_norm = nn.LayerNorm(norm.normalized_shape, eps=norm.eps)
+def layers_of(
+    config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: bool
+) -> nn.ModuleList:
+    """The layers of a model's configuration; pre-norm ones end with a norm."""
+    layers = [
+        kind(
+            hidden_size=config.hidden_size,
+            heads=config.num_attention_heads,
+            intermediate_size=config.intermediate_size,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            eps=config.layer_norm_eps,
+            **more,
+        )
+        for _ in range(config.num_hidden_layers)
+    ]
+    if layers[-1].pre_norm:
+        layers[-1].final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    return nn.ModuleList(layers)
 
 
 Cache = tuple[Tensor, Tensor]

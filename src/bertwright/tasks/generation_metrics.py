@@ -1,11 +1,9 @@
 """The metrics of generated texts.
 
-Rows with the same source are references of one example, as E2E has them: the metrics compare one
-prediction with all of them.
+Rows with the same source are references of one example, as E2E has them.
 
 - ROUGE-L (Lin 2004) as Google's rouge-score, F1 with stemming, against the best reference. It
-  selects the model: BLEU is 0 where no four tokens in a row are right, as at first, or in short
-  targets;
+  selects the model: BLEU is 0 where no four tokens in a row are right, as at first;
 - BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018; 13a, not smoothed but for exp),
   of all predictions together;
 - exact match, but for blanks around the text.
@@ -70,15 +68,8 @@ def generation_metrics(
 
     def formula(sums: Float64s) -> dict[str, Float64s]:
         scores = [
-            bleu.compute_bleu(
-                correct=row[:4].tolist(),
-                total=row[4:8].tolist(),
-                sys_len=int(row[8]),
-                ref_len=int(row[9]),
-                smooth_method="exp",
-            ).score
-            / 100
-            for row in sums
+            bleu.compute_bleu(row[:4], row[4:8], row[8], row[9], "exp").score / 100
+            for row in sums.astype(np.int64).tolist()
         ]
         rouge_l, exact = (ratio(sums[:, n], sums[:, 12]) for n in (10, 11))
         return {"rouge_l": rouge_l, "bleu": np.array(scores), "exact_match": exact}
@@ -90,9 +81,7 @@ def generation_metrics(
         errors=errors,
         describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
         degenerate=only_prediction(
-            [examples[row].target for row in firsts],
-            [predictions[row].text for row in firsts],
-            str,
+            [examples[row].target for row in firsts], [predictions[row].text for row in firsts], str
         ),
         rules="lower case" if lower else None,
     )

@@ -26,6 +26,14 @@ DEEPEST = 250
 """Brackets within each other: more are no tree of a sentence, and too many to go through."""
 SUFFIXES = (".tree", ".trees", ".mrg", ".ptb", ".psd")
 """Files of a folder that are read."""
+TAG = "XX"
+"""That of every word of a parse."""
+MOST_WORDS = 250
+"""Words of a sentence."""
+_ESCAPED = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
+    "``": '"', "''": '"',
+}  # fmt: skip
 _TOKEN = re.compile(r"\([ \t]*[^() \t\r\n\f\v]*|\)|[^() \t\r\n\f\v]+")
 """An opened bracket with its label, a closed one, a word. Spaces beyond ASCII (a thin space in a
 number) are part of a word."""
@@ -141,12 +149,6 @@ def _tree(label: str, parts: list[Tree | str], where: str) -> Tree:
     return Tree(label, trees)
 
 
-TAG = "XX"
-"""That of every word of a parse."""
-MOST_WORDS = 250
-"""Words of a sentence."""
-
-
 def leaf_token(word: int) -> str:
     """The token of a word by its number from 0."""
     return f"[{word + 1}]"
@@ -155,12 +157,6 @@ def leaf_token(word: int) -> str:
 def plain_word(word: str) -> str:
     """A word as in text: the Penn Treebank writes brackets as -LRB-, quotes as `` and ''."""
     return _ESCAPED.get(word, word.replace("\\/", "/").replace("\\*", "*"))
-
-
-_ESCAPED = {
-    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
-    "``": '"', "''": '"',
-}  # fmt: skip
 
 
 def linearize(tree: Tree) -> list[str]:
@@ -191,15 +187,15 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
     are put before the next that it has, or at the end of the outermost phrase; words that it has
     too often, phrases without words and brackets that are too deep are left out.
     """
+    tokens = list(tokens)
     labels: list[str] = [TOP]
     parts: list[list[Tree]] = [[]]
-    done, whole = 0, True
+    done = 0
 
-    def close() -> bool:
+    def close() -> None:
         label, children = labels.pop(), tuple(parts.pop())
         if children:
             parts[-1].append(Tree(label, children))
-        return bool(children)
 
     def put(stop: int) -> None:
         nonlocal done
@@ -207,26 +203,16 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
         done = max(done, stop)
 
     for token in tokens:
-        if token[:1] == "(" and len(token) > 1:
-            whole &= len(labels) > 1 or not parts[0]  # a second tree beside the first
-            if len(labels) >= DEEPEST - 1:  # a word has a bracket too
-                whole = False
-                continue
-            labels.append(token[1:])
-            parts.append([])
-        elif token[:1] == ")" and len(token) > 1:
-            if token[1:] not in labels[1:]:
-                whole = False
-                continue
+        if token[0] == "(":
+            if len(labels) < DEEPEST - 1:  # a word has a bracket too
+                labels.append(token[1:])
+                parts.append([])
+        elif token[0] != ")":
+            put(min(int(token[1:-1]), len(words)))
+        elif token[1:] in labels[1:]:
             while labels[-1] != token[1:]:
-                whole = False
                 close()
-            whole &= close()
-        else:
-            number = int(token[1:-1])
-            whole &= number == done + 1 and number <= len(words) and len(labels) > 1
-            put(min(number, len(words)))
-    whole &= len(labels) == 1 and done == len(words)
+            close()
     if done < len(words):
         while len(labels) > 2:
             close()
@@ -237,4 +223,6 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
         put(len(words))
     while len(labels) > 1:
         close()
-    return Tree(TOP, tuple(parts[0])), whole
+    tree = Tree(TOP, tuple(parts[0]))
+    alone = not words or (len(tree.children) == 1 and tree.children[0].word is None)
+    return tree, alone and linearize(tree) == tokens
