@@ -2,13 +2,9 @@
 
     \\data\\
     ngram 1=5
-    ngram 2=9
 
     \\1-grams:
     -1.3<tab>word<tab>-0.4          log10 p, the n-gram, log10 of its back-off weight
-
-    \\2-grams:
-    -0.7<tab>first second
 
     \\end\\
 
@@ -101,9 +97,8 @@ def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
 
 
 def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
-    """Write an ARPA file as a folder of ours; how many n-grams there are of the orders 1 to n.
-
-    Its tokenizer is that of `import_vectors`.
+    """Write an ARPA file as a folder of ours, its tokenizer that of `import_vectors`; how many
+    n-grams there are of the orders 1 to n.
 
     Raises:
         ConfigError: `out` is there.
@@ -176,8 +171,8 @@ def _sizes(path: Path, lines: Lines) -> list[int]:
 def _section(
     path: Path, lines: Lines, k: int, size: int, ids: dict[str, int], rows: dict[str, int]
 ) -> tuple[list[str], Int64s, Float64s]:
-    """The n-grams of one order, their keys, and `[M, 2]` natural logarithms; `ids` of words, that
-    get one in the first order, and `rows` of the order below."""
+    """The n-grams of one order, their keys, and `[M, 2]` natural logarithms, by the `rows` of the
+    order below; words get their `ids` in the first."""
     texts, keys, values = [], np.empty(size, np.int64), np.zeros((size, 2))
     for row in range(size):
         number, line = next(lines, _END)

@@ -120,17 +120,16 @@ def _tensors(file: Any) -> set[str]:
 
 Split = Callable[[Any], list[Any]]
 Join = Callable[..., Any]
+Pair = tuple[Split, Join]
 
 
 def _mappings(config: ElmoConfig) -> Iterator[tuple[str, list[str], Split, Join]]:
     """A name of theirs, those of ours, and what turns its array into ours and back."""
-    same: tuple[Split, Join] = (lambda x: [x]), (lambda x: x)
-    turned: tuple[Split, Join] = (lambda x: [x.T]), (lambda x: x.T)
-    convolution: tuple[Split, Join] = (  # [1, width, size, number] <-> [number, size, width]
-        (lambda x: [x[0].transpose(2, 1, 0).copy()]),
-        (lambda x: x.transpose(2, 1, 0)[None]),
-    )
-    both: tuple[Split, Join] = (  # of the input and of the state
+    same: Pair = (lambda x: [x]), (lambda x: x)
+    turned: Pair = (lambda x: [x.T]), (lambda x: x.T)
+    # [1, width, size, number] <-> [number, size, width]
+    convolution: Pair = (lambda x: [x[0].T.copy()]), (lambda x: x.T[None])
+    both: Pair = (  # of the input and of the state
         (lambda x: np.split(_gates(x.T), [config.projection_dim], 1)),
         (lambda a, b: _gates(np.concatenate([a, b], 1)).T),
     )

@@ -46,13 +46,7 @@ class TokenStreams(Shuffled):
     """The `Instances` of language models, of some documents of a built corpus."""
 
     def __init__(
-        self,
-        shards: Shards,
-        documents: Int64s,
-        length: int,
-        *,
-        burn_in: int = 0,
-        seed: int = 0,
+        self, shards: Shards, documents: Int64s, length: int, *, burn_in: int = 0, seed: int = 0
     ) -> None:
         """Open the documents of these numbers, [D], in windows of `length` T, of which `burn_in`
         tokens (below T - 1) repeat the end of the one before.

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,7 @@ from bertwright.config.runs.language_models import AwdLstmConfig
 from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.dropout import SharedDropout
 from bertwright.nn.recurrent import Lstm
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Inputs
 
 
 class AwdLstm(Encoder):
@@ -58,11 +59,14 @@ class AwdLstm(Encoder):
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
         """See `Encoder`."""
         ids, sequences = inputs.ids, inputs.sequences
-        x = self.embeddings(ids)  # [N, H]
-        x = self.embedding_dropout(x, ids, self.config.vocab_size, 1)
-        kept = [_dropped(self.input_dropout, x, sequences)]
+
+        def dropped(dropout: nn.Module, x: Tensor) -> Any:
+            return dropout(x, sequences.index, sequences.count, x.shape[1])
+
+        x = self.embedding_dropout(self.embeddings(ids), ids, self.config.vocab_size, 1)  # [N, H]
+        kept = [dropped(self.input_dropout, x)]
         for layer, dropout in zip(self.layers[:top], self.dropouts, strict=False):
-            kept.append(_dropped(dropout, layer(kept[-1], sequences.lengths), sequences))
+            kept.append(dropped(dropout, layer(kept[-1], sequences.lengths)))
         return kept
 
     def stages(self) -> Sequence[nn.Module]:
@@ -75,9 +79,3 @@ class AwdLstm(Encoder):
         for layer, width in zip(self.layers, self.spec.widths[1:], strict=True):
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(width**-0.5), width**-0.5, generator=generator)
-
-
-def _dropped(dropout: nn.Module, x: Tensor, sequences: Sequences) -> Tensor:
-    """x `[N, H]` with one mask a sequence."""
-    dropped: Tensor = dropout(x, sequences.index, sequences.count, x.shape[1])
-    return dropped

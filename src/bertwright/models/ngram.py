@@ -12,7 +12,7 @@ Letters: N tokens, B sequences, C = n - 1 (1 for n = 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,7 @@ from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
 
-@dataclass(frozen=True)
-class LastTokens:
+class LastTokens(NamedTuple):
     """The ids `[B, C]` of the last tokens of B sequences, -1 where there is none."""
 
     ids: Tensor

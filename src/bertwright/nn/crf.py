@@ -43,16 +43,8 @@ class Crf(nn.Module):
         self.transitions = nn.Parameter(torch.zeros(tags, tags))  # from, to
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, counts: Sequence[int]) -> Tensor:
-        """Log-probability of the given tags.
-
-        Args:
-            scores: `[W, C]`.
-            labels: `[W]` int64.
-            counts: words of each example.
-
-        Returns:
-            `[E]` float32; 0 for an example without words.
-        """
+        """Log-probability of given tags: scores `[W, C]`, labels `[W]` int64, words of each example
+        -> `[E]` float32, 0 for an example without words."""
         scores = scores.float()
         gold = self._path_scores(scores, labels, counts)
         packing = pack(counts, scores.device)

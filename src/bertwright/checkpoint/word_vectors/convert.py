@@ -135,17 +135,10 @@ def export_vectors(
     return found
 
 
-def _fasttext_file(
-    loaded: checkpoint.Loaded, words: list[str], kept: Int64s
-) -> fasttext.FastTextFile:
-    encoder: Any = loaded.learner.encoder
-    objective: Any = loaded.learner.objectives["context_words"]
+def _fasttext_file(loaded: Any, words: list[str], kept: Int64s) -> fasttext.FastTextFile:
+    encoder, objective = loaded.learner.encoder, loaded.learner.objectives["context_words"]
     counts, rows = encoder.counts.numpy(), encoder.rows.numpy()
+    rows = np.concatenate([rows[kept], rows[len(counts) :]])
     output = objective.output.detach().numpy()
-    return fasttext.FastTextFile(
-        loaded.config,
-        words,
-        np.maximum(counts[kept], 1),
-        np.concatenate([rows[kept], rows[len(counts) :]]),
-        output[kept] if len(output) == len(counts) else output[: len(kept) - 1],
-    )
+    output = output[kept] if len(output) == len(counts) else output[: len(kept) - 1]
+    return fasttext.FastTextFile(loaded.config, words, np.maximum(counts[kept], 1), rows, output)

@@ -65,24 +65,19 @@ def read_vectors(path: str | Path) -> NamedVectors:
     first = bytes(data[: 1 << 20]).split(b"\n", 1)[0].split()
     header = tuple(map(int, first)) if len(first) == 2 and all(map(bytes.isdigit, first)) else None
     if path.name.removesuffix(".gz").endswith(".bin"):
-        if header is None:
-            raise DataError(
-                f"{path} does not begin with a line of two numbers, words and width; expected a "
-                "binary file of word2vec (or of fastText)"
-            )
-        found = _read_binary(path, data, *header)
+        found = _read_binary(path, data, header)
     else:
         found = _read_text(path, data, header, len(first) - 1)
     _check(path, found)
     return found
 
 
-def _read_binary(path: Path, data: Any, count: int, width: int) -> NamedVectors:
-    at = data.find(b"\n") + 1
-    size = 4 * width
+def _read_binary(path: Path, data: Any, header: tuple[int, ...] | None) -> NamedVectors:
+    count, width = header or (0, 0)
+    at, size = data.find(b"\n") + 1, 4 * width
     wrong = DataError(
-        f"{path} is to have {count:,} vectors of {width} numbers, but is truncated, or goes on "
-        f"after its {count:,}"
+        f"{path} does not begin with a line of two numbers, words and width, or it is truncated, "
+        f"or goes on after its {count:,} vectors; expected a binary file of word2vec or fastText"
     )
     if not width or count * (size + 1) > len(data) - at:
         raise wrong

@@ -110,8 +110,7 @@ class NnlmOptimizer(OptimizerConfig):
 
 @dataclass(frozen=True)
 class NnlmRun(
-    LanguageModelRun,
-    presets={"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)},
+    LanguageModelRun, presets={"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
 ):
     """A run of an NNLM."""
 
@@ -190,8 +189,8 @@ class AwdLstmRun(
         "awd-lstm": AwdLstmConfig(),
     },
 ):
-    """Everything that decides a pre-training run of an AWD-LSTM; awd-lstm is the published one, the
-    others have no dropout: they see their text once."""
+    """A run of an AWD-LSTM; awd-lstm is the published one, the others have no dropout: they see
+    their text once."""
 
     default_model = "awd-lstm-small"
     format = "bertwright.checkpoint.native.language_models:AWD_LSTM"
@@ -267,8 +266,7 @@ class ElmoRun(
     },
     fixed="max_characters_per_token character_size filters n_highway activation",
 ):
-    """Everything that decides a pre-training run of ELMo; elmo and elmo-small have the sizes of the
-    published files of these names."""
+    """A run of ELMo; elmo and elmo-small have the sizes of the published files of these names."""
 
     default_model = "elmo-mini"
     format = "bertwright.checkpoint.native.language_models:ELMO"

@@ -20,8 +20,7 @@ from bertwright.data.randomness import make_key, mix
 
 Entries = tuple[Int64s, Float64s]
 """`[E]` keys, rising, and their sums."""
-BYTES = 16
-"""Of an entry."""
+BYTES = 16  # of an entry
 
 
 def sum_entries(parts: list[Entries]) -> Entries:
@@ -51,8 +50,7 @@ class CountedPairs:
     """Sorted runs of entries in a folder."""
 
     def __init__(self, folder: Path, memory: int) -> None:
-        """Count with files in `folder`; entries take `memory` bytes, about, and sorting three
-        times as much."""
+        """`memory`: bytes that entries may take, about; sorting takes three times as much."""
         self.folder, self._most = folder, max(1, memory // BYTES)
         self._parts: list[Entries] = []
         self._runs: list[Entries] = []

@@ -20,9 +20,9 @@ CHUNK = 1 << 17
 """Tokens of a chunk; a context does not reach across its ends, nor across those of documents."""
 
 
-def chunk_starts(shards: Shards) -> Int64s:
-    """The first token of each chunk, then the number of tokens."""
-    return np.append(np.arange(0, shards.num_tokens, CHUNK), shards.num_tokens)
+def chunk_spans(shards: Shards) -> list[tuple[int, int]]:
+    """The first token of each chunk, and where it ends."""
+    return list(pairwise([*range(0, shards.num_tokens, CHUNK), shards.num_tokens]))
 
 
 def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
@@ -34,8 +34,8 @@ def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
 
 def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
     """Every chunk, in order."""
-    for start, stop in pairwise(chunk_starts(shards).tolist()):
-        yield read_chunk(shards, start, stop)
+    for span in chunk_spans(shards):
+        yield read_chunk(shards, *span)
 
 
 def count_words(shards: Shards) -> Int64s:

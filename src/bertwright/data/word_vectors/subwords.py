@@ -17,16 +17,14 @@ _BASIS, _PRIME, _MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
     """The bucket of each n-gram: FNV-1a of its UTF-8, whose bytes are signed, as in fastText."""
-    characters = [
-        [byte if byte < 128 else byte | 0xFFFFFF00 for byte in character.encode("utf-8")]
-        for character in f"<{word}>"
-    ]
+    characters = [character.encode("utf-8") for character in f"<{word}>"]
     found, size = [], len(characters)
     for start in range(size):
         number = _BASIS
         for stop in range(start + 1, min(start + max_n, size) + 1):
             for byte in characters[stop - 1]:
-                number = ((number ^ byte) * _PRIME) & _MASK
+                signed = byte if byte < 128 else byte | 0xFFFFFF00
+                number = ((number ^ signed) * _PRIME) & _MASK
             n = stop - start
             if n >= min_n and not (n == 1 and (start == 0 or stop == size)):
                 found.append(number % buckets)
@@ -36,14 +34,8 @@ def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
 def word_units(
     words: Sequence[str], bare: Collection[int], buckets: int, min_n: int, max_n: int
 ) -> tuple[Int64s, Int64s]:
-    """The rows that make each word's vector: its own, then V + the bucket of each n-gram.
-
-    Rows `bare`, of special tokens, have no n-grams; the others those of `min_n` to `max_n`
-    characters.
-
-    Returns:
-        `[V + 1]` where each word's rows start, and the rows.
-    """
+    """`[V + 1]` where the rows that make each word's vector start, and the rows: its own, then V +
+    the bucket of each n-gram of `min_n` to `max_n` characters; `bare` words have no n-grams."""
     starts, units = [0], []
     for row, word in enumerate(words):
         units.append(row)

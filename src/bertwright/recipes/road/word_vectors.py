@@ -25,7 +25,7 @@ from bertwright.data.shards import Shards
 from bertwright.data.word_vectors.cooccurrences import CountedPairs, count_pairs
 from bertwright.data.word_vectors.corpus import (
     alias_table,
-    chunk_starts,
+    chunk_spans,
     chunks,
     count_words,
     huffman_codes,
@@ -109,7 +109,7 @@ def _passes(
     cbow = config.algorithm == "cbow"
     rate = run.learning_rate or (0.05 if cbow else 0.025)
     keep = keep_probabilities(counts, run.subsample)
-    starts, passes = chunk_starts(shards), math.ceil(run.epochs or 1)
+    spans, passes = chunk_spans(shards), math.ceil(run.epochs or 1)
 
     def rate_at(number: int, token: int) -> float:
         left = 1 - (number + token / shards.num_tokens) / passes
@@ -118,7 +118,7 @@ def _passes(
     for number in range(done, passes):
 
         def train(chunk: int, number: int = number) -> tuple[float, int]:
-            start, stop = int(starts[chunk]), int(starts[chunk + 1])
+            start, stop = spans[chunk]
             found: tuple[float, int] = kernels.train_context_words(
                 *read_chunk(shards, start, stop),
                 rows.numpy(),
@@ -136,7 +136,7 @@ def _passes(
             )
             return found
 
-        summed = np.sum(in_threads(train, range(len(starts) - 1), run.workers), axis=0)
+        summed = np.sum(in_threads(train, range(len(spans)), run.workers), axis=0)
         loss = float(summed[0] / max(1, summed[1]))
         yield Pass(int(counts.sum()), {"loss": loss, "learning_rate": rate_at(number + 1, 0)})
 
