@@ -223,14 +223,3 @@ def test_no_examples_and_no_head() -> None:
     assert list(task_parts("head", task, TOKENIZER, [], 4)) == []
     with pytest.raises(ConfigError, match="the model has no head 'other'; it has: head"):
         predict(learner, TaskData("other", task, TOKENIZER, [TextExample("a")]))
-
-
-def test_other_ids_for_the_same_examples() -> None:
-    task = TASKS["classes"]
-    data = TaskData("head", task, TOKENIZER, [TextExample("a b"), TextExample("c")])
-    assert data.num_tokens == 7
-    other = data.with_instances(
-        [replace(i, ids=([2, 3],), segments=([0, 0],)) for i in data.instances]
-    )
-    assert (other.num_tokens, data.num_tokens) == (4, 7)
-    assert other.examples is data.examples

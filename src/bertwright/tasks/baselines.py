@@ -1,13 +1,5 @@
-"""What a BERT must beat: simple models on the same files, evaluated by the same metrics.
-
-| kind | baselines |
-|---|---|
-| classification | `majority`: the most frequent class; `tfidf`: TF-IDF + logistic regression |
-| multi-label | `majority`: the labels that most examples have; `tfidf`, one against the rest |
-| regression | `mean`; `tfidf_ridge`: TF-IDF + ridge regression |
-| tagging | `majority`: each word's most frequent tag; `word_shape`: + logistic regression |
-
-Spans, choices and generation have none.
+"""What a BERT must beat: simple models on the same files, evaluated by the same metrics. Spans,
+choices and generation have none.
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
 Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where texts are mostly
@@ -30,7 +22,6 @@ import numpy as np
 
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TaggingExample, is_mostly_chinese
 from bertwright.tasks.predictions import (
     NumberPrediction,
@@ -55,29 +46,18 @@ def baseline_predictions(
     dev_examples: Sequence[Example],
     seed: int = 0,
 ) -> Mapping[str, Sequence[Prediction]]:
-    """The predictions of every baseline of this kind of task for `dev_examples`, in their order.
-
-    Raises `DataError` where there is nothing to learn from.
-    """
+    """The predictions of every baseline of this kind of task for `dev_examples`, in their order."""
     train, dev = cast("list[Any]", train_examples), cast("list[Any]", dev_examples)
-    if not train or not dev:
-        raise DataError(
-            f"{len(train)} training and {len(dev)} development examples; "
-            "a baseline needs 1 or more of each"
-        )
-    if task.kind == "classification":
-        return {
-            "majority": _majority(task, train, dev),
-            "tfidf": _labels(task, train, dev, seed),
-        }
-    if task.kind == "regression":
-        mean = NumberPrediction(float(np.mean([e.label for e in train])))
-        return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
-    if task.kind == "tagging":
-        return {
-            "majority": _most_frequent(task, train, dev),
-            "word_shape": _by_shape(task, train, dev, seed),
-        }
+    match task.kind:
+        case "classification":
+            majority = _majority(task, train, dev)
+            return {"majority": majority, "tfidf": _labels(task, train, dev, seed)}
+        case "regression":
+            mean = NumberPrediction(float(np.mean([e.label for e in train])))
+            return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
+        case "tagging":
+            usual = _most_frequent(task, train, dev)
+            return {"majority": usual, "word_shape": _by_shape(task, train, dev, seed)}
     return {}
 
 
@@ -86,12 +66,14 @@ def _tfidf(texts: Sequence[str]) -> Any:
     What is seen once says little and is most of all but a small file."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    rarest = 2 if len(texts) > 1000 else 1
-    texts = [*texts, *_NO_WORDS]
-    settings: Any = {"ngram_range": (1, 2), "sublinear_tf": True, "min_df": rarest}
     is_chinese = is_mostly_chinese(texts[:1000])
-    settings |= {"analyzer": "char"} if is_chinese else {"token_pattern": r"\w+|[^\w\s]"}
-    return TfidfVectorizer(**settings).fit(texts)
+    return TfidfVectorizer(
+        analyzer="char" if is_chinese else "word",
+        token_pattern=None if is_chinese else r"\w+|[^\w\s]",
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        min_df=2 if len(texts) > 1000 else 1,
+    ).fit([*texts, *_NO_WORDS])
 
 
 def _prediction(task: TaskConfig, scores: Float64s) -> TextPrediction:

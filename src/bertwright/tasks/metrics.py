@@ -33,13 +33,13 @@ Statistic = Callable[[Float64s], Mapping[str, Float64s]]
 
 _CELLS = 2_000_000
 """Counts held at once."""
+BINS = 10
+"""Bins of confidence in a calibration."""
 
 
 def of_sums(parts: Any, formula: Callable[[Float64s], Mapping[str, Float64s]]) -> Statistic:
-    """A statistic that is a formula of sums over examples.
-
-    `parts` [E, K], an array or a sparse matrix of scipy; `formula` takes sums [R, K].
-    """
+    """A statistic that is a formula of sums [R, K] over examples, of `parts` [E, K], an array or a
+    sparse matrix of scipy."""
     return lambda counts: formula(counts @ parts)
 
 
@@ -73,10 +73,6 @@ def ratio(over: Float64s, under: Float64s) -> Float64s:
     return np.divide(over, under, out=np.zeros(np.shape(over)), where=under > 0)
 
 
-BINS = 10
-"""Bins of confidence in a calibration."""
-
-
 def f1_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
     """F1 from counts: what was right, what was predicted, what there was."""
     return ratio(2 * hits, predicted + gold)
@@ -96,12 +92,9 @@ def matthews_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s
     return ratio(above, np.sqrt(np.maximum(below, 0)))
 
 
-def class_statistic(parts: Any, positive: int | None = None) -> Statistic:
-    """`accuracy`, `macro_f1`, `micro_f1`, `matthews`, and `f1` of the class `positive`.
-
-    `parts` are `class_counts`. One class an example makes micro F1 the accuracy; it is given
-    because tables ask for it.
-    """
+def class_statistic(parts: Any, positive: int | None = None, only: Sequence[str] = ()) -> Statistic:
+    """`accuracy`, `f1` of the class `positive`, `macro_f1`, `micro_f1`, `matthews`, or those alone,
+    of `class_counts`. One class an example makes micro F1 the accuracy; tables ask for it."""
 
     def formula(sums: Float64s) -> Mapping[str, Float64s]:
         hits, chosen, true = np.split(sums, 3, axis=1)  # [R, C] each
@@ -112,7 +105,7 @@ def class_statistic(parts: Any, positive: int | None = None) -> Statistic:
         metrics["macro_f1"] = macro_f1_of(hits, chosen, true)
         metrics["micro_f1"] = accuracy
         metrics["matthews"] = matthews_of(hits, chosen, true)
-        return metrics
+        return {name: metrics[name] for name in only or metrics}
 
     return of_sums(parts, formula)
 
@@ -120,10 +113,8 @@ def class_statistic(parts: Any, positive: int | None = None) -> Statistic:
 def class_counts(
     gold: Int64s, predicted: Int64s, classes: int, sizes: Sequence[int] | None = None
 ) -> Any:
-    """A sparse matrix [E, 3 C]: whether right, predicted and true, by class.
-
-    `sizes` [E], where an example holds several labels (a sentence its words): how many.
-    """
+    """A sparse matrix [E, 3 C]: whether right, predicted and true, by class; `sizes` [E]: labels of
+    each example, where it has several (a sentence its words)."""
     from scipy.sparse import csr_array
 
     examples = len(gold) if sizes is None else len(sizes)
@@ -136,10 +127,7 @@ def class_counts(
 
 
 def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
-    """`micro_f1`, `macro_f1`, `exact_match` (all labels of an example right) of sets, [E, C].
-
-    The macro average is over the labels that occur or are predicted.
-    """
+    """`micro_f1`, `macro_f1`, `exact_match` (all labels of an example right) of sets, [E, C]."""
     classes = gold.shape[1]
     exact = (gold == predicted).all(1, keepdims=True)
     parts = np.concatenate([gold & predicted, predicted, gold, exact, np.ones_like(exact)], axis=1)
@@ -196,11 +184,8 @@ def _correlation(x: Float64s, y: Float64s) -> Float64s:
 
 
 def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and support of every label.
-
-    `counts` [3, C]: right, predicted, true.
-    """
-    hits, chosen, true = counts
+    """Precision, recall, F1 and support of C labels; counts [3 C] are right, predicted, true."""
+    hits, chosen, true = counts.reshape(3, -1)
     columns = (ratio(hits, chosen), ratio(hits, true), f1_of(hits, chosen, true))
     return [
         {"label": label, "precision": p, "recall": r, "f1": f, "support": int(n)}
@@ -216,12 +201,9 @@ def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> 
 
 
 def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
-    """How often a prediction of a given confidence is right.
-
-    `confidence` [E], the probability of what was predicted; `right` [E]. Bins are (0, 0.1], (0.1,
-    0.2] and so on; a bin nothing fell into is left out. `error` is the mean distance of confidence
-    and accuracy, each bin weighted by its examples: 0 is best.
-    """
+    """How often a prediction of a given confidence [E] is right. Bins are (0, 0.1], (0.1, 0.2] and
+    so on, without the empty ones; `error` is the mean distance of confidence and accuracy, each bin
+    weighted by its examples: 0 is best."""
     which = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
     counts = np.bincount(which, minlength=BINS)
     sums = np.bincount(which, confidence, BINS), np.bincount(which, right, BINS)

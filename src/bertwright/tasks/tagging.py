@@ -190,7 +190,7 @@ class EntityCounts:
         counts = [Counter(kind for own in side for *_, kind in own) for side in zip(*found)]  # noqa: B905
         by_type = [[own[kind] for kind in self.types] for own in counts]
         self.by_type: Float64s = np.array(by_type, np.float64).reshape(3, -1)
-        """[3, C], for `per_class`."""
+        """[3, C]."""
         words = [(sum(map(eq, *tags)), len(tags[0])) for tags in zip(gold, predicted, strict=True)]
         parts = [[*map(len, own), *both] for own, both in zip(found, words, strict=True)]
         self.parts: Float64s = np.array(parts, np.float64)
@@ -227,43 +227,34 @@ def tagging_metrics(
     names = tuple(sorted({*flat[0], *flat[1]}))
     numbers = {tag: number for number, tag in enumerate(names)}
     true_tags, chosen_tags = (np.array([numbers[t] for t in side], np.int64) for side in flat)
-    confusion = confusion_matrix(true_tags, chosen_tags, names)
     if task.scheme == "none":  # each word has a tag, and there are no entities: parts of speech
         parts = class_counts(true_tags, chosen_tags, len(names), [len(tags) for tags in gold])
-        of_classes = class_statistic(parts)
-
-        def statistic(counts: Float64s) -> Mapping[str, Float64s]:
-            found = of_classes(counts)
-            return {name: found[name] for name in ("accuracy", "macro_f1")}
-
-        return Metrics(
-            main="accuracy",
-            statistic=statistic,
-            errors=wrong,
-            describe=lambda row: (" ".join(gold[row]), " ".join(predicted[row])),
-            degenerate=only_prediction(flat[0], flat[1], str),
-            per_class=per_class(parts.sum(axis=0).reshape(3, -1), names),
-            confusion=confusion,
-            calibration=calibrated,
-        )
-    entities = EntityCounts(gold, predicted)
-    _, chosen, true = entities.by_type.sum(1)
+        main, statistic = "accuracy", class_statistic(parts, only=("accuracy", "macro_f1"))
+        classes = per_class(parts.sum(axis=0), names)
+        degenerate = only_prediction(flat[0], flat[1], str)
+    else:
+        entities = EntityCounts(gold, predicted)
+        main, statistic = "f1", entities.statistic
+        classes = per_class(entities.by_type, entities.types)
+        _, chosen, true = entities.by_type.sum(1)
+        degenerate = f"predicts no entity; there are {true:.0f}" if true and not chosen else ""
     return Metrics(
-        main="f1",
-        statistic=entities.statistic,
+        main=main,
+        statistic=statistic,
         errors=wrong,
         describe=lambda row: (
-            _entities(examples[row], gold[row]),
-            _entities(examples[row], predicted[row]),
+            _show(task, examples[row], gold[row]),
+            _show(task, examples[row], predicted[row]),
         ),
-        degenerate=f"predicts no entity; there are {true:.0f}" if true and not chosen else "",
-        per_class=per_class(entities.by_type, entities.types),
-        confusion=confusion,
+        degenerate=degenerate,
+        per_class=classes,
+        confusion=confusion_matrix(true_tags, chosen_tags, names),
         calibration=calibrated,
     )
 
 
-def _entities(example: TaggingExample, tags: Sequence[str]) -> str:
-    """ "ORG European Union; LOC Brussels"."""
-    found = chunks(tags)
-    return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in found)
+def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str:
+    """The tags, or the entities that they mark: "ORG European Union; LOC Brussels"."""
+    if task.scheme == "none":
+        return " ".join(tags)
+    return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in chunks(tags))

@@ -36,8 +36,7 @@ class TaskData:
     def __init__(
         self, name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
     ) -> None:
-        """Make the instances, in the order of the examples of one data set, for the head `name`;
-        an example that the task cannot use is a DataError with its line."""
+        """Make the instances, in the order of the examples of one data set, for the head `name`."""
         self.name, self.task, self.tokenizer, self.examples = name, task, tokenizer, examples
         self.instances, self.lengths = _MAKERS[task.kind](task, tokenizer, examples)
 
@@ -45,13 +44,6 @@ class TaskData:
     def num_tokens(self) -> int:
         """Tokens of all windows: what one pass over the data costs."""
         return sum(instance.num_tokens for instance in self.instances)
-
-    def with_instances(self, instances: Sequence[Instance]) -> TaskData:
-        """The same examples with other ids, as those of vectors that were computed before."""
-        other = copy(self)
-        other.instances = list(instances)
-        other.__dict__.pop("num_tokens", None)
-        return other
 
 
 def task_parts(
@@ -73,11 +65,8 @@ def task_parts(
 
 
 def joined(parts: Sequence[TaskData]) -> TaskData:
-    """Data of one task, one after the other, as if their examples had come together.
-
-    Each part keeps its own instances, so sentences to be tagged are no context across parts. What
-    became of long texts stays with the parts.
-    """
+    """Data of one task, one after the other. Each part keeps its own instances, so sentences to be
+    tagged are no context across parts; what became of long texts stays with the parts."""
     whole = copy(parts[0])
     whole.__dict__.pop("num_tokens", None)
     whole.examples, whole.instances = [], []

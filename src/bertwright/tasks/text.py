@@ -85,7 +85,7 @@ def classification_metrics(
         errors={int(row): float(confidence[row]) for row in np.flatnonzero(gold != predicted)},
         describe=lambda row: (task.labels[gold[row]], task.labels[predicted[row]]),
         degenerate=only_prediction(gold.tolist(), predicted.tolist(), lambda n: task.labels[n]),
-        per_class=per_class(parts.sum(axis=0).reshape(3, -1), task.labels),
+        per_class=per_class(parts.sum(axis=0), task.labels),
         confusion=confusion_matrix(gold, predicted, task.labels),
         calibration=calibration(confidence, gold == predicted),
     )

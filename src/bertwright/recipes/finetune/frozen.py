@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,14 +26,8 @@ def tabulate(
     file: Path,
     on_progress: OnProgress = silent,
 ) -> tuple[FeatureTable, list[TaskSetup]]:
-    """Encode all examples of all tasks once.
-
-    Args:
-        learner: an encoder under heads that read chosen layers.
-
-    Returns:
-        The table, and the setups with its rows in place of ids.
-    """
+    """Encode all examples of all tasks once, by an encoder under heads that read chosen layers; the
+    table, and the setups with its rows in place of ids."""
     device = hardware.ranks.device
     in_bf16 = hardware.precision == "bf16"
     learner = learner.to(device).eval()
@@ -70,11 +65,12 @@ def tabulate(
 
 def _numbered(data: TaskData, start: int) -> TaskData:
     """Data whose ids are the numbers of its tokens, counted from `start`."""
-    instances = []
+    numbered = copy(data)
+    numbered.instances = []
     for instance in data.instances:
         windows = []
         for ids in instance.ids:
             windows.append(range(start, start + len(ids)))
             start += len(ids)
-        instances.append(replace(instance, ids=tuple(windows)))
-    return data.with_instances(instances)
+        numbered.instances.append(replace(instance, ids=tuple(windows)))
+    return numbered
