@@ -64,8 +64,12 @@ def test_answers_by_id(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     assert (metrics["exact_match"], metrics["no_answer_exact_match"]) == (1.0, 1.0)
     lines = write(tmp_path, "lines.jsonl", '{"answer": "cat"}\n{"answer": ""}\n')
     assert json_of("evaluate", *words, lines)["metrics"] == metrics
-    printed = ran("evaluate", *words, write(tmp_path, "x.jsonl", '{"answer": "cat"}\n'), code=4)
+    rows = '{"line": 1, "answer": "cat"}\n'
+    printed = ran("evaluate", *words, write(tmp_path, "x.jsonl", rows), code=4)
     assert "1 predictions for 2 examples" in printed.err
+    swapped = '{"id": "b", "answer": ""}\n{"id": "a", "answer": "cat"}\n'
+    printed = ran("evaluate", *words, write(tmp_path, "x.jsonl", swapped), code=4)
+    assert "expected them in one order" in printed.err
     printed = ran("evaluate", *words, write(tmp_path, "x.json", '{"a": "cat"}'), code=4)
     assert "no answer to 1 of 2 questions: 'b'" in printed.err
 

@@ -44,11 +44,7 @@ def evaluate_predictions(
     main: str | None = None,
     intervals: bool = True,
 ) -> dict[str, Any]:
-    """Evaluate a file of predictions on a labelled file, row by row (answers by their ids).
-
-    Args:
-        predictions: the file, in a form of the table above.
-        data: the labelled file, as `bertwright finetune` reads it.
+    """Evaluate a file of predictions on a labelled file, row by row, or answers by their ids.
 
     Raises:
         DataError: a file that cannot be read; predictions of other rows than the labelled file's.
@@ -94,6 +90,8 @@ def _prediction(kind: Kind, value: Any, example: Any, where: str) -> Prediction:
     if kind == "classification":
         name = str(value)
         return TextPrediction(name, {name: 1.0})
+    if kind == "span":
+        return _span("" if value is None else str(value))
     if kind == "generation":
         return GenerationPrediction(str(value))
     try:
@@ -128,31 +126,19 @@ def _tags(path: str, read: Read) -> list[Prediction]:
 
 
 def _answers(path: str, read: Read) -> list[Prediction]:
-    """The answer to each question, by its id; lines without ids are in the order of questions."""
-    lines = [line for _, line in open_source(Path(path)).lines() if line.strip()]
+    """Answers by the ids of the questions, as SQuAD's script takes them, or a row each."""
+    text = "\n".join(line for _, line in open_source(Path(path)).lines())
     try:
-        by_line = [json.loads(line) for line in lines] if "answer" in lines[0] else []
+        answers = json.loads(text)
     except ValueError:
-        by_line = []
-    try:
-        if by_line and all(isinstance(row, dict) and "answer" in row for row in by_line):
-            if not any("id" in row for row in by_line):
-                _same_number(path, len(by_line), read.examples)
-                return [_span(str(row["answer"])) for row in by_line]
-            answers = {str(row["id"]): row["answer"] for row in by_line}
-        else:
-            answers = json.loads("\n".join(lines))
-    except (ValueError, KeyError) as error:
-        raise DataError(
-            f'{path} cannot be read as answers by id: {error}; expected {{"id": "answer", ...}}'
-        ) from error
+        return _rows(path, "span", read)
     if not isinstance(answers, dict) or not all(isinstance(v, str) for v in answers.values()):
-        raise DataError(f'{path} is JSON, but not {{"id": "answer", ...}}, as of SQuAD\'s script')
+        return _rows(path, "span", read)
     ids = [getattr(example, "id", "") for example in read.examples]
     if missing := [id_ for id_ in ids if id_ not in answers]:
         raise DataError(
             f"{path} has no answer to {len(missing):,} of {len(ids):,} questions: "
-            f'{listed(missing, 3)}; expected one each, "" where there is none'
+            f'{listed(missing, 3)}; expected {{"id": "answer", ...}}, "" where there is none'
         )
     return [_span(answers[id_]) for id_ in ids]
 
