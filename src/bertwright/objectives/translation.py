@@ -43,7 +43,7 @@ class Decoder(Protocol):
 
 
 class TranslationBatch(HasInputs, Protocol):
-    """Pairs; see `data/parallel/pairs.py`."""
+    """A `data.parallel.pairs.PairBatch`."""
 
     target: Inputs
     labels: Tensor

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -46,9 +47,7 @@ def initialize(learner: Learner, run: TranslationRun, shards: Shards) -> None:
     """The encoder, then the decoder, as published."""
     generator = torch.Generator().manual_seed(run.seed)
     learner.encoder.reset_parameters(generator)
-    translation = learner.objectives["translation"]
-    assert isinstance(translation, Translation)
-    translation.reset_parameters(generator)
+    cast(Translation, learner.objectives["translation"]).reset_parameters(generator)
 
 
 def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards) -> None:
@@ -62,9 +61,7 @@ def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards) -> Non
     if run.word_vectors is None:
         return
     words = open_words(run.word_vectors)
-    encoder = learner.encoder
-    assert isinstance(encoder, Seq2Seq)
-    table, width = encoder.embeddings.weight.data, words.vectors.shape[1]
+    table, width = cast(Seq2Seq, learner.encoder).embeddings.weight.data, words.vectors.shape[1]
     if table.shape[1] != width:
         raise ConfigError(
             f"{run.word_vectors} has vectors of {width}, and embedding_size is {table.shape[1]}: "
@@ -72,12 +69,11 @@ def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards) -> Non
         )
     tokenizer = load_tokenizer(shards.tokenizer_folder)
     known = 0
-    for number, word in enumerate(tokenizer.tokens_of(range(len(table)))):
-        if number not in tokenizer.special_ids:
-            spelling = words.spelling(word)
-            known += spelling is not None
-            row = 0.0 if spelling is None else torch.tensor(words.vectors[words.row[spelling]])
-            table[number] = row
+    for number in set(range(len(table))) - tokenizer.special_ids:
+        spelling = words.spelling(tokenizer.tokens_of([number])[0])
+        known += spelling is not None
+        row = 0.0 if spelling is None else torch.tensor(words.vectors[words.row[spelling]])
+        table[number] = row
     if not known:
         raise DataError(
             f"no word of the vocabulary of {shards.folder} has a vector in {run.word_vectors}: "
@@ -93,8 +89,8 @@ def model(run: Bert2RndRun, shards: Shards) -> Bert2RndConfig:
     """The architecture: that of the BERT, where there is one, and the decoder's.
 
     Raises:
-        ConfigError: it is no BERT, has another architecture than the run asks for, or too few
-            positions; or the run would replace it.
+        ConfigError: it is no BERT, another one than the run asks for, or has too few positions; or
+            the run would replace it.
     """
     config: Bert2RndConfig = run.model_config(shards.vocab_size)
     if run.encoder is not None:
@@ -124,15 +120,13 @@ def initialize_encoder(learner: Learner, run: Bert2RndRun, shards: Shards) -> No
     loaded = checkpoint.load(run.encoder, [])
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     _require_vocabulary(shards, tokenizer, run.encoder)
-    bert = loaded.learner.encoder
-    table = bert.token_embedding()
-    assert table is not None
-    known = table.weight.data[: tokenizer.vocab_size]
+    weights = loaded.learner.encoder.state_dict()
+    known = weights["embeddings.token.weight"][: tokenizer.vocab_size]
     generator = torch.Generator().manual_seed(run.seed)
     more = torch.empty(shards.vocab_size - len(known), known.shape[1])
     more.normal_(0, float(known.std()), generator=generator)
-    table.weight = torch.nn.Parameter(torch.cat([known, more]))
-    learner.encoder.load_state_dict(bert.state_dict())
+    weights["embeddings.token.weight"] = torch.cat([known, more])
+    learner.encoder.load_state_dict(weights)
 
 
 def _require_vocabulary(shards: Shards, bert: Tokenizer, owner: str) -> None:

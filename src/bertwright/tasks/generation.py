@@ -46,7 +46,6 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ROWS = 128
 """Targets that are searched for at once, beams counted."""
-_NEVER = ("pad", "unk", "cls", "bos", "mask")
 
 
 def make_generation_instances(
@@ -55,8 +54,8 @@ def make_generation_instances(
     """One instance an example; its label is how many tokens are the source's.
 
     Raises:
-        DataError: an empty source or target, or a target of which the tokenizer keeps nothing; with
-            the line.
+        DataError: an empty source or target, or one of which the tokenizer keeps nothing; with the
+            line.
     """
 
     def texts_of(example: GenerationExample) -> dict[str, str]:
@@ -69,9 +68,9 @@ def make_generation_instances(
     lengths = Lengths()
     for number, example, (source, *targets) in tokenized(tokenizer, chosen, texts_of):
         if targets and not targets[0]:
+            where = in_words(example, number)
             raise DataError(
-                f"{in_words(example, number)}: the tokenizer keeps nothing of the "
-                f"target {example.target!r}; write it otherwise or take the line out"
+                f"{where}: the tokenizer keeps nothing of the target {example.target!r}"
             )
         target: Sequence[int] = targets[0] if targets else ()
         first, second = source[:room], target[: task.max_target_tokens]
@@ -87,10 +86,9 @@ def make_generation_instances(
 
 
 def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
-    """Ids that end a text, and ids that no text has: of special tokens, and of none."""
+    """Ids that end a text, and ids that no text has: of other special tokens, and of none."""
     ends = {tokenizer.special[role] for role in ("sep", "eos") if role in tokenizer.special}
-    never = {tokenizer.special[role] for role in _NEVER if role in tokenizer.special}
-    return ends, (never | set(tokenizer.ids_without_token)) - ends
+    return ends, {*tokenizer.special.values(), *tokenizer.ids_without_token} - ends
 
 
 @runtime_checkable

@@ -29,6 +29,14 @@ _KEYS = {
     "initializer_range": "initializer_range",
     "layer_norm_epsilon": "layer_norm_eps",
 }
+_LAYER = {
+    "attention.qkv": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "feed_forward.intermediate": "mlp.c_fc",
+    "feed_forward.output": "mlp.c_proj",
+    "attention_norm": "ln_1",
+    "feed_forward_norm": "ln_2",
+}
 _REQUIRED = ("vocab_size", "n_embd", "n_layer", "n_head")
 _PREFIX = "transformer."
 _HEADS = ("score.", "multiple_choice_head.", "classifier.")
@@ -77,17 +85,11 @@ class GptFormat(Format[GptConfig]):
             for ours, theirs in zip(("token", "position"), self.tables, strict=True)
         ]
         for index in range(config.num_hidden_layers):
-            ours, theirs = f"encoder.layers.{index}", f"{_PREFIX}h.{index}"
-            for name, foreign in (
-                ("attention.qkv", "attn.c_attn"),
-                ("attention.output", "attn.c_proj"),
-                ("feed_forward.intermediate", "mlp.c_fc"),
-                ("feed_forward.output", "mlp.c_proj"),
-            ):
-                weight, bias = pair(f"{ours}.{name}", f"{theirs}.{foreign}")
-                encoder += [weight._replace(transposed=True), bias]
-            encoder += pair(f"{ours}.attention_norm", f"{theirs}.ln_1")
-            encoder += pair(f"{ours}.feed_forward_norm", f"{theirs}.ln_2")
+            for ours, theirs in _LAYER.items():
+                weight, bias = pair(
+                    f"encoder.layers.{index}.{ours}", f"{_PREFIX}h.{index}.{theirs}"
+                )
+                encoder += [weight._replace(transposed="norm" not in ours), bias]
         return {"encoder": encoder, "next_token": []}
 
     def current_name(self, name: str) -> str | None:

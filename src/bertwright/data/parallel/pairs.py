@@ -1,10 +1,9 @@
 """Pairs of sentences for translation: source and target laid end to end, each without padding.
 
 The source is framed as every text is (`[CLS] x [SEP]`, or the tokenizer's own tokens for begin and
-end), so that an encoder reads at work what it was trained on. The decoder reads `[CLS] y` and
-predicts `y [SEP]`. A batch is filled by the tokens that are read, of both sides.
+end); the decoder reads `[CLS] y` and predicts `y [SEP]`.
 
-Letters: B pairs, N source tokens in all, M target tokens in all.
+Letters: B pairs, N source and M target tokens.
 """
 
 from __future__ import annotations
