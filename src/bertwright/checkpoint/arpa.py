@@ -101,7 +101,6 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
     n-grams there are of the orders 1 to n.
 
     Raises:
-        ConfigError: `out` is there.
         DataError: the file is truncated, or a line is not what its section says.
     """
     refuse_source(out, source, "DST")

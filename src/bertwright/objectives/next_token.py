@@ -103,11 +103,6 @@ class NextToken(Objective[Any]):
         return 6.0 * len(batch.positions) * self.weight.numel()
 
 
-def next_token(config: Any, encoder: Encoder) -> NextToken:
-    """By weights of its own."""
-    return NextToken(encoder.spec.width, encoder.spec.vocab_size)
-
-
 def tied_next_token(config: Any, encoder: Encoder) -> NextToken:
     """Through the token embeddings of an encoder as wide as they are."""
     return NextToken(encoder.spec.width, encoder.spec.vocab_size, encoder.token_embedding())

@@ -15,7 +15,7 @@ from bertwright.models.encoder import Encoder
 from bertwright.models.ngram import NgramContext
 from bertwright.models.nnlm import NnlmEncoder
 from bertwright.objectives.both_directions import BothDirections
-from bertwright.objectives.next_token import NextToken, next_token
+from bertwright.objectives.next_token import NextToken
 from bertwright.objectives.ngrams import Ngrams
 
 
@@ -33,5 +33,6 @@ def _awd_lstm_head(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
 
 ELMO = Format("elmo", ElmoConfig, Elmo, {"next_token": _both_directions})
 AWD_LSTM = Format("awd-lstm", AwdLstmConfig, AwdLstm, {"next_token": _awd_lstm_head})
-NNLM = Format("nnlm", NnlmConfig, NnlmEncoder, {"next_token": next_token})
+_OWN = {"next_token": lambda config, encoder: NextToken(encoder.spec.width, config.vocab_size)}
+NNLM = Format("nnlm", NnlmConfig, NnlmEncoder, _OWN)
 NGRAM = Format("ngram", NgramConfig, NgramContext, {"next_token": lambda c, _: Ngrams(c)})

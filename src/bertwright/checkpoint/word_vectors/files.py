@@ -159,11 +159,7 @@ def write_text(path: Path, found: NamedVectors) -> None:
 
 
 def write_binary(path: Path, found: NamedVectors) -> None:
-    """Write the binary form of word2vec.
-
-    Raises:
-        DataError: a word with a space, which ends a word there.
-    """
+    """Write the binary form of word2vec, or DataError: a space in a word would end it there."""
     if spaced := next((word for word in found.words if " " in word), None):
         raise DataError(f"{spaced!r} holds a space, which a binary file cannot: write text (.vec)")
     with path.open("wb") as file:

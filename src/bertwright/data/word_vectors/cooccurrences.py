@@ -107,8 +107,8 @@ class CountedPairs:
 def count_pairs(
     chunks: Iterable[tuple[Int32s, Int64s]], counts: Int64s, window: int, pairs: CountedPairs
 ) -> None:
-    """Count the pairs of a text, given as ids and where documents end; words whose `counts` `[V]`
-    are 0 are left out, as if they were not in it. `window` is the farthest distance."""
+    """Count the pairs of a text, ids and where documents end, at most `window` apart; words whose
+    `counts` `[V]` are 0 are left out, as if they were not in it."""
     for tokens, ends in chunks:
         kept = counts[tokens] > 0
         before = np.append(0, np.cumsum(kept))

@@ -65,13 +65,12 @@ class WordTable:
 
     def require(self, word: str) -> Float32s:
         """`vector`, or DataError."""
-        found = self.vector(word)
-        if found is None:
-            raise DataError(
-                f"{word!r} is none of the {len(self.words):,} words of the vocabulary; "
-                "fastText makes vectors for such words"
-            )
-        return found
+        if (found := self.vector(word)) is not None:
+            return found
+        raise DataError(
+            f"{word!r} is none of the {len(self.words):,} words of the vocabulary; fastText makes "
+            "vectors for such words"
+        )
 
     def nearest(
         self, vector: Float32s, top: int, without: Sequence[str] = ()

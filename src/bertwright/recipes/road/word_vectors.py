@@ -22,16 +22,8 @@ from bertwright.arrays import Int64s
 from bertwright.config.runs.word_vectors import FastTextRun, GloveRun, Word2VecRun
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
+from bertwright.data.word_vectors import corpus
 from bertwright.data.word_vectors.cooccurrences import CountedPairs, count_pairs
-from bertwright.data.word_vectors.corpus import (
-    alias_table,
-    chunk_spans,
-    chunks,
-    count_words,
-    huffman_codes,
-    keep_probabilities,
-    read_chunk,
-)
 from bertwright.data.word_vectors.subwords import word_units
 from bertwright.errors import MissingExtra
 from bertwright.machine import usable_cores
@@ -70,7 +62,7 @@ def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards) -> N
     """Small random rows, and words made of them; outputs of zero."""
     initialize_as_published(learner, run, shards)
     encoder = cast(FastText, learner.encoder)
-    encoder.counts.copy_(torch.from_numpy(count_words(shards)))
+    encoder.counts.copy_(torch.from_numpy(corpus.count_words(shards)))
     encoder.set_table(*_units(encoder, shards))
 
 
@@ -101,15 +93,15 @@ def _passes(
     """Train the output vectors, and the rows `[R, H]` of which `units`, those of each word from
     `unit_starts` `[V + 1]` on, are averaged."""
     kernels, config = load_kernels(), cast(Any, learner.encoder).config
-    counts = count_words(shards)
+    counts = corpus.count_words(shards)
     hierarchical = config.loss == "hierarchical-softmax"
-    paths = huffman_codes(counts if hierarchical else counts[:0])
-    noise = alias_table(np.where(counts > 0, counts.astype(np.float64) ** 0.75, 0.0))
+    paths = corpus.huffman_codes(counts if hierarchical else counts[:0])
+    noise = corpus.alias_table(np.where(counts > 0, counts.astype(np.float64) ** 0.75, 0.0))
     output = cast(ContextWords, learner.objectives["context_words"]).output
     cbow = config.algorithm == "cbow"
     rate = run.learning_rate or (0.05 if cbow else 0.025)
-    keep = keep_probabilities(counts, run.subsample)
-    spans, passes = chunk_spans(shards), math.ceil(run.epochs or 1)
+    keep = corpus.keep_probabilities(counts, run.subsample)
+    spans, passes = corpus.chunk_spans(shards), math.ceil(run.epochs or 1)
 
     def rate_at(number: int, token: int) -> float:
         left = 1 - (number + token / shards.num_tokens) / passes
@@ -120,7 +112,7 @@ def _passes(
         def train(chunk: int, number: int = number) -> tuple[float, int]:
             start, stop = spans[chunk]
             found: tuple[float, int] = kernels.train_context_words(
-                *read_chunk(shards, start, stop),
+                *corpus.read_chunk(shards, start, stop),
                 rows.numpy(),
                 output.data.numpy(),
                 unit_starts,
@@ -151,12 +143,12 @@ def initialize_glove(learner: Learner, run: GloveRun, shards: Shards) -> None:
 
 def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
     """Pass by pass over the counted entries in random order; a resumed run counts again."""
-    kernels, counts = load_kernels(), count_words(shards)
+    kernels, counts = load_kernels(), corpus.count_words(shards)
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     tables = [each.data.numpy() for each in objective.parameters()]
     with tempfile.TemporaryDirectory(prefix=".cooccurrences-", dir=run.out) as folder:
         pairs = CountedPairs(Path(folder), run.memory_mb << 20)
-        count_pairs(chunks(shards), counts, run.window, pairs)
+        count_pairs(corpus.chunks(shards), counts, run.window, pairs)
         parts = pairs.shuffled(run.seed)
         for number in range(done, math.ceil(run.epochs or 1)):
             loss = entries = 0.0
