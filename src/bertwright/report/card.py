@@ -25,27 +25,25 @@ from bertwright.config.task import TaskConfig
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
 
-PIPELINES = {
+_PIPELINES = {
     "classification": "text-classification",
     "regression": "text-classification",
     "tagging": "token-classification",
     "span": "question-answering",
     "multiple-choice": "multiple-choice",
     "generation": "text-generation",
+    "fill": "fill-mask",
+    "generate": "text-generation",
+    "translate": "translation",
+    "answer": "question-answering",
 }
+"""What the hub calls that which a kind of task or a verb is for."""
 _INPUTS = {
     "tagging": '"A sentence of words."',
     "span": '("What is the question?", "A passage that may hold the answer.")',
     "generation": '"A source."',
     "multiple-choice": '("A text.", ["one ending", "another ending"])',
 }
-_PIPELINES = {
-    "fill": "fill-mask",
-    "generate": "text-generation",
-    "translate": "translation",
-    "answer": "question-answering",
-}
-"""What the hub calls that for which a verb is."""
 _PATHS = {"data", "train", "dev", "test", "out", "model", "file", "path"}
 """Settings that name files and folders."""
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -57,12 +55,7 @@ def card(
     model_type: str = "bert",
     in_transformers: bool = True,
 ) -> str:
-    """`README.md` of a fine-tuned model.
-
-    Args:
-        model_type: of its encoder.
-        in_transformers: whether transformers loads such an encoder.
-    """
+    """`README.md` of a fine-tuned model, on an encoder of `model_type`."""
     several = results.get("tasks")
     tasks = [_task(each) for each in (several or {"": results}).values()]
     return _render(
@@ -97,14 +90,10 @@ def checkpoint_card(
         example: a text of the corpus, with a mask for a masked LM, and the token that is masked.
     """
     transformers = "AutoModelForMaskedLM" if "masked_lm" in objectives else None
-    if {"masked_lm", "next_sentence"} <= set(objectives):
+    if transformers and "next_sentence" in objectives:
         transformers = "AutoModelForPreTraining"
     record = record or {}
-    figures = {
-        key.replace(".", " ").replace("_", " "): value
-        for key, each in record.items()
-        if "." in key and (value := number(each)) is not None
-    }
+    names = [key for key, value in record.items() if "." in key and number(value) is not None]
     return _render(
         "checkpoint.md.j2",
         config=config,
@@ -118,7 +107,7 @@ def checkpoint_card(
         example=example[0],
         truth=example[1],
         step=record.get("step"),
-        figures=[(name, show(name, value)) for name, value in figures.items()],
+        figures=[(re.sub(r"[._]", " ", name), show(name, record[name])) for name in names],
     )
 
 
@@ -162,7 +151,7 @@ def _task(results: Results) -> dict[str, Any]:
     metrics = kept_seed(results)["metrics"]
     return {
         "results": results,
-        "pipeline": PIPELINES[results["task"]["kind"]],
+        "pipeline": _PIPELINES[results["task"]["kind"]],
         "measured": {name: value for name, value in metrics.items() if number(value) is not None},
         "metrics": metrics_table(results),
         "verdict": verdict(results).sentence,
@@ -182,10 +171,9 @@ def _settings(results: Results) -> list[tuple[str, str]]:
 
 def _warnings(results: Results) -> list[str]:
     """Warnings of the run, which name its files without their folders."""
-    warnings = list(results["warnings"])
-    for key in ("train", "dev"):
-        if file := results["settings"].get(key):
-            warnings = [each.replace(str(file), PurePath(file).name) for each in warnings]
+    warnings: list[str] = [*results["warnings"]]
+    for file in filter(None, map(results["settings"].get, ("train", "dev"))):
+        warnings = [each.replace(str(file), PurePath(file).name) for each in warnings]
     return warnings
 
 
