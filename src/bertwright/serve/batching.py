@@ -183,11 +183,8 @@ class Batcher:
         return results
 
     async def turn(self, model: object, item: Any) -> None:
-        """Compute an item by itself, soon: at most one batch of texts goes before it.
-
-        Raises:
-            HttpError: 503, it failed, or the device did.
-        """
+        """Compute an item by itself, soon: at most one batch of texts goes before it. `HttpError`
+        if it fails, or the device did."""
         if not self.is_working:
             raise self._refusal()
         future: asyncio.Future[list[Any]] = self._loop.create_future()

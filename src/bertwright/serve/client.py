@@ -66,9 +66,6 @@ class _BaseClient(ABC, Generic[One]):
             model: name of the model; unset: the server's first.
             timeout: seconds for a call, retries and the waits between them included.
             retries: how often to retry.
-
-        Raises:
-            ConfigError: no such kind of address or key, a timeout of 0, or negative retries.
         """
         try:
             parts = httpx.URL(url)
@@ -94,11 +91,8 @@ class _BaseClient(ABC, Generic[One]):
         """The result of a call, or what awaits it."""
 
     def ask(self, path: str, **body: Any) -> One:
-        """The reply of any route, as `ask("/classify", input="a text")` or `ask("/v1/models")`.
-
-        Raises:
-            ServerError: it replied with an error, or not in time.
-        """
+        """The reply of any route, as `ask("/classify", input="a text")` or `ask("/v1/models")`;
+        `ServerError` if it is an error, or does not come in time."""
         if body and self.model is not None:
             body = {"model": self.model, **body}
         given = ("POST", path, json.dumps(body).encode()) if body else ("GET", path, b"")

@@ -61,7 +61,8 @@ class ServerConnection(HttpToolsProtocol):
                 self.refuse(why if isinstance(why, HttpError) else other)
                 return
         if self.overhead > MAX_HEAD:
-            self.refuse(_headers_too_large())
+            reason = f"headers or trailers have over {MAX_HEAD} bytes"
+            self.refuse(HttpError(431, "headers_too_large", reason))
         elif not (self.slow_head or self.timeout_keep_alive_task or self.is_active):
             self.await_head()
 
@@ -78,7 +79,8 @@ class ServerConnection(HttpToolsProtocol):
         """A head ends."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > MAX_HEAD:
-            raise _headers_too_large()
+            self.overhead = size  # as if it had come in parts
+            raise ValueError
         if len(self.pipeline) >= MAX_AHEAD:
             raise busy(f"more than {MAX_AHEAD} requests of one connection wait")
         if self.parser.should_upgrade():
@@ -168,10 +170,6 @@ class ServerConnection(HttpToolsProtocol):
             self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
         if close:
             self.transport.close()
-
-
-def _headers_too_large() -> HttpError:
-    return HttpError(431, "headers_too_large", f"headers or trailers have over {MAX_HEAD} bytes")
 
 
 def bounded(config: ServeConfig, around: Middleware | None = None) -> type[ServerConnection]:

@@ -318,11 +318,7 @@ class CompletionsRequest(ContinueRequest, OpenAIRequest):
 
 
 def read_body(schema: type[B], body: bytes) -> B:
-    """A request's body.
-
-    Raises:
-        HttpError: 400: no JSON object, an unknown, missing or repeated key, another type of value.
-    """
+    """A request's body; `HttpError` if it is none of this schema."""
     try:
         given = orjson.loads(body)
     except (orjson.JSONDecodeError, RecursionError) as error:

@@ -111,11 +111,7 @@ class Service:
         return bool(self.engines) and working and not (self.draining or self.failing)
 
     def read_keys(self) -> None:
-        """Read the file of keys, or read it again.
-
-        Raises:
-            ConfigError: it cannot be read; the keys stay as they were.
-        """
+        """Read the file of keys; `ConfigError` if it cannot be read, and the old keys stay."""
         if self.config.api_keys is not None:
             self.keys = ApiKeys(self.config.api_keys)
 
@@ -235,11 +231,8 @@ class Service:
 
     async def in_thread(self, call: Callable[..., T], *args: Any, alone: bool = True) -> T:
         """What `call` returns, beside the event loop; not `alone`: with all that wait in one turn
-        of a thread, as handing a short one over by itself takes longer than its work.
-
-        Raises:
-            HttpError: the thread does not end in time: the server is failing.
-        """
+        of a thread, as handing a short one over by itself takes longer than its work. If the thread
+        does not end in time, it raises `HttpError`: the server is failing."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         waiting = partial(call, *args), future
@@ -284,22 +277,14 @@ class Service:
                 future.set_exception(unavailable("a text is not tokenized in time", "failing"))
 
     async def prepared(self, route: Prepare, body: Any, request: Request) -> Prepared:
-        """A request that is checked and tokenized.
-
-        Raises:
-            HttpError: it is refused, or there are no models yet.
-        """
+        """A request that is checked and tokenized; `HttpError` if it is refused."""
         self.check_loaded()
         large = request.scope["state"]["is_large"]
         given = route, self.engines, body, self.config
         return await self.in_thread(prepare, *given, alone=large)
 
     async def respond(self, route: Prepare, body: Any, request: Request) -> Response:
-        """The reply to a request, which counts until it is sent.
-
-        Raises:
-            HttpError: it is refused.
-        """
+        """The reply to a request, which counts until it is sent; `HttpError` if it is refused."""
         config = self.config
         end = time.monotonic() + seconds_of(request.scope, config.deadline)
         prepared = await self.prepared(route, body, request)
@@ -386,11 +371,7 @@ def return_memory() -> None:
 
 
 async def read_bytes(receive: Receive, config: ServeConfig) -> bytes:
-    """The body of a request, within the server's bounds.
-
-    Raises:
-        HttpError: 413, too large; 408, too slow; 499, the client left.
-    """
+    """The body of a request, within the server's bounds; else `HttpError`."""
     most, seconds, size = config.max_body_bytes, config.body_seconds, 0
     parts: list[bytes] = []
 
@@ -437,11 +418,8 @@ def is_gone(receive: Receive) -> bool:
 
 
 def seconds_of(scope: Scope, most: float) -> float:
-    """Seconds that a request may take: at most those that its header X-Timeout says.
-
-    Raises:
-        HttpError: 400, that is no number of seconds.
-    """
+    """Seconds that a request may take: at most those that its header X-Timeout says, which else is
+    refused."""
     given = next((value for name, value in scope["headers"] if name == b"x-timeout"), None)
     if given is None:
         return most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, get_type_hints
 
 from fastapi import APIRouter
@@ -53,10 +54,7 @@ class JsonRoute(APIRoute):
 
 
 def model_route(
-    router: APIRouter,
-    path: str,
-    reply: type[BaseModel],
-    respond: Respond = Service.respond,
+    router: APIRouter, path: str, reply: type[BaseModel], respond: Respond = Service.respond
 ) -> Callable[[Prepare], Prepare]:
     """Add a route: its function prepares a request, annotated by the schema of its body, and its
     docstring is the summary; `respond` makes the reply of what it prepared."""
@@ -67,15 +65,8 @@ def model_route(
             return await respond(service, prepare, body, request)
 
         endpoint.__annotations__["body"] = get_type_hints(prepare)["body"]
-        router.add_api_route(
-            path,
-            endpoint,
-            methods=["POST"],
-            response_model=reply,
-            responses=ERRORS,
-            summary=prepare.__doc__,
-            name=prepare.__name__,
-        )
+        add = partial(router.add_api_route, summary=prepare.__doc__, name=prepare.__name__)
+        add(path, endpoint, methods=["POST"], response_model=reply, responses=ERRORS)
         return prepare
 
     return register
