@@ -256,15 +256,10 @@ class ChooseRequest(TaskRequest):
     )
 
 
-class OpenAIRequest(Schema, extra="ignore"):
-    """OpenAI's protocol may have more keys, which are ignored."""
+class EmbeddingsRequest(Schema, extra="ignore"):
+    """Of /v1/embeddings; OpenAI's protocol may have more keys, which are ignored."""
 
     model: Name | None = _key("Name of the model; unset: the first.", None)
-
-
-class EmbeddingsRequest(OpenAIRequest):
-    """Of /v1/embeddings."""
-
     input: Texts = _key("Texts; not token ids: OpenAI's mean other words.", example=["a text"])
     encoding_format: Literal["float", "base64"] = _key("Of the vectors.", "float")
     dimensions: Count | None = _key("Keep so many numbers of a vector, scaled to length 1.", None)
@@ -301,9 +296,10 @@ class TranslateRequest(ModelRequest):
     stream: bool = _key("Send each translation when it is done, as an event.", False)
 
 
-class CompletionsRequest(ContinueRequest, OpenAIRequest):
+class CompletionsRequest(ContinueRequest, extra="ignore"):
     """Of /v1/completions; what would change the text and is not supported is refused."""
 
+    model: Name | None = _key("Name of the model; unset: the first.", None)
     prompt: Start | Items[Start] = _key("A text, or texts; not token ids.", example="Once upon")
     max_tokens: Count = _key("Tokens of a text, at most.", 16, example=8)
     temperature: Temperature = _key("0: take the most probable token.", 1.0)
