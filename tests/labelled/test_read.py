@@ -158,9 +158,9 @@ def test_glue_layouts_of_many_columns(write):
     ]
     read = parse(write("mnli.tsv", "\n".join([header, *lines])), "classification")
     assert read.examples == [TextExample("a", "b", "neutral", "7", 2)]
-    (reason,) = read.skipped
+    (reason,) = read.log.skipped
     assert "did not agree" in reason
-    assert read.skipped[reason].lines == [3]
+    assert read.log.skipped[reason].lines == [3]
     assert read.warnings == [f"{read_name(read)}: 1 left out, {reason} (line 3)"]
     sick = (
         "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
@@ -225,9 +225,9 @@ def test_bad_rows_are_left_out_by_option(write):
     content = "text\tlabel\na\tx\nb\n\t\n" + "c\ty\td\n" * 6 + "e\ty\n"
     read = parse(write("a.tsv", content), "classification", bad_rows="skip")
     assert rows(read) == [("a", None, "x"), ("e", None, "y")]
-    assert read.skipped["wrong number of fields"].count == 7
-    assert read.skipped["wrong number of fields"].lines == [3, 5, 6, 7, 8]
-    assert read.skipped["empty text"].lines == [4]
+    assert read.log.skipped["wrong number of fields"].count == 7
+    assert read.log.skipped["wrong number of fields"].lines == [3, 5, 6, 7, 8]
+    assert read.log.skipped["empty text"].lines == [4]
     assert any(
         "7 left out, wrong number of fields (line 3, 5, 6, 7, 8, ...)" in w for w in read.warnings
     )
@@ -315,7 +315,7 @@ def test_an_unknown_label_names_line_and_nearest_or_is_left_out(write, written, 
         parse(path, "classification", **options)
     read = parse(path, "classification", **options, bad_rows="skip")
     assert [each.text for each in read.examples] == ["a"]
-    assert read.skipped["label unseen in training"].lines == [3]
+    assert read.log.skipped["label unseen in training"].lines == [3]
     options["labels"] = [written, known]
     assert parse(path, "classification", **options).warnings == []
 
@@ -362,7 +362,7 @@ def test_plain_lines_and_pairs_to_predict(write):
         parse(path, "classification", require_labels=False, hint=Columns("a", "b"))
     read = parse(path, "regression", require_labels=False, hint=Columns("x", "y"), bad_rows="skip")
     assert read.examples == [TextExample("two", "words", line=3)]
-    assert read.skipped["no pair of texts"].lines == [1]
+    assert read.log.skipped["no pair of texts"].lines == [1]
 
 
 def test_columns_of_the_training_file_are_found_again(write):

@@ -91,7 +91,7 @@ def test_span(data, name):
             "span",
             options=ReadOptions(bad_rows="skip", wrong_answers="keep"),
         )
-        empty = sum(each.count for each in read.skipped.values())
+        empty = sum(each.count for each in read.log.skipped.values())
         assert len(read.examples) + empty == size
         assert empty == (2 if split == "trial" else 0)  # questions without text in CMRC
         found += sum(

@@ -57,7 +57,7 @@ def test_squad_answers_are_slices_of_the_passage(write):
         SpanExample("Why?", CONTEXT, (), "b", "Cities", 2),
         SpanExample("Also?", CONTEXT, rome, "c", "Cities", 3),
     ]
-    (skipped,) = read.skipped.values()
+    (skipped,) = read.log.skipped.values()
     assert (skipped.count, skipped.lines) == (1, [4])
 
 

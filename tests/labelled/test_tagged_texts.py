@@ -121,7 +121,7 @@ def test_a_label_that_training_had_not_is_refused_or_left_out(write: Write) -> N
         read(write, *rows, **known)
     found = read(write, *rows, **known, bad_rows="skip")
     assert tagged(found) == [("ab", "B-LOC")]
-    assert found.skipped["label unseen in training"].lines == [1]
+    assert found.log.skipped["label unseen in training"].lines == [1]
 
 
 PRODIGY = {
@@ -142,7 +142,7 @@ def test_prodigys_own_tokens_are_passed_over_and_what_was_not_accepted_is_left_o
     found = read(write, PRODIGY, *rest, bare)
     expected = ["B-PER I-PER O O O O", "O O O O O O"]
     assert [tags for _, tags in tagged(found)] == expected
-    assert found.skipped["the annotator did not accept it (answer)"].lines == [2, 3]
+    assert found.log.skipped["the annotator did not accept it (answer)"].lines == [2, 3]
     to_predict = read(write, PRODIGY, *rest, require_labels=False)
     assert tagged(to_predict) == [("Ann Lee lives in Berlin .", "")] * 3
 

@@ -95,7 +95,7 @@ KNOWN = {"labels": ["O", "B-PER"]}
         (RAGGED, {}, r"line 5: .*: 2 columns; expected 3.*--bad-rows"),
         (LINES + "a b\tO\n", {}, "line 3: sentence with an empty word or tag"),
         ("a\tO\nb\t\n", {}, "line 2: sentence with an empty word or tag"),
-        ("a\nb\n", {}, "no column of tags beside the word, column 1 of '1'.*a word and its tag"),
+        ("a\nb\n", {}, "no column of tags beside the word, column 1 of '1'; name one: --label"),
         (
             "a O\n\nb O\nc B-PRE\n",
             KNOWN,
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_has_its_line(write, content, options, message):
 def test_a_sentence_with_a_ragged_line_is_left_out(write):
     read = parse(write("a.txt", RAGGED), "tagging", bad_rows="skip")
     assert tagged(read) == [("a b", "O O"), ("f", "B-Y")]
-    assert read.skipped["sentence with a ragged line"].lines == [5]
+    assert read.log.skipped["sentence with a ragged line"].lines == [5]
 
 
 def test_tags_that_break_the_scheme_are_mended_and_counted(write):
@@ -217,7 +217,7 @@ def test_lists_in_json_lines(write, words, tags):
         ),
         ('{"tokens": "a b", "tags": ["O"]}', r"'a b' in the column 'tokens'; expected a list"),
         ('{"tokens": ["a", " "], "tags": ["O", "O"]}', r"' ' in the column 'tokens'"),
-        ('{"tokens": [], "tags": []}', r"empty text: a list in the column 'tokens'"),
+        ('{"tokens": [], "tags": []}', r"empty word or tag: '' in the column 'tokens'"),
         ('{"tokens": ["a"]}', r"no column of tags.*it has 'tokens'.*--label"),
         ('{"tags": ["a"]}', r"no column of words.*--text"),
     ],

@@ -60,7 +60,7 @@ def test_a_sentence_with_an_empty_word_is_left_out(write):
     path = write("ner.csv", KAGGLE.replace(",lives,", ",,"))
     read = parse(path, "tagging", bad_rows="skip")
     assert [words for words, _ in tagged(read)] == ["1,000 Romans", "No"]
-    assert read.skipped["sentence with an empty word or tag"].lines == [3]
+    assert read.log.skipped["sentence with an empty word or tag"].lines == [3]
 
 
 @pytest.mark.parametrize("bad", ["Sentence: 2,a,b,CD,O", 'Sentence: 2,"1,000"'])

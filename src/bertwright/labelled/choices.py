@@ -18,11 +18,9 @@ _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 def read_choices(file: File) -> Stream:
     """The examples of a table. One column of choices holds lists; several hold a choice each, in
     the order of their numbers."""
-    table, chosen = file.table()
-    choices = _choices(table)
-    target, used = None, [*choices, *chosen.texts()]
-    if file.options.require_labels:
-        target = table.find(chosen.label, "right choices", "--label", used)
+    table = file.table()
+    chosen, choices = file.chosen, _choices(table)
+    target = file.label(table, "right choices", [*choices, *chosen.texts()])
     others = [*choices, target, chosen.text2]
     text = table.find(chosen.text, "premises", "--text", others)
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
@@ -60,7 +58,6 @@ def _choices(table: Table) -> list[str]:
 
 
 def _texts(row: Row, columns: list[str]) -> tuple[str, ...]:
-    """The choices of one row."""
     cells = [row[name] for name in columns]
     if len(columns) == 1:
         if not isinstance(cells[0], list):

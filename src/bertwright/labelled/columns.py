@@ -57,10 +57,7 @@ class Columns:
     def __post_init__(self) -> None:
         names = self.names()
         if len({*names}) != len(names):
-            raise DataError(
-                f"a column is named twice: {listed(names)}; --text, --text2 and --label "
-                "must name different ones"
-            )
+            raise DataError(f"a column is named twice: {listed(names)} (--text, --text2, --label)")
 
     def texts(self) -> list[str]:
         """Those of texts that are not None."""

@@ -1,7 +1,5 @@
 """Labelled examples as files give them, before any tokenizer saw them; one class a kind of input.
-
-`line` is where an example stands in its file, from 1, for messages; 0 where it is of no file.
-"""
+`line` is where one stands in its file, from 1, for messages; 0 where it is of no file."""
 
 from __future__ import annotations
 
@@ -58,8 +56,7 @@ class SpanExample:
     question: str
     context: str
     answers: tuple[tuple[str, int], ...] | None = None
-    """Accepted answers with the character each starts at; empty: there is none in the passage;
-    None: not known."""
+    """Accepted answers, and where each starts; empty: none in the passage; None: not known."""
     id: str = ""
     title: str = ""
     line: int = 0

@@ -10,16 +10,15 @@ from bertwright.config.task import Form, Kind, Scheme
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
-from bertwright.labelled.source import BadRowLog, BadRows, Skipped, Source
+from bertwright.labelled.source import BadRowLog, BadRows, Source
 from bertwright.labelled.table import Table, plain_text, read_table
 
 
 @dataclass
 class Stream:
-    """The examples of one file, read as they are needed, and how it is read."""
+    """The examples of one file, to be gone through once, and how it is read."""
 
     examples: Iterable[Example]
-    """To be gone through once."""
     columns: Columns
     """The columns that were found; None for what the file or the task has not."""
     format: str
@@ -37,11 +36,6 @@ class Stream:
         """All warnings, complete when all is read."""
         return [*self.log.warnings, *self.source.warnings(), *self.log.summary()]
 
-    @property
-    def skipped(self) -> dict[str, Skipped]:
-        """Rows left out, by reason."""
-        return self.log.skipped
-
 
 @dataclass
 class Read(Stream):
@@ -55,7 +49,7 @@ class ReadOptions:
     """How a file is read."""
 
     require_labels: bool = True
-    """Without, labels are not read, and plain text is taken a line an example."""
+    """Without, plain text is read too."""
     format: Form | None = None
     """The form of the file; None: by its suffix or its header."""
     labels: Sequence[str] | None = None
@@ -63,8 +57,7 @@ class ReadOptions:
     multi_label: bool = False
     """A label is any number of classes: a list, or a text with commas."""
     hint: Columns = field(default_factory=Columns)
-    """Columns of the training file, taken where they are there and no option names others. With a
-    text it says whether there are two."""
+    """Columns of the training file, taken where no option names others; with two texts, pairs."""
     iob1_as_iob2: bool = False
     """Give tags in IOB1 as IOB2, the same entities."""
     as_scheme: Scheme | None = None
@@ -86,8 +79,8 @@ class File:
     options: ReadOptions
     log: BadRowLog
 
-    def table(self) -> tuple[Table, Columns]:
-        """The table that it is, and the columns chosen or those of training."""
+    def table(self) -> Table:
+        """The table that it is; what is not `chosen` is chosen as in training."""
         hint, bare = self.options.hint, self.form == "text"
         if bare and not self.options.require_labels:
             tabs = self.options.format is not None or self.kind == "tagging"
@@ -95,17 +88,22 @@ class File:
         else:
             names = [*self.chosen.names(), *hint.names()]
             table = read_table(self.source, "tsv" if bare else self.form, names, self.log)
-        return table, self.chosen.or_of(hint, table.columns)
+        self.chosen = self.chosen.or_of(hint, table.columns)
+        return table
+
+    def label(self, table: Table, what: str, used: Sequence[str | None] = ()) -> str | None:
+        """The column of labels; None where they are not read."""
+        if not self.options.require_labels:
+            return None
+        return table.find(self.chosen.label, what, "--label", used)
 
     def refuse_unused(self, used: Sequence[str], form: str) -> None:
         """Raise DataError for a column that is named but not read."""
         for name in ("text", "text2", "label"):
             value = getattr(self.chosen, name)
             if value is not None and name not in used:
-                raise DataError(
-                    f"--{name} {value} names a column, but {self.log.name} is read {form}, where "
-                    "nothing is read from it; leave the option out"
-                )
+                what = f"--{name} {value} names a column, but {self.log.name} is read {form}"
+                raise DataError(f"{what}; leave the option out")
 
     def found(
         self, examples: Iterable[Example], columns: Columns, form: Table | str, *more: str

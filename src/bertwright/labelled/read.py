@@ -17,7 +17,7 @@ from bertwright.labelled.file import File, Read, ReadOptions, Stream
 from bertwright.labelled.source import BadRowLog, Rows, name_of, shorten, texts_of_folder
 from bertwright.labelled.squad import read_span
 from bertwright.labelled.table import open_form
-from bertwright.labelled.tagging import read_tagging
+from bertwright.labelled.tags import read_tagging
 from bertwright.labelled.texts import read_targets, read_texts
 
 READERS: dict[Kind, Callable[[File], Stream]] = {
@@ -47,10 +47,8 @@ def read_examples(
     found = stream_examples(path, kind, columns, options)
     examples = list(found.examples)
     if not examples:
-        raise DataError(
-            f"{found.log.name} has no example: a header, if it has one, and nothing more. "
-            f"{' '.join(found.log.summary())}".strip()
-        )
+        summary = " ".join(found.log.summary())
+        raise DataError(f"{found.log.name} has no example. {summary}".strip())
     counts = Counter(name for each in examples for name in classes_of(each))
     if len(counts) == 1 and counts.total() >= len(examples) > 1:
         found.log.warn(f"all have the label {shorten(*counts)}; there is nothing to tell apart")
@@ -64,10 +62,7 @@ def read_examples(
 
 
 def stream_examples(
-    path: Path | str | Rows,
-    kind: Kind,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
-    options: ReadOptions = ReadOptions(),  # noqa: B008
+    path: Path | str | Rows, kind: Kind, columns: Columns, options: ReadOptions
 ) -> Stream:
     """The same as a stream, which may be empty; a bad row is found when it is reached. JSON that is
     one value, as SQuAD's, and tags are held in memory whole, of others no more than is needed."""

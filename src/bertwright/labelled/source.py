@@ -16,8 +16,7 @@ from bertwright.text.tables import split_lines
 
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
-HEAD_LINES = 200
-"""Lines that are looked at before the form is decided."""
+HEAD_LINES = 200  # that are looked at before the form is decided
 
 
 @dataclass
@@ -90,10 +89,9 @@ class BadValue(ValueError):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in memory, in place of a file."""
+    """Rows in memory, in place of a file; the name is for messages."""
 
     name: str
-    """For messages."""
     rows: list[dict[str, Any]]
 
 

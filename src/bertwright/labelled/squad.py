@@ -16,19 +16,16 @@ from bertwright.labelled.table import Row, Table, read_text
 
 def read_span(file: File) -> Stream:
     """The questions of SQuAD JSON or of a table."""
-    table, chosen = file.table()
+    table = file.table()
     is_squad = "paragraphs" in table.columns and "question" not in table.columns
     if is_squad:
         file.refuse_unused((), "as SQuAD JSON")
         file.source.json, file.form = _questions(table), "json"
-        table, chosen = file.table()
+        table = file.table()
         table.format, file.log.unit = "SQuAD JSON", "question"
-    question = table.find(chosen.text, "questions", "--text")
-    context = table.find(chosen.text2, "passages", "--text2")
-    answers = None
-    if file.options.require_labels:
-        answers = table.find(chosen.label, "answers", "--label")
-    columns = Columns(question, context, answers)
+    question = table.find(file.chosen.text, "questions", "--text")
+    context = table.find(file.chosen.text2, "passages", "--text2")
+    columns = Columns(question, context, file.label(table, "answers"))
     found = file.found(_examples(file, table, columns), columns, table)
     found.unanswerable = is_squad and any(
         row.get("is_impossible") is True for row in file.source.json
@@ -66,10 +63,8 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExampl
             log.mended.add(line, "questions have an answer that is not at its answer_start")
             if policy == "refuse":
                 text, at = next(each for each in answers if each not in right)
-                raise DataError(
-                    f"{log.at(line)}: the answer {shorten(text)} is not at character {at:,} of its "
-                    "passage. To leave such questions out: --wrong-answers skip"
-                )
+                what = f"the answer {shorten(text)} is not at character {at:,} of its passage"
+                raise DataError(f"{log.at(line)}: {what}. To leave such out: --wrong-answers skip")
             if policy == "skip" and not right:
                 log.skipped.add(line, "no answer is at its answer_start")
                 return None
@@ -81,17 +76,14 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExampl
 
 def _answers(value: Any) -> tuple[tuple[str, int], ...]:
     """Texts with their starts; an empty text is no answer."""
-    found = value
     try:
         if isinstance(value, dict):
-            pairs = zip(value["text"], value["answer_start"], strict=True)
-            found = [{"text": text, "answer_start": start} for text, start in pairs]
-        answers = [
-            (each["text"], int(each["answer_start"])) for each in found if each["text"] != ""
-        ]
-        if not all(isinstance(text, str) for text, _ in answers):
+            pairs = [*zip(value["text"], value["answer_start"], strict=True)]
+        else:
+            pairs = [(each["text"], each["answer_start"]) for each in value]
+        if not all(isinstance(text, str) for text, _ in pairs):
             raise TypeError("the text of an answer")
+        return tuple((text, int(start)) for text, start in pairs if text)
     except (TypeError, ValueError, KeyError, OverflowError):
         expected = 'a list of {"text": "...", "answer_start": 0}'
         raise BadValue("answers of a wrong form", shorten(value), expected) from None
-    return tuple(answers)

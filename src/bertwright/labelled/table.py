@@ -1,8 +1,8 @@
 """The forms of files, and those that are rows and columns: TSV, CSV, JSON, JSON lines, Parquet.
 
-A form is what `--format` names, else the file's suffix (`FORMS`), else its first line: JSON begins
-with `{` or `[`; TSV and CSV begin with a header in which a column chosen or a known name stands,
-of CSV two. TSV has no quoting: GLUE's files hold quote characters as text.
+A form is what `--format` names, else the file's suffix (`FORMS`), else its first line: that of TSV
+and CSV is a header with a column chosen or a known name, of CSV two. TSV has no quoting: GLUE's
+files hold quote characters as text.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ Row = dict[Any, Any]
 """The values of a row by the names of their columns; None where the row lacks one."""
 WRONG_WIDTH = "wrong number of fields"
 _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
-_MARK = re.compile(r"[*?#%]{0,3}")
-"""What linguists wrote before a sentence; "*" in nearly all cases."""
+_MARK = re.compile(r"[*?#%]{0,3}")  # what linguists wrote before a sentence, nearly always "*"
 
 
 @dataclass
@@ -80,8 +79,7 @@ class Table:
         )
 
     def known(self, what: str, option: str, used: Sequence[str | None] = ()) -> str | None:
-        """The column that is not `used` and whose name is one of `NAMES`; None if there is none.
-        Several of one group are an error."""
+        """The column with a known name that is not `used`; several of one group are an error."""
         for group in chain.from_iterable(NAMES[each] for each in what.split(" or ")):
             found = [each for each in self.columns if plain(each) in group and each not in used]
             if len(found) > 1:
@@ -179,9 +177,8 @@ def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
     """A text a line, `tabs` in it or not, or a pair with a tab between."""
     if not tabs and not pair and "\t" in source.first:
         raise DataError(
-            f"{source.name} has a tab in its first line, but no header, and the model was not "
-            "trained on columns by number. Name the column: --text 1; or say that a "
-            "line is a text: --format text"
+            f"{source.name} has a tab in its first line, but no header. Name the column: --text 1; "
+            "or say that a line is a text: --format text"
         )
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
@@ -223,8 +220,7 @@ def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
             elif len(row) == len(columns):
                 yield number, [row[index] for index in indices]
             else:
-                fix = "quote commas" if form == "csv" else "save as CSV for tabs or line ends"
-                expected = f"{len(columns)} as in the first line ({fix} in texts)"
+                expected = f"{len(columns)} as in the first line; separators in texts need quotes"
                 log.bad(number, WRONG_WIDTH, str(len(row)), expected)
 
     return Table(source.name, columns, format, rows, log, shown)
@@ -247,9 +243,7 @@ def _is_cola(first: Sequence[str]) -> bool:
 def _refuse_doubled(columns: Sequence[str], name: str) -> None:
     doubled = {column for column in columns if column and list(columns).count(column) > 1}
     if doubled:
-        raise DataError(
-            f"{name}: the header names {listed(sorted(doubled))} twice; rename one of them"
-        )
+        raise DataError(f"{name}: the header names {listed(sorted(doubled))} twice; rename one")
 
 
 def _json_value(source: Source, log: BadRowLog) -> Any:
@@ -261,10 +255,8 @@ def _json_value(source: Source, log: BadRowLog) -> Any:
         return None
     source.json = value = _parse("\n".join(line for _, line in source.lines()), log)
     if isinstance(value, Exception):
-        raise DataError(
-            f"{source.name} cannot be read as JSON: {value}; expected an array of objects, or an "
-            "object a line"
-        )
+        expected = "expected an array of objects, or an object a line"
+        raise DataError(f"{source.name} cannot be read as JSON: {value}; {expected}")
     return value
 
 
@@ -304,10 +296,8 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     head = list(islice(values, HEAD_LINES))
     columns = list(dict.fromkeys(key for _, row in head if isinstance(row, dict) for key in row))
     if not columns:
-        raise DataError(
-            f'{log.name} has no JSON object; expected {{"text": "...", "label": "..."}} a line, or '
-            "an array of such"
-        )
+        expected = 'expected {"text": "...", "label": "..."} a line, or an array of such'
+        raise DataError(f"{log.name} has no JSON object; {expected}")
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
         for number, row in chain(head, values):

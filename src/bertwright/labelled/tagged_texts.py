@@ -1,8 +1,7 @@
 """Texts and lists of words with tags, from JSON lines, JSON and Parquet; plain text to be tagged.
 
-Entities may be marked in a text by characters, as doccano, Prodigy and spaCy write them. Words are
-those that `predict` splits a text into (`split_words`), and are split once more where an entity
-begins or ends within one. Tags are IOB2.
+Entities may be marked in a text by characters, as doccano, Prodigy and spaCy write them. Words
+(`split_words`) are split once more where one begins or ends within them. Tags are IOB2.
 """
 
 from __future__ import annotations
@@ -24,17 +23,15 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 """The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
 
 
-def read_lists(file: File, table: Table, chosen: Columns) -> Stream:
+def read_lists(file: File, table: Table) -> Stream:
     """The sentences of a table of words or texts; rows of one `document` are each other's context.
     Of a text, which is split into words, the tags are those of the entities marked in it."""
-    log, label = file.log, None
-    names = {*map(plain, table.columns)}
+    log, names = file.log, {*map(plain, table.columns)}
     # where entities are marked in texts, words, as Prodigy's `tokens`, have no tags
     marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
-    words = table.find(chosen.text, "texts or words" if marked else "words or texts", "--text")
-    if file.options.require_labels:
-        what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
-        label = table.find(chosen.label, what, "--label", [words])
+    words = table.find(file.chosen.text, "texts or words" if marked else "words or texts", "--text")
+    what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
+    label = file.label(table, what, [words])
     columns = Columns(words, None, label)
     document = table.known("documents", "--text")
     answer = "answer" if label is not None and "answer" in table.columns else None
@@ -68,12 +65,10 @@ def _strings(value: Any, column: str | None) -> tuple[str, ...]:
     in_column = f"in the column {shorten(column)}"
     if not isinstance(value, list):
         raise BadValue("no list of words", f"{shorten(value)} {in_column}", "a list of strings")
-    if not value:
-        raise BadValue("empty text", f"a list {in_column}", "words")
-    wrong = [each for each in value if not isinstance(each, str | int) or not str(each).strip()]
-    if wrong:
-        came = f"{shorten(wrong[0])} {in_column}"
-        raise BadValue("sentence with an empty word or tag", came, "words")
+    for each in value or [""]:
+        if not isinstance(each, str | int) or not str(each).strip():
+            came = f"{shorten(each)} {in_column}"
+            raise BadValue("sentence with an empty word or tag", came, "words")
     return tuple(map(str, value))
 
 
@@ -108,8 +103,8 @@ def _marked(example: TaggingExample, value: Any, log: BadRowLog) -> TaggingExamp
     if len(words) > len(offsets):
         log.mended.add(
             example.line,
-            "texts have entities that begin or end within a word, which is split there, unlike "
-            "those of a text to predict; characters are counted as in Python, an emoji as one",
+            "texts have entities that begin or end within a word, which is split there; characters "
+            "are counted as in Python, an emoji as one",
         )
     spelled = tuple(text[start:end] for start, end in words)
     return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))

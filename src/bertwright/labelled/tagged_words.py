@@ -1,10 +1,9 @@
 """Words with tags, a word a line or a row: CoNLL columns, CoNLL-U, tables of words.
 
 CoNLL columns (CoNLL 2000 and 2003) are separated by tabs if every line has one, else by blanks; a
-sentence a line (`w w w TAB t t t`, as Resume-NER comes) is read too. Where the first column counts
-the words of each sentence, the second is the word and lines that begin with `#` are comments:
-CoNLL-U (Nivre et al. 2020, universaldependencies.org/format.html), GermEval 2014. Of CoNLL-U the
-syntactic words are read: ranges (`1-2`) and empty nodes (`1.1`) are not.
+sentence a line is `w w w TAB t t t` (Resume-NER). Where the first column counts the words of each
+sentence, the second is the word and lines that begin with `#` are comments: CoNLL-U (Nivre et al.
+2020), GermEval 2014. Of CoNLL-U ranges (`1-2`) and empty nodes (`1.1`) are not read.
 """
 
 from __future__ import annotations
@@ -22,15 +21,12 @@ from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
 from bertwright.labelled.table import WRONG_WIDTH, Table
 
-_NUMBER = re.compile(r"(\d+)([-.]\d+)?")
-"""Of a word in its sentence; of a range of words, or of an empty node."""
+_NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # of a word; of a range of words, or an empty node
 _DOCUMENT = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_VALUES = ("feats", "deps", "misc")
-"""Columns of CoNLL-U where `_` is a value; in others it stands for a missing one."""
-_Word = tuple[tuple[int, int], int, list[str]]
-"""The numbers of the sentence and the document that a word is of, its line, its cells."""
+_VALUES = ("feats", "deps", "misc")  # where `_` is a value; in others it is a missing one
+_Word = tuple[tuple[int, int], int, list[str]]  # sentence and document by number, line, cells
 
 
 @dataclass(frozen=True)
@@ -48,16 +44,7 @@ class Layout:
     """The column of words, from 0."""
     numbered: bool = False
     """Whether the number of a word in its sentence stands before it."""
-
-    @property
-    def universal(self) -> bool:
-        """Whether it is CoNLL-U."""
-        return self.names is _UNIVERSAL
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Their names or, without, their numbers from 1."""
-        return self.names or [str(number + 1) for number in range(self.width)]
+    universal: bool = False  # CoNLL-U
 
 
 def read_conll(file: File) -> Stream:
@@ -68,16 +55,16 @@ def read_conll(file: File) -> Stream:
     form = "CoNLL-U" if layout.universal else f"CoNLL columns ({layout.width})"
     form = "a sentence a line: words, a tab, tags" if layout.a_line else form
     if file.options.require_labels:
-        columns.append(_tag_index(file, layout))
-        form += f", tags in column {layout.columns[columns[1]]}"
+        tag = _tag_index(file, layout)
+        columns.append(tag)
+        form += f", tags in column {layout.names[tag] if layout.names else tag + 1}"
     check = partial(_check, layout, columns[1:])
     examples = _sentences(_words(file.source, layout), columns, file.log, check)
     return file.found(examples, file.chosen, form)
 
 
 def _layout(source: Source, universal: bool = False) -> Layout:
-    """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words.
-    DataError where there are no words."""
+    """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words."""
     lines = [line for line in _not_blank(source) if not line.startswith(_DOCUMENT)]
     if not lines:
         raise DataError(f"{source.name} has no words; expected a word and its tag a line")
@@ -89,7 +76,7 @@ def _layout(source: Source, universal: bool = False) -> Layout:
     counts = [row[0] for row in own if len(row) > 2 and _NUMBER.fullmatch(row[0])]
     numbered = len(counts) == len(own) and "1" in counts and {*counts} != {"1"}
     if universal or (tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}):
-        return Layout(True, len(_UNIVERSAL), _UNIVERSAL, word=1, numbered=True)
+        return Layout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True)
     sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
     a_line = tabs and 2 * len(sentences) > len(rows)
     names = () if word is None else tuple(rows[0])
@@ -126,7 +113,7 @@ def _tag_index(file: File, layout: Layout) -> int:
     which = "" if chosen is None else f" {shorten(chosen)}"
     raise DataError(
         f"{file.log.name} has no column{which} of tags beside the word, column {layout.word + 1} "
-        f"of {listed(layout.columns)}. Expected a word and its tag a line; name one: --label COLUMN"
+        f"of {listed(names or range(1, width + 1))}; name one: --label COLUMN"
     )
 
 
@@ -212,16 +199,14 @@ def are_words(columns: Sequence[str]) -> bool:
     return all(names & {*chain(*NAMES[what])} for what in ("words", "sentences"))
 
 
-def read_words(file: File, table: Table, chosen: Columns) -> Stream:
+def read_words(file: File, table: Table) -> Stream:
     """The sentences of a table of words. One begins where its column changes, or that of the
     document; where they are empty the last goes on."""
-    log, tags = file.log, None
+    log = file.log
     log.never = WRONG_WIDTH  # it may have begun a sentence, whose words must not join the last one
-    words = table.find(chosen.text, "words", "--text")
-    if file.options.require_labels:
-        tags = table.find(chosen.label, "tags", "--label")
-    columns = Columns(words, None, tags)
-    sentences = table.find(None, "sentences", "--text", [words, tags])
+    words = table.find(file.chosen.text, "words", "--text")
+    columns = Columns(words, None, file.label(table, "tags"))
+    sentences = table.find(None, "sentences", "--text", columns.names())
     document = table.known("documents", "--text")
     names = columns.names()
 

@@ -1,4 +1,4 @@
-"""How tags mark entities: finding the scheme of a file, reading it as conlleval does, mending it.
+"""Tagging: which form a file has, its sentences, and how its tags mark entities.
 
 | scheme | first word | further words | last word | only word |
 |---|---|---|---|---|
@@ -6,9 +6,8 @@
 | iob2 | B | I | I | B |
 | iobes | B | I | E | S |
 
-IOBES goes by other letters too: BMES writes M for I; BILOU writes L for E and U for S. Files keep
-their letters; `split_tag` gives the letters of IOBES. Where an entity begins and ends in a sequence
-that breaks its scheme is decided as in conlleval (Tjong Kim Sang and Buchholz 2000).
+IOBES goes by other letters too, which files keep: BMES writes M for I; BILOU L for E and U for S.
+A sequence that breaks its scheme is read as by conlleval (Tjong Kim Sang and Buchholz 2000).
 """
 
 from __future__ import annotations
@@ -16,13 +15,108 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 
-from bertwright.config.task import Scheme
+from bertwright.config.task import Form, Scheme
+from bertwright.errors import DataError
+from bertwright.labelled.columns import NAMES, plain
+from bertwright.labelled.examples import Example, TaggingExample
+from bertwright.labelled.file import File, Stream
+from bertwright.labelled.source import shorten
+from bertwright.labelled.tagged_texts import read_lists
+from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
+from bertwright.labelled.texts import UNSEEN, expected_label
 
 _TAG = re.compile(r"([BIESMLU])(?:-(.+))?", re.DOTALL)  # bare: of one type, without a name
 _SAME = {"M": "I", "L": "E", "U": "S"}
-_MOST_STRAYS = 0.1
-"""Fraction of words whose tags are no entity tags, in a file of entity tags with slips."""
+_MISSPELT = re.compile(r"\d+|[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
+"""A tag of an entity in another spelling: `3`, `b-per`, `B_PER`, `PER-B`."""
+
+
+def read_tagging(file: File) -> Stream:
+    """The sentences of a file, with tags that follow one scheme."""
+    label, file.form = file.options.require_labels, _form(file)
+    if file.form in ("conll", "conllu"):
+        found = read_conll(file)
+    else:
+        file.refuse_unused(("text", "label"), "as sentences")
+        table = file.table()
+        in_rows = file.form in ("csv", "tsv") and (label or are_words(table.columns))
+        found = (read_words if in_rows else read_lists)(file, table)
+    if label:
+        found.examples, found.scheme, title = _with_scheme(found.examples, file)
+        found.format += f"; {title}"
+    return found
+
+
+def _form(file: File) -> Form:
+    """The form of a file to be tagged: TSV is a table only if its header names words and sentences
+    or, without labels, texts; else a word a line."""
+    if file.form not in ("tsv", "text"):
+        return file.form
+    options, names = file.options, {*map(plain, file.source.first.split("\t"))}
+    if file.form == "tsv" and are_words([*names]):
+        return "tsv"
+    if options.require_labels:
+        return "conll"
+    if options.format != "text" and is_conll(file.source, options.labels):
+        return "conll"
+    texts = {*map(plain, file.chosen.texts()), *NAMES["texts"][0]}
+    return "text" if file.form == "text" else "tsv" if names & texts else "conll"
+
+
+def _with_scheme(
+    examples: Iterable[Example], file: File
+) -> tuple[list[TaggingExample], Scheme, str]:
+    """The examples with tags that follow one scheme, the scheme, and what it is called."""
+    options, log, labels = file.options, file.log, file.options.labels
+    sentences = [(each, each.tags or ()) for each in examples if isinstance(each, TaggingExample)]
+    counts = Counter(chain.from_iterable(tags for _, tags in sentences))
+    scheme = detect_scheme(tags for _, tags in sentences)
+    given = options.as_scheme or ("iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme)
+    if "none" in (options.as_scheme, scheme):
+        scheme = given
+    own = letters_of(counts)
+    letters = own if labels is None else letters_of(labels)
+    strays, known = stray_tags(counts) if scheme != "none" else set(), {*(labels or ())}
+    kept = list[TaggingExample]()
+    for each, tags in sentences:
+        right = mend(tags, scheme, own)
+        _refuse_tag(each, right, scheme, strays, file)
+        if right != tags:
+            what = f"sentences with tags that break the scheme {scheme}"
+            log.mended.add(each.line, f"{what}, mended as conlleval reads them")
+        if (given, letters) != (scheme, own):
+            right = mend(right, given, letters)
+        unseen = [tag for tag in right if tag not in known]
+        if labels is None or not unseen:
+            kept.append(replace(each, tags=right))
+        else:
+            log.bad(each.line, UNSEEN, shorten(unseen[0]), expected_label(unseen[0], labels))
+    named = [tag for tag in counts if tag not in ("O", "o")]
+    if scheme == "none" and named and all(map(_MISSPELT.fullmatch, named)):
+        log.warn(
+            f"the tags are as {shorten(named[0])}; if they mark entities, write them as B-PER, "
+            "I-PER and O: so each is a label of its word"
+        )
+    title = scheme_title(scheme, counts)
+    return kept, given, title if given == scheme else f"{title}, given as {given.upper()}"
+
+
+def _refuse_tag(
+    example: TaggingExample, right: Sequence[str], scheme: Scheme, strays: set[str], file: File
+) -> None:
+    """Raise DataError for a tag of no scheme or, with `--bad-tags refuse`, one that breaks it."""
+    for word, (tag, mended) in enumerate(zip(example.tags or (), right, strict=True), 1):
+        if tag in strays:
+            what = f"is none of the scheme {scheme}; expected O, or a letter with a type, as B-PER"
+        elif tag != mended and file.options.bad_tags == "refuse":
+            what = f"breaks the scheme {scheme}; expected {shorten(mended)} (or --bad-tags mend)"
+        else:
+            continue
+        where = f"{file.log.at(example.line)}, word {word:,}"
+        raise DataError(f"{where}: the tag {shorten(tag)} {what}")
 
 
 def split_tag(tag: str) -> tuple[str, str]:
@@ -40,7 +134,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     strays = stray_tags(counts)
     letters = {tag[:1] for tag in counts.keys() - strays - {"O"}}
     needed = "BISU" if any(label for _, label in map(split_tag, counts)) else "B"
-    most = _MOST_STRAYS * counts.total()
+    most = counts.total() // 10  # slips in a file of entity tags
     if not letters.intersection(needed) or sum(counts[tag] for tag in strays) > most:
         return "none"
     if letters & set("ESMLU"):
@@ -95,10 +189,9 @@ def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str
 
 def scheme_title(scheme: Scheme, tags: Iterable[str]) -> str:
     """What a scheme is called with the letters of these tags: IOB2, IOBES, BMES, BILOU."""
-    if scheme == "none":
-        return "a label a word"
-    names = {"MES": "BMES", "ILU": "BILOU"} if scheme == "iobes" else {}
-    return names.get(letters_of(tags), scheme.upper())
+    if scheme == "iobes":
+        return {"MES": "BMES", "ILU": "BILOU"}.get(letters_of(tags), "IOBES")
+    return "a label a word" if scheme == "none" else scheme.upper()
 
 
 def letters_of(tags: Iterable[str]) -> str:

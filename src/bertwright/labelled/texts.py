@@ -21,8 +21,8 @@ UNSEEN = "label unseen in training"
 
 def read_texts(file: File) -> Stream:
     """Classification and regression."""
-    table, chosen = file.table()
-    columns = _columns(table, chosen, file)
+    table = file.table()
+    columns = _columns(table, file)
     gold = plain(columns.label or "") == "gold_label"
 
     def make(row: Row, id_: str, line: int) -> TextExample | None:
@@ -38,13 +38,12 @@ def read_texts(file: File) -> Stream:
     return file.found(table.examples(columns.names(), make), columns, table)
 
 
-def _columns(table: Table, chosen: Columns, file: File) -> Columns:
+def _columns(table: Table, file: File) -> Columns:
     """The columns of a classification or regression file. A text that is chosen alone stands alone,
     also where its name is half of a pair; where training's text did, it does."""
-    hint, label = file.options.hint, None
-    if file.options.require_labels:
-        what = "numbers" if file.kind == "regression" else "labels"
-        label = table.find(chosen.label, what, "--label", chosen.texts())
+    chosen, hint = file.chosen, file.options.hint
+    what = "numbers" if file.kind == "regression" else "labels"
+    label = file.label(table, what, chosen.texts())
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
     alone = chosen.texts() or (hint.text is not None and hint.text2 is None)
     free = {} if alone else {plain(name): name for name in table.columns if name != label}
@@ -63,22 +62,19 @@ def _columns(table: Table, chosen: Columns, file: File) -> Columns:
 
 def read_targets(file: File) -> Stream:
     """Generation."""
-    table, chosen = file.table()
-    target = None
-    if file.options.require_labels:
-        target = table.find(chosen.label, "targets", "--label", [chosen.text])
-    source = table.find(chosen.text, "sources", "--text", [target])
+    table = file.table()
+    target = file.label(table, "targets", [file.chosen.text])
+    source = table.find(file.chosen.text, "sources", "--text", [target])
 
     def make(row: Row, id_: str, line: int) -> GenerationExample:
         written = None if target is None else read_text(row, target)
         return GenerationExample(read_text(row, source), written, id_, line)
 
-    columns = Columns(source, None, target)
-    return file.found(table.examples(columns.names(), make), columns, table)
+    examples = table.examples([source, target], make)
+    return file.found(examples, Columns(source, None, target), table)
 
 
 def _label(value: Any, file: File) -> Label:
-    """The label of one row."""
     several, known = file.options.multi_label, file.options.labels
     if file.kind == "regression":
         return _number(value)

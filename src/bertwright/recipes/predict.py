@@ -102,7 +102,7 @@ def evaluated(
     found = evaluate(task, read.examples, predictions, intervals=intervals, main=main).as_dict()
     file = path.name if isinstance(path, Rows) else Path(path).name
     facts = {"file": file, "examples": len(read.examples), "format": read.format}
-    skipped = {reason: asdict(each) for reason, each in read.skipped.items()}
+    skipped = {reason: asdict(each) for reason, each in read.log.skipped.items()}
     warnings = [*read.warnings, *found["warnings"]]
     return {
         "kind": task.kind,

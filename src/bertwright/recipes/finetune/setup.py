@@ -80,10 +80,8 @@ def set_up(
     say: Callable[[str], None],
     trained: int | None = None,
 ) -> TaskSetup:
-    """Read a task's files and make its instances.
-
-    By default windows have at most `trained` tokens, those that the model was trained on at once;
-    None: as many as it has positions for.
+    """Read a task's files and make its instances; by default windows have at most `trained` tokens,
+    those that the model was trained on at once (None: as many as it has positions for).
 
     Raises:
         DataError: a file cannot be read, or it has nothing to train on.
@@ -212,7 +210,7 @@ def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
         "examples": examples,
         "format": read.format,
         "columns": {key: value for key, value in found.items() if value is not None},
-        "skipped": {reason: asdict(each) for reason, each in read.skipped.items()},
+        "skipped": {reason: asdict(each) for reason, each in read.log.skipped.items()},
     }
 
 
@@ -289,17 +287,9 @@ def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
     return found
 
 
-def _counts(examples: Sequence[Example]) -> Counter[str]:
-    return Counter(label for example in examples for label in classes_of(example))
-
-
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
     """[C]: the inverse of each label's frequency, with a mean of 1 over the training file, so that
-    the loss keeps its size; where several labels hold, each example counts for all of them.
-
-    Raises:
-        ConfigError: the task has no classes, or a crf, which scores tags together.
-    """
+    the loss keeps its size; where several labels hold, each example counts for all of them."""
     if not task.labels:
         raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
     if task.head.crf:
@@ -307,7 +297,7 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
             "a crf scores the tags of a sentence together, so a tag has no weight of its own: "
             "leave out the class weights or the crf"
         )
-    counts = _counts(train)
+    counts = Counter(label for example in train for label in classes_of(example))
     inverse = torch.tensor([1 / max(1, counts[label]) for label in task.labels])
     often = [1 if task.multi_label else counts[label] for label in task.labels]
     return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
