@@ -111,9 +111,9 @@ def evaluate(
     """Evaluate the predictions, one an example, in the same order.
 
     Args:
-        intervals: whether to bootstrap 95 % intervals (1,000 resamples; about a second for 10,000
+        intervals: whether to bootstrap 95 % intervals (1,000 resamples; some seconds for 10,000
             examples of the slowest metric, Spearman's).
-        main: the metric that selects; unset: the first of the table above.
+        main: the metric that selects; unset: the first of `metrics_of`.
         worst: how many errors to show.
 
     Raises:
@@ -149,15 +149,13 @@ def evaluate(
 
 def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:
     """One of the worst, for JSON."""
-    text2: str | None = None
+    text, text2 = getattr(example, "text", None), getattr(example, "text2", None) or None
     match example:
-        case TaggingExample():
-            text = example.read() if example.text is None else example.text
+        case TaggingExample(text=None):
+            text = example.read()
         case SpanExample():
             text, text2 = example.question, example.context
         case GenerationExample():
             text = example.source
-        case _:
-            text, text2 = example.text, example.text2 or None
     found = {"text": text, "text2": text2, "gold": shown[0], "predicted": shown[1]}
     return found | {"score": score, "line": example.line}

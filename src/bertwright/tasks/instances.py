@@ -1,9 +1,5 @@
-"""Examples as ids: windows, labels as numbers, and where words are.
-
-A text that is longer than a window is read in several (`text/windows.py`), which share `stride`
-tokens; what no window holds is counted in `Lengths`. One file a kind of task makes the instances:
-`text`, `tagging`, `span`, `multiple_choice`, `generation`.
-"""
+"""Examples as ids: windows (`text/windows.py`), labels as numbers, and where words are. One file a
+kind of task makes them; what no window holds is counted in `Lengths`."""
 
 from __future__ import annotations
 
@@ -111,15 +107,13 @@ class Lengths:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles of the lengths."""
         ordered = sorted(self.tokens) or [0]
-        median, p90 = (ordered[int(q * len(ordered))] for q in (0.5, 0.9))
-        counts = {name: value for name, value in vars(self).items() if name != "tokens"}
-        if not self.answers_lost:
-            del counts["answers_lost"]
-        return counts | {
-            "median_tokens": median,
-            "p90_tokens": p90,
+        counts = vars(self) | {
+            "median_tokens": ordered[len(ordered) // 2],
+            "p90_tokens": ordered[int(0.9 * len(ordered))],
             "longest_tokens": ordered[-1],
         }
+        left_out = {"tokens"} if self.answers_lost else {"tokens", "answers_lost"}
+        return {name: value for name, value in counts.items() if name not in left_out}
 
 
 def make_windows(
@@ -159,10 +153,7 @@ def tokenized(
     tokenizer: Tokenizer, examples: Sequence[E], texts_of: Callable[[E], dict[str, str]]
 ) -> Iterator[tuple[int, E, list[Sequence[int]]]]:
     """Each example with its number and the ids of its texts, of which many are tokenized at once.
-
-    Raises:
-        DataError: a text that is empty or blank; names the example and it.
-    """
+    Raises `DataError` for a text that is empty or blank, by its name and line."""
     part: list[tuple[int, E, list[str]]] = []
     held = 0
     for number, example in enumerate(examples):

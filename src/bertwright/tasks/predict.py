@@ -1,11 +1,9 @@
 """The predictions of a learner for examples of any kind of task, in their order.
 
-Instances go longest first, in batches filled by tokens, and predictions come in the order of the
-examples; a batch is end to end, so neighbours do not change each other. A class has the softmax of
-the scores for its probability, with multi-label the sigmoid of its own; a choice the softmax over
-the choices of its example. A word has the likeliest tag, or that of the likeliest path where the
-head has a CRF. The tokens of an answer are scored in every window, and the windows of an example
-decoded together.
+Instances go longest first, in batches filled by tokens. A class has the softmax of the scores for
+its probability, with multi-label the sigmoid of its own; a choice the softmax over the choices of
+its example. A word has the likeliest tag, or that of the likeliest path where the head has a CRF.
+The tokens of an answer are scored in every window, and the windows of an example decoded together.
 """
 
 from __future__ import annotations
@@ -54,14 +52,8 @@ def predict(
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
 ) -> list[Prediction]:
-    """One prediction an example, in the order of `data.examples`.
-
-    Args:
-        learner: it is put into eval mode for the time.
-        data: the examples; labels are not looked at.
-        precision: `fp32`, or `bf16` for the matrix products.
-        batch_tokens: tokens of a batch, about: at least one example goes.
-        generation: how targets are searched for; None: greedily.
+    """One prediction an example, in their order, in batches of about `batch_tokens`; labels are not
+    looked at. Targets are generated greedily unless `generation` says otherwise.
 
     Raises:
         ConfigError: the learner has no such head, or `generation` is given to another kind of task.
@@ -82,12 +74,10 @@ def predict(
     try:
         with torch.inference_mode():
             if data.task.kind == "generation":
-                with torch.autocast(
-                    _device(learner, data).type, torch.bfloat16, enabled=precision == "bf16"
-                ):
-                    found.update(
-                        generate_targets(learner, data, batch_tokens, generation, on_progress)
-                    )
+                device = _device(learner, data)
+                with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                    read = generate_targets(learner, data, batch_tokens, generation, on_progress)
+                    found.update(read)
             else:
                 scored = _scored(learner, data, precision, batch_tokens, on_progress)
                 found.update(_READERS[data.task.kind](data, scored))
@@ -104,11 +94,8 @@ Window = tuple[int, int]
 def predict_encoded(
     learner: Learner, data: TaskData, encode: Callable[[list[Window]], Encoded]
 ) -> list[Prediction]:
-    """One prediction an example, of vectors that are made elsewhere, in one batch.
-
-    Args:
-        encode: gives what the head reads of these windows, in this order, end to end.
-    """
+    """One prediction an example, in one batch, of vectors that are made elsewhere: `encode` gives
+    what the head reads of these windows, in this order, end to end."""
     head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
     lengths = [len(ids) for instance in data.instances for ids in instance.ids]
     windows = [(n, w) for n, each in enumerate(data.instances) for w in range(len(each.ids))]
@@ -129,11 +116,7 @@ Scored = Iterator[tuple[LabelledBatch, Head, Tensor]]
 
 
 def _scored(
-    learner: Learner,
-    data: TaskData,
-    precision: str,
-    batch_tokens: int,
-    on_progress: OnProgress,
+    learner: Learner, data: TaskData, precision: str, batch_tokens: int, on_progress: OnProgress
 ) -> Scored:
     head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
     done = 0

@@ -57,11 +57,7 @@ def make_span_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
     """One instance a window; those of an example stand together, in the passage's order. The first
-    answer that is where it says is the label.
-
-    Raises:
-        DataError: an empty question or passage, with the line.
-    """
+    answer that is where it says is the label. An empty question or passage is a `DataError`."""
     chosen = cast(Sequence[SpanExample], examples)
     framing = tokenizer.framing
     room = task.max_length - framing.special_tokens(paired=True)
@@ -167,12 +163,9 @@ def decode_span(
     windows: Sequence[tuple[Instance, Scores]],
     n_best: int = 20,
 ) -> SpanPrediction:
-    """The best answer, an exact slice of the passage; "" where there is none.
-
-    Args:
-        windows: all windows of the example, each with scores [T, 2] of starts and ends.
-        n_best: how many slices to keep; if the task allows it, no answer stands among them.
-    """
+    """The best answer, an exact slice of the passage, "" where there is none, and the `n_best` of
+    all windows, each with scores [T, 2] of starts and ends; if the task allows it, no answer stands
+    among them."""
     best: dict[tuple[int, int], float] = {}  # by characters: tokens may be of the same ones
     null = math.inf
     for instance, scores in windows:

@@ -55,12 +55,8 @@ def figures(
     baselines: Mapping[str, Mapping[str, Evaluation]],
     depth: int,
 ) -> dict[str, Any]:
-    """The figures of a run: of one task, or of each by its name.
-
-    Args:
-        config: the run, with what was chosen for it: epochs, rate, precision.
-        runs: the seeds; only the best has weights.
-        diverged: the numbers of the seeds that did."""
+    """The figures of a run: of one task, or of each by its name; `config` has what was chosen for
+    the run, `runs` are its seeds, `diverged` the numbers of those that did."""
     best = max(runs, key=lambda each: each.score)
     shared = {"format": 1, "model": config.model, "transfer": config.transfer}
     found = {
@@ -69,8 +65,8 @@ def figures(
         | {"settings": values.to_dict(config) | values.to_dict(setup.files)}
         for setup in setups
     }
-    if len(found) == 1:
-        return next(iter(found.values()))
+    if len(setups) == 1:
+        return found[setups[0].task_name]
     return shared | {"best_seed": best.seed, "tasks": found}
 
 
@@ -114,8 +110,7 @@ def save(
 
 
 def _layer_weights(setup: TaskSetup, best: SeedRun, depth: int) -> dict[str, float]:
-    """How much the head reads of each layer, by its number (0: the embeddings), 1 in all; empty
-    where that is not learned."""
+    """How much a head that mixes layers reads of each, by its number, 1 in all."""
     layers = setup.task.head.layers
     if layers is None or not layers.startswith("mix"):
         return {}
@@ -155,11 +150,9 @@ def _of_task(
             "try more epochs, a lower --learning-rate, more --seeds or a longer --warmup"
         )
     if diverged:
-        warnings.append(
-            f"{_seeds(diverged, len(runs) + len(diverged))} diverged and in no figure: lower "
-            "--learning-rate"
-        )
-    whole |= {"tuned": {"null_threshold": task.null_threshold} if task.unanswerable else {}}
+        some = _seeds(diverged, len(runs) + len(diverged))
+        warnings.append(f"{some} diverged and in no figure: lower --learning-rate")
+    whole["tuned"] = {"null_threshold": task.null_threshold} if task.unanswerable else {}
     return {
         "name": name,
         "task": values.to_dict(task),
@@ -178,9 +171,8 @@ def _of_task(
 
 def _final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:
     """A task with what was tuned on dev."""
-    if setup.task_name not in best.thresholds:
-        return setup.task
-    return replace(setup.task, null_threshold=best.thresholds[setup.task_name])
+    threshold = best.thresholds.get(setup.task_name, setup.task.null_threshold)
+    return replace(setup.task, null_threshold=threshold)
 
 
 def _seeds(some: Sequence[int], total: int) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -104,19 +104,14 @@ def train_seed(
     log: Log | None,
     on_tokens: Callable[[float], None] = silent,
 ) -> SeedRun:
-    """Train a learner and keep its best weights, or its last, as `config.keep` says.
-
-    Args:
-        learner: an encoder, or a table of features, under a head for each task.
-        log: None on every rank but the first.
-        on_tokens: called with the tokens of each step, and a third of those evaluated.
+    """Train a learner, an encoder or a table of features under a head for each task, and keep its
+    best weights, or its last, as `config.keep` says. `on_tokens` is called with the tokens of each
+    step, and a third of those evaluated.
 
     Raises:
         Diverged: the gradients, step after step, or predictions on dev are not finite.
     """
-    epochs, rate = config.epochs, config.learning_rate
-    assert epochs is not None
-    assert rate is not None
+    epochs, rate = cast(float, config.epochs), cast(float, config.learning_rate)
     learner = learner.to(hardware.ranks.device)
     windows = (ids for s in setups for instance in s.train.instances for ids in instance.ids)
     train_task_words(learner, chain.from_iterable(windows))
@@ -298,12 +293,10 @@ class _Validation:
         if len(self.setups) == 1:
             (only,) = now.evaluations.values()
             return {"epoch": now.best_epoch, **only.metrics}
-        mains = {f"{name}.{each.main}": each.score for name, each in now.evaluations.items()}
-        return {"epoch": now.best_epoch, **mains} | {
-            f"{name}.{metric}": value
-            for name, evaluation in now.evaluations.items()
-            for metric, value in evaluation.metrics.items()
-        }
+        found = {f"{name}.{each.main}": each.score for name, each in now.evaluations.items()}
+        for name, each in now.evaluations.items():
+            found |= {f"{name}.{metric}": value for metric, value in each.metrics.items()}
+        return {"epoch": now.best_epoch, **found}
 
     def is_enough(self) -> bool:
         """Whether `patience` evaluations brought nothing better."""
@@ -318,11 +311,7 @@ def evaluate_task(
     hardware: Hardware,
     on_tokens: Callable[[float], None] = silent,
 ) -> None:
-    """Predict a task's dev examples and put predictions and figures into `run`.
-
-    Raises:
-        Diverged: a prediction is not finite.
-    """
+    """Predict a task's dev examples and put predictions and figures into `run`."""
     task, data = setup.task, setup.dev
     before = 0
 
