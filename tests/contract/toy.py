@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from bertwright.checkpoint.format import Format
 from bertwright.config.runs.language_models import LanguageModelRun
 from bertwright.config.systems import SYSTEMS
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs
@@ -45,21 +45,12 @@ class ToyLstm(Encoder):
         self.embeddings = nn.Embedding(config.vocab_size, width)
         self.layers = nn.ModuleList(Lstm(width, width) for _ in range(depth))
 
-    def forward(
-        self,
-        inputs: Inputs,
-        *,
-        top: int | None = None,
-        keep_layers: bool = False,
-        positions: Tensor | None = None,
-    ) -> Encoded:
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
         """See `Encoder`."""
-        x = self.embeddings(inputs.ids)
-        kept = [x]
+        kept = [self.embeddings(inputs.ids)]
         for layer in self.layers[:top]:
-            x = layer(x, inputs.sequences.lengths)
-            kept.append(x)
-        return Encoded(inputs.sequences, x, tuple(kept) if keep_layers else ())
+            kept.append(layer(kept[-1], inputs.sequences.lengths))
+        return kept
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""
