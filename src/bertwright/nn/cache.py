@@ -1,9 +1,8 @@
 """Keys and values of the tokens that were read, kept for those that follow (a KV cache).
 
-A new token of each of R sequences attends to all before it in its own sequence: one row of queries
-a sequence, against what was computed once. Sequences of unlike lengths begin their rows at 0; keys
-past a sequence's own length are seen by nobody. A prompt itself is read without padding, as in
-training.
+A new token of each of R sequences attends to all before it in its own sequence. Sequences of unlike
+lengths begin their rows at 0; keys past a sequence's own length are seen by nobody. A prompt itself
+is read without padding, as in training.
 
 Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S room for tokens.
 """

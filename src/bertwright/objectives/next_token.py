@@ -103,6 +103,7 @@ class NextToken(Objective[Any]):
         return 6.0 * len(batch.positions) * self.weight.numel()
 
 
-def tied_next_token(config: Any, encoder: Encoder) -> NextToken:
+def tied_next_token(config: Any, encoder: Encoder, bias: bool = True) -> NextToken:
     """Through the token embeddings of an encoder as wide as they are."""
-    return NextToken(encoder.spec.width, encoder.spec.vocab_size, encoder.token_embedding())
+    spec, table = encoder.spec, encoder.token_embedding()
+    return NextToken(spec.width, spec.vocab_size, table, bias=bias)

@@ -4,10 +4,8 @@ A sequence is `[CLS] source [SEP] target [SEP]` (Dong et al. 2019, section 2.1),
 of a source that leaves no room for a target the rest is not read, and a target's tokens beyond
 `max_target_tokens` are not trained on. Both are counted in `Lengths`.
 
-To predict, the source is read once, and each token over what is kept of those before it; sources
-that are the same are searched for once. Any prompt is continued in the same way
-(`continue_prompts`): of unlike lengths they are read without padding; rows leave when their text
-ends, and the next prompt joins.
+Prompts, and the sources of a task, each once, are read without padding and continued token by token
+over what is kept; rows leave when their text ends, and the next prompt joins.
 
 Letters: B prompts, R rows (texts), V vocabulary.
 """
@@ -171,8 +169,8 @@ def generate_targets(
     config: GenerationConfig | None,
     on_progress: OnProgress,
 ) -> Iterator[tuple[int, GenerationPrediction]]:
-    """Numbers of examples of a `TaskData`, and their predictions, by the `Generator` that has its
-    name; by default greedily, never of more than the task's `max_target_tokens`."""
+    """Numbers of examples of a `TaskData`, and their predictions by its head; by default greedily,
+    never of more than the task's `max_target_tokens`."""
     config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
     limit = min(config.max_new_tokens, data.task.max_target_tokens)
     head = cast(GivesLogits, learner.objectives[data.name])
@@ -183,9 +181,8 @@ def generate_targets(
     sources = sorted(groups, key=len, reverse=True)
     prompts = [Prompt([*ids], limit) for ids in sources]
     done = 0
-    for number, found in continue_prompts(
-        decoder, data.tokenizer, prompts, config, batch_tokens, ROWS
-    ):
+    texts = continue_prompts(decoder, data.tokenizer, prompts, config, batch_tokens, ROWS)
+    for number, found in texts:
         first, *others = (each.text.strip() for each in found)
         score = found[0].score if decoder.finite else nan
         for row in groups[sources[number]]:

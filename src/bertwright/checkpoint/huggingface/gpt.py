@@ -8,15 +8,15 @@ published ones are, buffers of older versions, and the tied output layer written
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
 from bertwright.checkpoint.model_folder import check_settings
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
-from bertwright.models.encoder import Encoder
 from bertwright.models.gpt import Gpt, Gpt2
-from bertwright.objectives.next_token import NextToken
+from bertwright.objectives.next_token import tied_next_token
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -128,11 +128,6 @@ class Gpt2Format(GptFormat):
         return parts
 
 
-def _next_token(config: GptConfig, encoder: Encoder) -> NextToken:
-    """The token embeddings, without a bias."""
-    embedding = encoder.token_embedding()
-    return NextToken(config.hidden_size, config.vocab_size, embedding, bias=False)
-
-
-GPT = GptFormat("openai-gpt", GptConfig, Gpt, {"next_token": _next_token})
-GPT2 = Gpt2Format("gpt2", Gpt2Config, Gpt2, {"next_token": _next_token})
+_HEAD = {"next_token": partial(tied_next_token, bias=False)}
+GPT = GptFormat("openai-gpt", GptConfig, Gpt, _HEAD)
+GPT2 = Gpt2Format("gpt2", Gpt2Config, Gpt2, _HEAD)

@@ -67,8 +67,7 @@ class ParallelText(Shuffled):
         self.left_out = int((~short).sum())
         if not short.any():
             raise DataError(
-                f"no pair of {shards.folder} has at most {length} tokens a side: raise "
-                "--sequence-length"
+                f"{shards.folder} has no pair of {length} tokens a side: raise --sequence-length"
             )
         self._start = starts[first[short]]
         self._source, self._target = source[short], target[short]  # [pairs] tokens, not framed
@@ -82,11 +81,8 @@ class ParallelText(Shuffled):
         ids = self._framed(start, source)
         whole = self._framed(start + source, target)  # begin, target, end
         stops = np.cumsum(target + 2)
-        reads = np.delete(np.arange(len(whole)), stops - 1)
-        predicts = np.delete(np.arange(len(whole)), stops - (target + 2))
-        return PairBatch(
-            InputArrays(ids, source + 2), InputArrays(whole[reads], target + 1), whole[predicts]
-        )
+        reads = InputArrays(np.delete(whole, stops - 1), target + 1)
+        return PairBatch(InputArrays(ids, source + 2), reads, np.delete(whole, stops - target - 2))
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`: are these translations, and line by line?"""
@@ -108,8 +104,8 @@ class ParallelText(Shuffled):
                 "length_correlation",
                 round(together, 3),
                 f"lengths of source and target have a correlation of {together:.2f}",
-                "long sentences have long translations: line i of one file may not translate line "
-                "i of the other; look at some in the middle and at the end",
+                "line i of one file may not translate line i of the other: look at some in the "
+                "middle and at the end",
             )
 
     def _framed(self, start: Int64s, lengths: Int64s) -> Int64s:
