@@ -60,7 +60,13 @@ both = pytest.mark.parametrize("kind", [Client, AsyncClient])
 CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "embed": (["a"], {"input": "a"}),
     "fill_mask": (["a"], {"input": "a"}),
+    "classify": (["a"], {"input": "a"}),
+    "tag": (["a"], {"input": "a"}),
+    "answer": (["a", "b"], {"input": {"question": "a", "context": "b"}}),
+    "rerank": (["a", ["b"]], {"query": "a", "documents": ["b"]}),
     "generate": (["a"], {"input": "a"}),
+    "translate": (["a"], {"input": "a"}),
+    "similarity": ([["a", "b"]], {"input": ["a", "b"]}),
 }
 
 

@@ -111,9 +111,33 @@ class _BaseClient(ABC, Generic[One]):
         """The likeliest tokens of each [MASK]."""
         return self.ask("/fill-mask", input=input, **more)
 
+    def classify(self, input: Any, **more: Any) -> One:
+        """Classes of texts and pairs."""
+        return self.ask("/classify", input=input, **more)
+
+    def tag(self, input: Any, **more: Any) -> One:
+        """Tags and entities."""
+        return self.ask("/tag", input=input, **more)
+
+    def answer(self, question: str, context: str, **more: Any) -> One:
+        """The answer to a question in a passage."""
+        return self.ask("/answer", input={"question": question, "context": context}, **more)
+
     def generate(self, input: Any, **more: Any) -> One:
         """Texts that continue prompts; without `stream`."""
         return self.ask("/generate", input=input, **more)
+
+    def translate(self, input: Any, **more: Any) -> One:
+        """Translations of sentences."""
+        return self.ask("/translate", input=input, **more)
+
+    def rerank(self, query: str, documents: list[str], **more: Any) -> One:
+        """Documents, sorted by relevance."""
+        return self.ask("/rerank", query=query, documents=documents, **more)
+
+    def similarity(self, input: list[str], **more: Any) -> One:
+        """Cosines of all pairs of texts."""
+        return self.ask("/similarity", input=input, **more)
 
     async def _request(self, method: str, path: str, body: bytes) -> Reply:
         end = time.monotonic() + self.timeout
