@@ -9,7 +9,8 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.columns import Columns
-from bertwright.recipes.predict import read_labelled
+from bertwright.labelled.read import read_examples
+from bertwright.recipes.predict import reading
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 
 
@@ -102,7 +103,7 @@ def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
     name, lines = OWN_FILES["CoLA"]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
     task = TaskConfig("classification", ("0", "1"), text_column="4")
-    read = read_labelled(str(tmp_path / name), task, Columns(), "refuse")
+    read = read_examples(str(tmp_path / name), task.kind, options=reading(task, "refuse"))
     assert read.columns == Columns("sentence", None, "label")
 
 

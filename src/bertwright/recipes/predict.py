@@ -26,7 +26,6 @@ from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import BadRows, Rows, Skipped
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
-from bertwright.tasks.instances import Lengths
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData, task_parts
@@ -51,16 +50,8 @@ def evaluate_file(
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
 ) -> dict[str, Any]:
-    """Evaluate a model on a labelled file.
-
-    Args:
-        model: with a task head.
-        path: the file, `-`, or rows in memory.
-        task_name: which of its tasks; it may be left out where there is one.
-        columns: those that the user names; others are found by the names of the training file.
-        null_threshold: of a span task, in place of the model's; inf: never "no answer".
-
-    The other arguments are those of `bertwright evaluate`.
+    """Evaluate a model on a labelled file, `-` or rows in memory; the arguments are those of
+    `bertwright evaluate`.
 
     Returns:
         `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
@@ -71,7 +62,7 @@ def evaluate_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    read = read_labelled(path, task, columns, bad_rows, form)
+    read = read_examples(path, task.kind, columns, reading(task, bad_rows, form))
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
@@ -104,13 +95,8 @@ def evaluated(
     facts = {"file": file, "examples": len(read.examples), "format": read.format}
     skipped = {reason: asdict(each) for reason, each in read.log.skipped.items()}
     warnings = [*read.warnings, *found["warnings"]]
-    return {
-        "kind": task.kind,
-        "data": facts | {"skipped": skipped},
-        **found,
-        "lengths": {},
-        "warnings": warnings,
-    }
+    data = facts | {"skipped": skipped}
+    return {"kind": task.kind, "data": data, **found, "lengths": {}, "warnings": warnings}
 
 
 @dataclass
@@ -128,12 +114,6 @@ class Predicted:
     tokens_cut: int = 0
     skipped: dict[str, Skipped] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-
-    def add(self, lengths: Lengths) -> None:
-        """Count the long texts of a part."""
-        self.in_windows += lengths.in_windows
-        self.cut += lengths.cut
-        self.tokens_cut += lengths.tokens_cut
 
 
 def predict_file(
@@ -153,15 +133,8 @@ def predict_file(
     """Write a line for every input of a file, in order; no more than a part is in memory.
 
     A file is read once before the first prediction, so that a bad row at its end is an error at
-    the start, and the time left is known. Standard input is not.
-
-    Args:
-        model: with a task head.
-        path: the file, or `-`.
-        write: takes each line with its end.
-        on_progress: called with the inputs done.
-
-    The other arguments are those of `evaluate_file`.
+    the start, and the time left is known. Standard input is not. `write` takes each line with its
+    end; the other arguments are those of `evaluate_file`.
 
     Raises:
         DataError: no task head, a bad row, or no input.
@@ -169,7 +142,7 @@ def predict_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    total, options = None, replace(_options(task, bad_rows, form), require_labels=False)
+    total, options = None, replace(reading(task, bad_rows, form), require_labels=False)
     if path != "-":
         total = sum(1 for _ in stream_examples(path, task.kind, columns, options).examples)
     stream = stream_examples(path, task.kind, columns, options)
@@ -178,7 +151,9 @@ def predict_file(
     precision, _ = choose_precision(runner.device, precision)
     report = Predicted(name, stream.format)
     for data in task_parts(name, task, runner.tokenizer, stream.examples, AT_ONCE):
-        report.add(data.lengths)
+        report.in_windows += data.lengths.in_windows
+        report.cut += data.lengths.cut
+        report.tokens_cut += data.lengths.tokens_cut
 
         def on_tokens(tokens: int, of: int | None, data: TaskData = data) -> None:
             part = int(len(data.examples) * tokens / (of or 1))
@@ -229,22 +204,7 @@ def with_threshold(
     ]
 
 
-def read_labelled(
-    path: str | Rows,
-    task: TaskConfig,
-    columns: Columns,
-    bad_rows: BadRows,
-    form: Form | None = None,
-) -> Read:
-    """Read a labelled file, for a task that is known.
-
-    Raises:
-        DataError: a bad row, or a label that the task does not have.
-    """
-    return read_examples(path, task.kind, columns, _options(task, bad_rows, form))
-
-
-def _options(task: TaskConfig, bad_rows: BadRows, form: Form | None) -> ReadOptions:
+def reading(task: TaskConfig, bad_rows: BadRows, form: Form | None = None) -> ReadOptions:
     """How a file of a task is read: as its training file was."""
     return ReadOptions(
         format=form,
