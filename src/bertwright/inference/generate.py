@@ -44,11 +44,8 @@ class CheckedDecoder(CausalDecoder):
 
 
 def decoder_of(runner: ModelRunner) -> CausalDecoder:
-    """What continues prompts.
-
-    Raises:
-        DataError: it is no language model from left to right that keeps what it has read.
-    """
+    """What continues prompts; DataError where a model is no language model from left to right that
+    keeps what it has read."""
     runner.require("next_token", "generation")
     if not generates(runner):
         raise DataError(f"{runner.name} generates no text: it keeps nothing of what it has read")
@@ -75,11 +72,8 @@ def make_prompts(
 
 
 def make_prompt(runner: ModelRunner, own: Sequence[int], most: int, name: str) -> Prompt:
-    """A prompt of bare ids, after which `most` tokens may come.
-
-    Raises:
-        DataError: there is nothing to begin with, or more than the model reads at once.
-    """
+    """A prompt of bare ids, after which `most` tokens may come; DataError where there is nothing to
+    begin with, or more than the model reads at once."""
     framing, longest = runner.tokenizer.framing, runner.spec.max_length
     ids = framing.one(own)[: framing.inside(len(own))[0].stop]
     if not ids:

@@ -42,11 +42,8 @@ class Generator(Head):
     reads_embeddings = True
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
-        """Build the head; before it is used it is tied to an encoder.
-
-        Raises:
-            ConfigError: the encoder does not read from left to right.
-        """
+        """Build the head, to be tied to an encoder; ConfigError where that does not read from left
+        to right."""
         super().__init__()
         if not (spec.causal or spec.prefixed):
             raise ConfigError(
@@ -59,11 +56,8 @@ class Generator(Head):
         self._tied: tuple[nn.Embedding, ...] = ()  # a tuple: the encoder owns it
 
     def tie(self, encoder: Encoder) -> None:
-        """Use an encoder's token embeddings as W.
-
-        Raises:
-            ConfigError: it has none as wide as its vectors.
-        """
+        """Use an encoder's token embeddings as W; ConfigError where they are not as wide as its
+        vectors."""
         table = encoder.token_embedding()
         if table is None or table.embedding_dim != encoder.spec.width:
             raise ConfigError(

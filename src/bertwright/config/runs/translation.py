@@ -115,8 +115,8 @@ class TransformerRun(
     },
     fixed="layer_norm_eps",
 ):
-    """Everything that decides a run of the encoder-decoder Transformer: base and big as published,
-    small for some ten thousand pairs."""
+    """A run of the encoder-decoder Transformer: base and big as published, small for some ten
+    thousand pairs."""
 
     default_model = "transformer-small"
     format = "bertwright.checkpoint.native.translation:TRANSFORMER"
@@ -156,8 +156,8 @@ class Bert2RndRun(
     hidden_dropout_prob=0.1,
     attention_probs_dropout_prob=0.0,
 ):
-    """Everything that decides a run of a translation model whose encoder is a BERT; where none is
-    given, it has the sizes of bert-mini."""
+    """A run of a translation model whose encoder is a BERT; where none is given, it has the sizes
+    of bert-mini."""
 
     default_model = "bert2rnd"
     format = "bertwright.checkpoint.native.translation:BERT2RND"
