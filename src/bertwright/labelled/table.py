@@ -283,8 +283,7 @@ def _parse(line: str, log: BadRowLog) -> Any:
 
 
 def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
-    """An array of objects, `{"data": [...]}`, or an object a line; the columns are the keys of the
-    first ones."""
+    """An array of objects, `{"data": [...]}`, or an object a line; the keys are the columns."""
     value = None if form == "jsonl" else _json_value(source, log)
     values: Iterator[tuple[int, Any]]
     if value is None:
@@ -339,7 +338,6 @@ def _class_names(metadata: bytes) -> dict[str, list[str]]:
 
 
 def _named(value: Any, names: list[str] | None) -> Any:
-    """The name of a class by its number, or of a list of them."""
     if names is None:
         return value
     if isinstance(value, list):

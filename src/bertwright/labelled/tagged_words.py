@@ -21,6 +21,7 @@ from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
 from bertwright.labelled.table import WRONG_WIDTH, Table
 
+_BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # of a word; of a range of words, or an empty node
 _DOCUMENT = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
@@ -89,7 +90,7 @@ def _not_blank(source: Source) -> list[str]:
 
 
 def _split(line: str, tabs: bool) -> list[str]:
-    return line.split("\t") if tabs else re.split(r"[ \t]+", line.strip(" \t"))
+    return line.split("\t") if tabs else _BLANKS.split(line.strip(" \t"))
 
 
 def _word_of_header(cells: Sequence[str]) -> int | None:
@@ -154,7 +155,7 @@ def _sentences(
             for line, cells in rows:  # noqa: B007 - the log names the last one
                 if check:
                     check(cells, before)
-                if not all(cells[column].strip() for column in columns):
+                if not (cells[columns[0]].strip() and cells[columns[-1]].strip()):
                     raise BadValue("sentence with an empty word or tag", "", "a word and its tag")
                 before = cells
         except BadValue as error:

@@ -83,7 +83,8 @@ def _with_scheme(
     kept = list[TaggingExample]()
     for each, tags in sentences:
         right = mend(tags, scheme, own)
-        _refuse_tag(each, right, scheme, strays, file)
+        if right != tags or strays:
+            _refuse_tag(each, right, scheme, strays, file)
         if right != tags:
             what = f"sentences with tags that break the scheme {scheme}"
             log.mended.add(each.line, f"{what}, mended as conlleval reads them")
