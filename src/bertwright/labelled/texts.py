@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Stream
@@ -98,11 +97,6 @@ def _several(value: Any) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     return [] if value is None or value != value else [value]
-
-
-def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:
-    """The error of a label that training did not have, with the nearest that it had."""
-    return DataError(f"{where}: {UNSEEN}: {shorten(name)}; expected {expected_label(name, known)}")
 
 
 def expected_label(name: str, known: Sequence[str]) -> str:

@@ -33,8 +33,6 @@ _METRICS: dict[str, Callable[..., Metrics]] = {
     "multiple-choice": choice_metrics,
     "generation": generation_metrics,
 }
-
-
 _UNANSWERABLE = (
     *("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match"),
     *("best_exact_match", "best_f1"),
