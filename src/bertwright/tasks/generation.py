@@ -15,12 +15,13 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from math import nan
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
@@ -28,6 +29,7 @@ from bertwright.data.to_device import make_inputs
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Example, GenerationExample
 from bertwright.models.encoder import Encoder, GoesOn
+from bertwright.nn.products import lay_out
 from bertwright.nn.search import Generates, Row, RowsInFlight, beam_steps, finish
 from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress
@@ -165,6 +167,7 @@ class Generated:
 def generate_targets(
     learner: Learner,
     data: Any,
+    precision: str,
     batch_tokens: int,
     config: GenerationConfig | None,
     on_progress: OnProgress,
@@ -173,8 +176,7 @@ def generate_targets(
     never of more than the task's `max_target_tokens`."""
     config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
     limit = min(config.max_new_tokens, data.task.max_target_tokens)
-    head = cast(GivesLogits, learner.objectives[data.name])
-    decoder = CausalDecoder(learner.encoder, head, paired=True)
+    decoder = _decoder(learner, data.name, precision)
     groups: dict[tuple[int, ...], list[int]] = {}
     for row, instance in enumerate(data.instances):
         groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
@@ -189,6 +191,18 @@ def generate_targets(
             yield row, GenerationPrediction(first, score, tuple(others))
             done += data.instances[row].num_tokens
         on_progress(done, data.num_tokens)
+
+
+def _decoder(learner: Learner, name: str, precision: str) -> CausalDecoder:
+    """Of a copy of the weights that a head needs, in a precision: autocast would cast all of them
+    at each step, and those of training are laid out for it."""
+    with torch.inference_mode(False):  # tensors that it makes do not tell whether they changed
+        own = deepcopy(nn.ModuleList([learner.encoder, learner.objectives[name]]))
+        if precision == "bf16":
+            own.to(torch.bfloat16)
+        encoder, head = cast(Encoder, own[0]), cast(Any, own[1])
+        lay_out(own, head.weight)
+    return CausalDecoder(encoder, head, paired=True)
 
 
 @dataclass(eq=False)

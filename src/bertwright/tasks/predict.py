@@ -74,10 +74,8 @@ def predict(
     try:
         with torch.inference_mode():
             if data.task.kind == "generation":
-                device = _device(learner, data)
-                with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-                    read = generate_targets(learner, data, batch_tokens, generation, on_progress)
-                    found.update(read)
+                how = precision, batch_tokens, generation, on_progress
+                found.update(generate_targets(learner, data, *how))
             else:
                 scored = _scored(learner, data, precision, batch_tokens, on_progress)
                 found.update(_READERS[data.task.kind](data, scored))
