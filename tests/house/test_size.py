@@ -13,7 +13,8 @@ COUNTED = """
     objectives/ngrams objectives/word_vectors data/token_streams data/ngrams/* data/stories/*
     data/word_vectors/* inference/word_vectors/table checkpoint/arpa checkpoint/elmo
     checkpoint/word_vectors/* checkpoint/native/* recipes/language_models recipes/own_loop
-    recipes/road/* config/runs/language_models config/runs/word_vectors cli/stories
+    recipes/road/* config/runs/language_models config/runs/memory_network
+    config/runs/word_vectors cli/stories
 """
 """N-grams, NNLM, word2vec, GloVe, fastText, TagLM, CoVe, ELMo, ULMFiT, memory networks."""
 ATTENTIVE = """

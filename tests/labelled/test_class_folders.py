@@ -58,5 +58,5 @@ def test_what_cannot_be_read(reviews: Path, tmp_path: Path) -> None:
     assert len(parse(reviews, "classification", bad_rows="skip").examples) == 5
     (tmp_path / "none").mkdir()
     for path, kind in ((tmp_path / "none", "classification"), (reviews, "tagging")):
-        with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        with pytest.raises(DataError, match="is a folder; expected a file"):
             parse(path, kind)  # type: ignore[arg-type]

@@ -277,7 +277,7 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
             r"has no column of labels.*it has '1'.*first line, 'just words'",
         ),
         ("none.tsv", None, "cannot be read"),
-        (".", None, "cannot be read: Is a directory"),
+        (".", None, "is a folder; expected a file"),
     ],
 )
 def test_bad_files_are_refused(write, tmp_path, name, content, message):

@@ -125,7 +125,7 @@ FORM = "answers of a wrong form: .*answer_start"
             FORM,
         ),
         ({"question": " ", "context": "c", "answers": []}, "empty text: column 'question'"),
-        ({"data": [{"paragraphs": [{"context": "x"}]}]}, r"no questions.*'qas'"),
+        ({"data": [{"paragraphs": [{"context": "x"}]}]}, r"\.json has no questions: 'qas'"),
     ],
 )
 def test_bad_rows_of_questions_are_refused(write, row, message):

@@ -11,7 +11,7 @@ import torch
 
 from bertwright.checkpoint.checkpoint import load
 from bertwright.cli.app import run as run_verb
-from bertwright.config.runs.word_vectors import MemoryNetworkConfig
+from bertwright.config.runs.memory_network import MemoryNetworkConfig
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.stories.instances import Stories
 from bertwright.data.to_device import to_device

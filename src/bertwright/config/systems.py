@@ -13,8 +13,9 @@ from bertwright.config.run import RunConfig
 from bertwright.config.runs.bert import BertRun
 from bertwright.config.runs.gpt import Gpt2Run, GptRun, LeftToRightBertRun
 from bertwright.config.runs.language_models import AwdLstmRun, ElmoRun, NgramRun, NnlmRun
+from bertwright.config.runs.memory_network import MemoryNetworkRun
 from bertwright.config.runs.translation import Bert2RndRun, Seq2SeqRun, TransformerRun
-from bertwright.config.runs.word_vectors import FastTextRun, GloveRun, MemoryNetworkRun, Word2VecRun
+from bertwright.config.runs.word_vectors import FastTextRun, GloveRun, Word2VecRun
 from bertwright.errors import ConfigError
 
 SYSTEMS: dict[str, type[RunConfig]] = {

@@ -71,6 +71,10 @@ def stream_examples(
     path = Path(path) if isinstance(path, str) else path
     if kind == "classification" and isinstance(path, Path) and path.is_dir():
         path = texts_of_folder(path, label=options.require_labels) or path
+    if isinstance(path, Path) and path.is_dir():
+        raise DataError(
+            f"{path} is a folder; expected a file, or for classification {path}/CLASS/FILE.txt"
+        )
     log = BadRowLog(name_of(path), options.bad_rows)
     if not options.require_labels:
         options = replace(options, hint=replace(options.hint, label=None))

@@ -43,7 +43,9 @@ def _questions(table: Table) -> list[Row]:
             for row in paragraph["qas"]
         ]
     except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"no questions: {error}; expected SQuAD's data, paragraphs, qas") from error
+        raise DataError(
+            f"{table.name} has no questions: {error}; expected SQuAD's data, paragraphs, qas"
+        ) from error
     return [row | {"answers": []} if row.get("is_impossible") is True else row for row in rows]
 
 

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.config.runs.word_vectors import MemoryNetworkConfig
+from bertwright.config.runs.memory_network import MemoryNetworkConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.ragged import log_softmax, owners_of
 from bertwright.objectives.objective import Loss, Objective

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bertwright.checkpoint.format import Format
+from bertwright.config.runs.memory_network import MemoryNetworkConfig
 from bertwright.config.runs.word_vectors import (
     FastTextConfig,
     GloveConfig,
-    MemoryNetworkConfig,
     Word2VecConfig,
     WordVectorsConfig,
 )

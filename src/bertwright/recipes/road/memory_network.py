@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config.runs.word_vectors import MemoryNetworkRun
+from bertwright.config.runs.memory_network import MemoryNetworkRun
 from bertwright.data.batch import collate
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
