@@ -17,7 +17,6 @@ from bertwright.text.treebank.trees import (
     linearize,
     parse_trees,
     plain_word,
-    pruned,
 )
 
 LABELS = ["S", "NP", "VP"]
@@ -25,7 +24,7 @@ LEAF = st.sampled_from(["a", "dog", "-LRB-"]).map(lambda word: Tree(TAG, word=wo
 TREES = st.recursive(
     LEAF,
     lambda inner: st.builds(
-        Tree, st.sampled_from(LABELS), st.lists(inner, min_size=1, max_size=4).map(tuple)
+        Tree, st.sampled_from(LABELS), st.lists(inner, min_size=1, max_size=4).map(tuple), st.none()
     ),
     max_leaves=12,
 ).filter(lambda tree: tree.word is None)
@@ -78,7 +77,7 @@ def test_what_is_far_too_deep_is_a_tree_still() -> None:
     assert not whole
     assert tree.words() == ["a"]
     (again,) = parse_trees([str(tree)])
-    assert str(pruned(again)) == str(tree)
+    assert str(again) == str(tree)
     assert linearize(again)[-1] == ")NP"
     assert evaluate_parses([again], [tree], [whole])["f1"] == 100
     assert dependencies_of(again).words == ["a"]

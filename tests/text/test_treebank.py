@@ -8,7 +8,7 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.text.treebank.dependencies import dependencies_of
-from bertwright.text.treebank.trees import parse_trees, pruned, read_trees
+from bertwright.text.treebank.trees import parse_trees, read_trees
 
 DOG = (
     "(S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ chases) (NP (-NONE- *T*-1)) "
@@ -16,21 +16,24 @@ DOG = (
 )
 
 
-def test_a_tree_is_written_as_it_was_read() -> None:
-    (tree,) = parse_trees([DOG])
-    assert str(tree) == DOG
-    assert tree.words() == ["The", "dog", "chases", "*T*-1", "its", "tail", "."]
+def test_a_tree_is_written_as_it_was_read_without_empty_elements() -> None:
+    (tree,) = parse_trees([DOG, "(S (NP (-NONE- *)))"])
+    assert str(tree) == DOG.replace("(NP (-NONE- *T*-1)) ", "")
+    assert tree.words() == ["The", "dog", "chases", "its", "tail", "."]
 
 
 def test_trees_go_over_lines_and_have_a_top(tmp_path: Path) -> None:
     file = tmp_path / "a.mrg"
     file.write_text("( (S\n  (NP (NN it)))\n)\n\n((FRAG (UH yes)))((X (SYM -)))", "utf-8")
     (tmp_path / "b.txt").write_text("no tree", "utf-8")
-    assert [str(tree) for tree in read_trees(tmp_path)] == [
+    size, seen = file.stat().st_size, []
+    trees = read_trees(tmp_path, lambda done, total: seen.append((done, total)))
+    assert [str(tree) for tree in trees] == [
         "(TOP (S (NP (NN it))))",
         "(TOP (FRAG (UH yes)))",
         "(TOP (X (SYM -)))",
     ]
+    assert seen[-1] == (size, size)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +56,7 @@ def test_brackets_that_do_not_match(text: str, line: int, what: str) -> None:
 
 def test_heads_of_a_tree() -> None:
     (tree,) = parse_trees([DOG])
-    bare = pruned(tree)
-    assert bare is not None
-    found = dependencies_of(bare)
+    found = dependencies_of(tree)
     assert found.words == ["The", "dog", "chases", "its", "tail", "."]
     assert found.heads == [1, 2, -1, 4, 2, -1]
     assert found.relations[:5] == ["DT of NP", "NP-SBJ of S", "", "PRP$ of NP", "NP of VP"]

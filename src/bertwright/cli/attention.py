@@ -79,7 +79,7 @@ def _measure(
     from bertwright.inference.attention.syntax import score_syntax
     from bertwright.inference.text_files import open_texts
     from bertwright.text.treebank.dependencies import dependencies_of
-    from bertwright.text.treebank.trees import pruned, read_trees
+    from bertwright.text.treebank.trees import read_trees
 
     found: dict[str, Any] = {"model": runner.name}
     if corpus is not None:
@@ -89,10 +89,9 @@ def _measure(
         means = {name: x.tolist() for name, x in heads.means().items()}
         found["heads"] = {"texts": heads.texts, "tokens": heads.tokens, **means}
     if treebank is not None:
-        trees = filter(None, map(pruned, read_trees(treebank)))
         with bar("Parsing", "sentences") as on_progress:
             sentences, best = score_syntax(
-                runner, map(dependencies_of, trees), limit, on_progress=on_progress
+                runner, map(dependencies_of, read_trees(treebank)), limit, on_progress=on_progress
             )
         relations = {name: vars(each) for name, each in best.items()}
         found["syntax"] = {"sentences": sentences, "relations": relations}

@@ -36,13 +36,15 @@ def trees(
     """
     from bertwright.data.parallel.build import build_trees
 
-    manifest = build_trees(
-        treebank,
-        out,
-        None if tokenizer is None else find_tokenizer(tokenizer),
-        vocab_size=vocab_size,
-        overwrite=overwrite,
-    )
+    with bar("Reading", "bytes") as on_progress:
+        manifest = build_trees(
+            treebank,
+            out,
+            None if tokenizer is None else find_tokenizer(tokenizer),
+            vocab_size=vocab_size,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
     counts = manifest["counts"]
     if json:
         print_json({"out": out, "counts": counts, "too_long": manifest["too_long"]})
@@ -91,11 +93,11 @@ def parse(
     from bertwright.inference.translation.parse import evaluate_parses, split_sentence
     from bertwright.inference.translation.parse import parse as parse_sentences
     from bertwright.inference.translation.translate import TEXTS
-    from bertwright.text.treebank.trees import MOST_WORDS, pruned, read_trees
+    from bertwright.text.treebank.trees import MOST_WORDS, read_trees
 
     split = str.split if words else split_sentence
     groups: Iterable[list[list[str]]] = ([split(text) for text in group] for group in texts_of)
-    every = [] if reference is None else list(filter(None, map(pruned, read_trees(reference))))
+    every = [] if reference is None else list(read_trees(reference))
     right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]
     if reference is not None:
         if not right:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from bertwright.text.treebank.trees import (
     leaf_token,
     linearize,
     plain_word,
-    pruned,
     read_trees,
 )
 
@@ -165,6 +164,7 @@ def build_trees(
     *,
     vocab_size: int = 8000,
     overwrite: bool = False,
+    on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
     """Encode a file or a folder of bracketed trees into the folder `out`; return its manifest.
 
@@ -175,7 +175,7 @@ def build_trees(
         DataError: a tree that cannot be read (with its line), no tree, or no WordPiece vocabulary.
     """
     refuse_source(Path(out), Path(trees))
-    found = [tree for tree in map(pruned, read_trees(trees)) if tree is not None]
+    found = list(read_trees(trees, on_progress))
     short = [tree for tree in found if len(tree.leaves()) <= MOST_WORDS]
     if not short:
         raise DataError(f"{trees} holds no tree of at most {MOST_WORDS} words")
@@ -192,22 +192,25 @@ def build_trees(
     tokenizer = tokenizer.extended(sorted(tokens - tokenizer.vocab.keys()))
 
     sides: list[list[int]] = []
-    for tree, target in zip(short, targets, strict=True):
-        sides += source_ids(tokenizer, tree.words()), [tokenizer.vocab[token] for token in target]
+    sources = source_ids(tokenizer, [tree.words() for tree in short])
+    for source, target in zip(sources, targets, strict=True):
+        sides += source, [tokenizer.vocab[token] for token in target]
     lengths = np.array([len(side) for side in sides], np.int64)
     pairs = np.array([each for side in sides for each in side]), lengths, len(short)
     facts = {"inputs": [str(trees)], "too_long": len(found) - len(short)}
     return write_pairs(Path(out), tokenizer, [pairs], facts, overwrite=overwrite)
 
 
-def source_ids(tokenizer: Tokenizer, words: list[str]) -> list[int]:
-    """What a parser reads of a sentence: its words' tokens, each word after its number."""
-    ids, lengths = tokenizer.encode_sentence_ids(list(map(plain_word, words)))
-    found: list[int] = []
+def source_ids(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
+    """What a parser reads of sentences: their words' tokens, each word after its number."""
+    words = [plain_word(word) for sentence in sentences for word in sentence]
+    ids, lengths = tokenizer.encode_sentence_ids(words)
+    numbers = [tokenizer.vocab[leaf_token(n)] for words in sentences for n in range(len(words))]
     ends = np.cumsum(lengths)
-    for number, part in enumerate(np.split(ids, ends[:-1])):
-        found += [tokenizer.vocab[leaf_token(number)], *part.tolist()]
-    return found
+    numbered = np.insert(ids, ends - lengths, numbers).tolist()
+    stops = [0, *(ends + np.arange(1, len(words) + 1)).tolist()]  # of each word
+    bounds = np.cumsum([0, *map(len, sentences)]).tolist()
+    return [numbered[stops[first] : stops[last]] for first, last in pairwise(bounds)]
 
 
 def is_of_tree(token: str) -> bool:

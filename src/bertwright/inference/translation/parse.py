@@ -73,14 +73,13 @@ def parse(
     done = 0
     for group in groups:
         some = [list(words) for words in group]
-        sources = []
         for number, words in enumerate(some, done + 1):
             if len(words) > MOST_WORDS:
                 raise DataError(
                     f"sentence {number} has {len(words):,} words; a parser reads {MOST_WORDS}: "
                     "give it a sentence at a time"
                 )
-            sources.append(tokenizer.framing.one(source_ids(tokenizer, words) if words else []))
+        sources = [tokenizer.framing.one(ids) for ids in source_ids(tokenizer, some)]
         found = search_targets(runner, sources, config, done)
         for words, best in zip(some, found, strict=True):
             tree, whole = assemble(tokenizer.tokens_of(best.ids), words)
@@ -111,7 +110,7 @@ def brackets(tree: Tree, counted: Sequence[bool]) -> Counter[tuple[str, int, int
 def evaluate_parses(
     right: Sequence[Tree], parsed: Sequence[Tree], well_formed: Sequence[bool]
 ) -> dict[str, Any]:
-    """Figures of a parser's trees against the treebank's (without empty elements): `f1`,
+    """Figures of a parser's trees against the treebank's: `f1`,
     `precision`, `recall` and `exact` (sentences without an error) in percent, and the fraction that
     needed no repair.
 

@@ -1,10 +1,11 @@
 """Bracketed trees, as the Penn Treebank writes them: `(S (NP (DT the) (NN dog)) (VP (VBZ barks)))`.
 
 A tree may go over several lines. The brackets without a label around each tree of the Treebank are
-the label TOP here, as in its own tools.
+the label TOP here, as in its own tools. Empty elements (`-NONE-`) are not read, nor phrases that
+hold nothing else.
 
 As sequences of tokens (Vinyals et al. 2015, Grammar as a foreign language) they are brackets with
-their label, functions and empty elements left out, and a token for each word: `(S (NP [1] [2] )NP
+their label, functions left out, and a token for each word: `(S (NP [1] [2] )NP
 (VP [3] )VP )S`. The paper writes every word as `XX`; ours are numbered, and the number stands
 before the word in the source too, so that the decoder always knows which word is next. A sequence
 of a model need not be a tree: `assemble` repairs it.
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from bertwright.errors import DataError
-from bertwright.text.corpus.files import decoded_lines, open_bytes
+from bertwright.progress import OnProgress, silent
+from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
 
 TOP = "TOP"
 DEEPEST = 250
@@ -39,8 +41,7 @@ _TOKEN = re.compile(r"\([ \t]*[^() \t\r\n\f\v]*|\)|[^() \t\r\n\f\v]+")
 number) are part of a word."""
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """A phrase with its parts, or a tag with its word."""
 
     label: str
@@ -64,37 +65,32 @@ class Tree:
         return f"({' '.join([self.label, *parts])})"
 
 
-def pruned(tree: Tree) -> Tree | None:
-    """Without empty elements (`-NONE-`) and the phrases that hold nothing else."""
-    if tree.word is not None:
-        return None if tree.label == "-NONE-" else tree
-    children = tuple(each for each in map(pruned, tree.children) if each is not None)
-    return Tree(tree.label, children) if children else None
-
-
 def category(label: str) -> str:
     """A label without functions and indices: NP of `NP-SBJ-1` and `NP=2`."""
     return label if label[:1] == "-" else label.split("-")[0].split("=")[0]
 
 
-def read_trees(path: str | Path) -> Iterator[Tree]:
+def read_trees(path: str | Path, on_progress: OnProgress = silent) -> Iterator[Tree]:
     """The trees of a file, also compressed, or of all files of a folder that have such a name.
 
     Raises:
         DataError: no such file, no UTF-8, or brackets that do not match; names the line.
     """
-    path = Path(path)
+    path, files = Path(path), [Path(path)]
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES)
         if not files:
             raise DataError(f"{path} has no file of trees ({', '.join(SUFFIXES)})")
-        for file in files:
-            yield from read_trees(file)
-        return
-    if not path.is_file():
+    elif not path.is_file():
         raise DataError(f"no file {path}; expected bracketed trees")
-    with open_bytes(path) as lines:
-        yield from parse_trees(decoded_lines(lines, path), str(path))
+    done, total = 0, size_on_disk(files)
+    for file in files:
+        lines, position = open_with_position(file)
+        with lines:
+            for tree in parse_trees(decoded_lines(lines, file), str(file)):
+                yield tree
+                on_progress(done + position(), total)
+            done += position()
 
 
 def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
@@ -104,7 +100,7 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
         DataError: brackets that do not match or are too deep, a word outside of them, a phrase
             without parts.
     """
-    open_: list[tuple[str, list[Tree | str]]] = []
+    open_: list[tuple[str, list[Tree | str | None]]] = []
     begin = number = 0
     for number, line in enumerate(lines, start=1):
         for token in _TOKEN.findall(line):
@@ -127,7 +123,7 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
                 tree = _tree(*open_.pop(), f"line {number} of {name}")
                 if open_:
                     open_[-1][1].append(tree)
-                else:
+                elif tree is not None:
                     yield tree
     if open_:
         raise DataError(
@@ -136,17 +132,18 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
         )
 
 
-def _tree(label: str, parts: list[Tree | str], where: str) -> Tree:
-    """A tag with one word, or a phrase of trees."""
+def _tree(label: str, parts: list[Tree | str | None], where: str) -> Tree | None:
+    """A tag with one word, or a phrase of trees; None of an empty element, or of nothing else."""
     if len(parts) == 1 and isinstance(parts[0], str):
-        return Tree(label, word=parts[0])
-    trees = tuple(part for part in parts if isinstance(part, Tree))
-    if not trees or len(trees) < len(parts):
+        return None if label == "-NONE-" else Tree(label, word=parts[0])
+    words = sum(isinstance(part, str) for part in parts)
+    if words or not parts:
         raise DataError(
-            f"{where}: ({label} ...) holds {len(parts) - len(trees)} words and {len(trees)} "
-            "phrases; expected one word, or phrases alone"
+            f"{where}: ({label} ...) holds {words} words and {len(parts) - words} phrases; "
+            "expected one word, or phrases alone"
         )
-    return Tree(label, trees)
+    trees = tuple(part for part in parts if isinstance(part, Tree))
+    return Tree(label, trees) if trees else None
 
 
 def leaf_token(word: int) -> str:
@@ -160,7 +157,7 @@ def plain_word(word: str) -> str:
 
 
 def linearize(tree: Tree) -> list[str]:
-    """A tree without empty elements as tokens; a TOP around it is left out."""
+    """A tree as tokens; a TOP around it is left out."""
     found: list[str] = []
     words = count()
 
