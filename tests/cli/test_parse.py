@@ -66,6 +66,8 @@ def test_arguments_files_and_standard_input(
     shown = ran("parse", "--model", parser, text).out
     (tree,) = parse_trees([shown])
     assert tree.words() == ["the", "dog", "saw", "a", "horse", "."]
+    (tree,) = parse_trees([ran("parse", "--model", parser, "the dog (a horse) slept.").out])
+    assert tree.words() == ["the", "dog", "-LRB-", "a", "horse", "-RRB-", "slept", "."]
     (parsed,) = json_of("parse", "--model", parser, "a cat slept .", "--words")["parses"]
     assert parsed["words"] == ["a", "cat", "slept", "."]
     assert {"tree", "well_formed", "score"} < parsed.keys()

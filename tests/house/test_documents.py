@@ -24,6 +24,7 @@ DOCUMENTS = [
 
 SMALLER = {
     "--vocab-size 16384": "--vocab-size 300",
+    "--vocab-size 8000": "--vocab-size 300",
     "--model bert-mini": "--model bert-tiny",
     "--minutes 30": "--steps 3",
     "--out runs/reviews --seeds 3": "--out runs/reviews --epochs 1 --seeds 2",
@@ -151,8 +152,8 @@ def write_corpus(folder: Path, documents: int = 60) -> None:
     (folder.parent / "domain" / "notes.txt").write_text(words, encoding="utf-8")
 
 
-def write_reviews(folder: Path) -> None:
-    """Labelled sentences, and others without labels."""
+def write_labelled(folder: Path) -> None:
+    """Labelled sentences, others without labels, and pairs of sentences."""
     for name, count in (("reviews-train", 40), ("reviews-dev", 20)):
         rows = [
             f"It was a {('golden', 'heavy')[n % 2]} {WORDS[2][n % 9]}\t{('good', 'bad')[n % 2]}"
@@ -161,6 +162,9 @@ def write_reviews(folder: Path) -> None:
         text = "\n".join(["text\tlabel", *rows]) + "\n"
         (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
     (folder / "new-reviews.txt").write_text("A golden garden.\nA heavy letter.\n", "utf-8")
+    for language, sentence in (("en", "The {} waited.\n"), ("de", "Es war ein {}.\n")):
+        text = "".join(sentence.format(WORDS[2][n % 9]) for n in range(60))
+        (folder / f"train-{language}.txt").write_text(text, encoding="utf-8")
 
 
 def test_readme_runs(
@@ -169,7 +173,7 @@ def test_readme_runs(
     # all here: what a process of its own holds, tests/cli and tests/house/test_lazy.py hold
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "corpus")
-    write_reviews(tmp_path)
+    write_labelled(tmp_path)
     readme = ROOT / "README.md"
     used = set()
     for block in blocks(readme, "bash"):

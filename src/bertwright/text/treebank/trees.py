@@ -60,8 +60,9 @@ class Tree(NamedTuple):
         return [str(leaf.word) for leaf in self.leaves()]
 
     def __str__(self) -> str:
-        """In brackets, on one line."""
-        parts = map(str, self.children) if self.word is None else [self.word]
+        """In brackets, on one line; those of a word are written -LRB- and -RRB-."""
+        word = (self.word or "").replace("(", "-LRB-").replace(")", "-RRB-")
+        parts = map(str, self.children) if self.word is None else [word]
         return f"({' '.join([self.label, *parts])})"
 
 
