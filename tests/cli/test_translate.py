@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +180,16 @@ def test_checkpoints_are_averaged_and_a_bert_translates_nothing(tmp_path: Path, 
     assert "has 4 checkpoints" in printed.err
     printed = ran("translate", "x", "--model", newest(tmp_path / "run"), code=4)
     assert "has no translation head" in printed.err
+
+
+def test_a_newline_in_a_translation_makes_no_line(
+    folder: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
+) -> None:
+    def translate(runner: Any, groups: Any, config: Any) -> Iterator[translation.Translated]:
+        for text in next(iter(groups)):
+            yield translation.Translated(text, "one\ntwo", 0.0, "stop")
+
+    monkeypatch.setattr("bertwright.inference.translation.translate.translate", translate)
+    out = tmp_path / "out.txt"
+    ran("translate", "--input", source, "--out", out, "--model", folder)
+    assert out.read_text().splitlines() == ["one two"] * len(TEXTS)

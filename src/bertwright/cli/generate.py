@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertwright.atomic import refuse_existing
+from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
     ConfigFile,
@@ -61,9 +62,10 @@ def generate(
         return
     waiting: dict[int, list[dict[str, Any]]] = {}
     results: list[dict[str, Any]] = []
-    with line_by_line(out, not json) as write:
+    with bar("Generating", "prompts") as on_progress, line_by_line(out, not json) as write:
         for number, found in generate_texts(loaded.runner, texts, config):
             waiting[number] = [asdict(each) for each in found]
+            on_progress(len(results) + len(waiting), len(texts))
             while len(results) in waiting:
                 prompt = texts[len(results)]
                 result: dict[str, Any] = {"prompt": prompt, "texts": waiting.pop(len(results))}

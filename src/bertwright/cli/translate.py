@@ -77,7 +77,8 @@ def translate(
         for each in translation.translate(loaded.runner, groups, config):
             found.append(asdict(each))
             as_object = out is not None and out.suffix == ".jsonl"
-            write(dumps(found[-1], ensure_ascii=False) if as_object else each.text)
+            line = " ".join(each.text.splitlines())  # a model of bytes may write a newline
+            write(dumps(found[-1], ensure_ascii=False) if as_object else line)
             on_progress(len(found), total)
     translations = [each["text"] for each in found]
     figures = translation.evaluate_translations(translations, references) if reference else {}
