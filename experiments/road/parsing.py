@@ -2,9 +2,12 @@
 a pre-trained BERT beside one of random weights.
 
     python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
-        --minutes 9 --out parsing.json
+        --minutes 30 --out parsing.json
     python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
-        --encoder runs/bert --steps 1200 --beams 1 --out parsing.json
+        --encoder runs/bert --steps 4761 --out parsing.json
+
+With an encoder, evaluated on the sentences of at most as many tokens a side as those trained on: a
+BERT of random weights reads no more.
 
 What is finished in `--work` is not run again.
 """
@@ -24,13 +27,17 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import read_config
 from bertwright.cli.app import run
 from bertwright.config.bert import SIZES
+from bertwright.data.parallel.build import source_ids
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from bertwright.text.treebank.trees import MOST_WORDS, linearize, read_trees
 
+LENGTH = 128
 TRANSFORMER = ["--model", "transformer-small", "--architecture.num-hidden-layers", "2",
                "--architecture.hidden-dropout-prob", "0.1"]  # fmt: skip
 BERT2RND = ["--model", "bert2rnd", "--architecture.num-decoder-layers", "2"]
 TRAINING = ["--optimizer.matrices", "muon", "--schedule.curve", "linear", "--schedule.warmup",
-            "0.06", "--batch.tokens", "2048", "--sequence-length", "128", "--validation.share",
-            "0.005", "--seed", "1"]  # fmt: skip
+            "0.06", "--batch.tokens", "2048", "--sequence-length", str(LENGTH),
+            "--validation.share", "0.005", "--seed", "1"]  # fmt: skip
 
 
 def printed(words: list[str]) -> dict[str, Any]:
@@ -40,6 +47,19 @@ def printed(words: list[str]) -> dict[str, Any]:
         assert run([*words, "--json"]) == 0
     found: dict[str, Any] = json.loads(out.getvalue())
     return found
+
+
+def as_short(dev: str, shards: Path) -> str:
+    """A file of the trees of `dev` whose sides have at most LENGTH tokens of a vocabulary."""
+    file, tokenizer = shards.with_name("dev.mrg"), load_tokenizer(shards / "tokenizer")
+    short = []
+    for tree in read_trees(dev):
+        if len(tree.leaves()) <= MOST_WORDS:
+            (source,) = source_ids(tokenizer, [tree.words()])
+            if max(len(source), len(linearize(tree))) + 2 <= LENGTH:
+                short.append(f"{tree}\n")
+    file.write_text("".join(short), "utf-8")
+    return str(file)
 
 
 def parsers(given: argparse.Namespace) -> Iterator[tuple[str, str, list[str], list[str]]]:
@@ -90,7 +110,8 @@ def main() -> None:
             if f"beam {beam}" in found[name]:
                 continue
             began = time.monotonic()
-            words = ["parse", "--model", str(model), "--reference", given.dev, "--beam", beam]
+            dev = as_short(given.dev, shards) if given.encoder else given.dev
+            words = ["parse", "--model", str(model), "--reference", dev, "--beam", beam]
             figures = printed(words)
             seconds = time.monotonic() - began
             figures["sentences_a_second"] = round(figures["sentences"] / seconds, 1)

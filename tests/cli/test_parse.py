@@ -123,3 +123,18 @@ def test_pretraining_on_trees_ends_with_how_to_parse(
     words = ["--data", treebank.with_name("shards"), "--out", tmp_path / "on", "--steps", "1"]
     said = ran("pretrain", "--init", parser, *words, "--sequence-length", "64").err
     assert "use it: bertwright parse --model" in said
+
+
+def test_trees_that_the_model_does_not_read_are_left_out(
+    treebank: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
+) -> None:
+    out, shards = tmp_path / "run", treebank.with_name("shards")
+    words = ["pretrain", "--model", "bert2rnd", "--data", shards, "--steps", "1", "--out", out]
+    ran(*words, *SIZES, "--architecture.num-decoder-layers", "1", "--sequence-length", "32")
+    long = tmp_path / "long.mrg"
+    long.write_text(f"{TREES[0]}\n(S {'(NN cat) ' * 20})\n", "utf-8")
+    found = json_of("parse", "--model", out, "--reference", long, "--beam", "1")
+    assert (found["sentences"], found["left_out"]) == (1, 1)
+    long.write_text(f"(S {'(NN cat) ' * 20})\n", "utf-8")
+    words = ["parse", "--model", out, "--reference", long]
+    assert "holds no tree that is as short as what" in ran(*words, code=4).err

@@ -90,31 +90,31 @@ def parse(
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
-    from bertwright.inference.translation.parse import evaluate_parses, split_sentence
-    from bertwright.inference.translation.parse import parse as parse_sentences
+    from bertwright.inference.translation import parse as parser
     from bertwright.inference.translation.translate import TEXTS
-    from bertwright.text.treebank.trees import MOST_WORDS, read_trees
+    from bertwright.text.treebank.trees import read_trees
 
-    split = str.split if words else split_sentence
+    split = str.split if words else parser.split_sentence
     groups: Iterable[list[list[str]]] = ([split(text) for text in group] for group in texts_of)
     every = [] if reference is None else list(read_trees(reference))
-    right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]
+    loaded = load(model, device)
+    parser.require_parser(loaded.runner)
+    right = [tree for tree in every if parser.reads(loaded.runner, tree.words())]
     if reference is not None:
         if not right:
-            raise DataError(f"{reference} holds no tree of at most {MOST_WORDS} words")
+            raise DataError(f"{reference} holds no tree that is as short as what {model} reads")
         groups, total = chunks((tree.words() for tree in right), TEXTS), len(right)
-    loaded = load(model, device)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found: list[Any] = []
     with bar("Parsing", "sentences") as on_progress, lines as write:
-        for each in parse_sentences(loaded.runner, groups, beam):
+        for each in parser.parse(loaded.runner, groups, beam):
             found.append(each)
             write(str(each.tree) if each.words else "")
             on_progress(len(found), total)
     repaired = sum(not each.well_formed for each in found)
     if right:
-        figures = evaluate_parses(
+        figures = parser.evaluate_parses(
             right, [each.tree for each in found], [each.well_formed for each in found]
         )
         figures["left_out"] = len(every) - len(right)

@@ -53,6 +53,25 @@ def split_sentence(text: str) -> list[str]:
     return _WORDS.findall(text)
 
 
+def require_parser(runner: ModelRunner) -> None:
+    """Raise DataError if a model does not write trees."""
+    runner.require("translation", "parsing")
+    if not writes_trees(runner.tokenizer):
+        raise DataError(
+            f"{runner.name} translates, but its vocabulary has no brackets: expected a model that "
+            "was trained on the shards of bertwright data trees"
+        )
+
+
+def reads(runner: ModelRunner, words: Sequence[str]) -> bool:
+    """Whether a parser reads a sentence of so many words and tokens."""
+    if len(words) > MOST_WORDS:
+        return False
+    (ids,) = source_ids(runner.tokenizer, [words])
+    longest = runner.spec.max_length
+    return longest is None or len(runner.tokenizer.framing.one(ids)) <= longest
+
+
 def parse(
     runner: ModelRunner, groups: Iterable[Sequence[Sequence[str]]], beam: int = 4
 ) -> Iterator[Parsed]:
@@ -62,13 +81,8 @@ def parse(
     Raises:
         DataError: no parser, or a sentence longer than the model reads; its number is named.
     """
-    runner.require("translation", "parsing")
+    require_parser(runner)
     tokenizer = runner.tokenizer
-    if not writes_trees(tokenizer):
-        raise DataError(
-            f"{runner.name} translates, but its vocabulary has no brackets: expected a model that "
-            "was trained on the shards of bertwright data trees"
-        )
     config = TranslationConfig(beam, LENGTH_PENALTY)
     done = 0
     for group in groups:
