@@ -102,7 +102,10 @@ def parse(
     right = [tree for tree in every if parser.reads(loaded.runner, tree.words())]
     if reference is not None:
         if not right:
-            raise DataError(f"{reference} holds no tree that is as short as what {model} reads")
+            raise DataError(
+                f"{reference} holds no tree of a sentence that {model} can read "
+                f"({len(every):,} trees came): give it shorter ones"
+            )
         groups, total = chunks((tree.words() for tree in right), TEXTS), len(right)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
