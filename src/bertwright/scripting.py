@@ -25,7 +25,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
 from bertwright.config.systems import SYSTEMS
-from bertwright.config.task import KINDS, Kind
+from bertwright.config.task import KINDS, BleuTokenize, Kind
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
@@ -304,6 +304,7 @@ def evaluate(
     metric: str | None = None,
     null_threshold: float | None = None,
     intervals: bool = True,
+    bleu_tokenize: BleuTokenize | None = None,
     precision: Literal["auto", "fp32", "bf16"] = "auto",
     progress: bool = True,
 ) -> Scores:
@@ -319,6 +320,7 @@ def evaluate(
         metric: the metric to put first; None: the usual one of the kind.
         null_threshold: of a span task, in place of the model's; `inf`: never "no answer".
         intervals: whether to bootstrap 95 % intervals.
+        bleu_tokenize: sacreBLEU's tokenizer of a generation task; None: that of training.
         precision: of the matrix products.
         progress: show a bar.
 
@@ -337,6 +339,7 @@ def evaluate(
             main=metric,
             null_threshold=null_threshold,
             intervals=intervals,
+            bleu_tokenize=bleu_tokenize,
             precision=precision,
             on_progress=on_progress,
         )

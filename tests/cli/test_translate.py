@@ -156,7 +156,7 @@ def test_a_vocabulary_of_another_model(folder: Path, tmp_path: Path, ran: Ran) -
 def test_without_sacrebleu(
     folder: Path, source: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     printed = ran("translate", "--input", source, "--reference", source, "--model", folder, code=3)
     assert 'pip install "bertwright[translation]"' in printed.err
     with pytest.raises(ImportError, match="sacrebleu"):

@@ -89,6 +89,16 @@ def test_words_are_drawn_from_each_stratum_of_frequency(tmp_path: Path) -> None:
     assert held_out.drawn_words(Words(), shards, [], counts, 8) == []
 
 
+def test_each_word_is_of_another_sentence_and_length_is_counted_in_any_script(
+    tmp_path: Path,
+) -> None:
+    shards = write_shards(tmp_path / "s", [[12] * 6] * 9)
+    texts = ["今天下雨并且刮风我们在家" * 2] * shards.num_sentences  # not a blank in it
+    sentences = [Sentence(n, text, n // 6, "d", "d") for n, text in enumerate(texts)]
+    drawn = held_out.drawn_words(Words(), shards, sentences[:9], np.arange(97), 8)
+    assert len({number for number, _, _ in drawn}) == len(drawn) == 8
+
+
 @pytest.mark.parametrize("system", ["transformer", "memory-network"])
 def test_what_is_right_without_a_model_of_other_systems(system: str, tmp_path: Path) -> None:
     data = (build_pairs if system == "transformer" else build_stories)(tmp_path)

@@ -52,6 +52,18 @@ def test_classes() -> None:
         assert prediction.label == max(prediction.scores, key=prediction.scores.__getitem__)
 
 
+def test_tfidf_reads_words_of_any_script() -> None:
+    """Of these words only the vowel signs, or the characters, tell the classes apart."""
+    for good, bad, other in (("में", "मैं", " घर"), ("好", "坏", "的房子"), ("ดี", "ดู", "บ้าน")):
+        train: list[Example] = [
+            TextExample(f"{other}{word} {other * (n % 3)}".strip(), None, label)
+            for n in range(12)
+            for word, label in ((" " + good, "good"), (" " + bad, "bad"))
+        ]
+        task = TaskConfig(kind="classification", labels=("bad", "good"))
+        assert judged(task, train, train)["tfidf"].score == 1
+
+
 WORDS = [f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")]
 
 

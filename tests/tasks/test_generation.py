@@ -205,6 +205,47 @@ def test_metrics_are_sacrebleus_and_rouges_over_all_references() -> None:
     assert found.rules == "lower case"
 
 
+@pytest.mark.parametrize(
+    ("targets", "tokenizer", "words"),
+    [
+        (["今天下雨并且刮风", "把面粉和水还有盐混合"], "zh", "characters"),
+        (["彼は東京に住んでいます", "雨が降っている"], ("ja-mecab", "char"), "characters"),
+        (["ฉันอยู่ที่บ้าน", "วันนี้ฝนตก"], "char", "characters"),
+        (["Сегодня идёт сильный дождь", "Команда выиграла последний матч"], "13a", "Unicode"),
+        (["घर में कोई नहीं है", "आज बारिश हो रही है"], "13a", "Unicode"),
+    ],
+)
+def test_texts_equal_to_their_references_are_perfect_in_any_script(
+    targets: list[str], tokenizer: str | tuple[str, ...], words: str
+) -> None:
+    pytest.importorskip("sacrebleu")
+    pytest.importorskip("rouge_score")
+    examples = [GenerationExample(str(n), target) for n, target in enumerate(targets)]
+    task = TaskConfig(kind="generation")
+    perfect = evaluate(task, examples, [GenerationPrediction(each) for each in targets])
+    assert perfect.metrics == pytest.approx({"rouge_l": 1, "bleu": 1, "exact_match": 1})
+    tokenizers = [tokenizer] if isinstance(tokenizer, str) else tokenizer
+    assert any(f"tok:{each}" in perfect.signatures["bleu"] for each in tokenizers)
+    assert words in perfect.signatures["rouge_l"]
+    part = evaluate(task, examples, [GenerationPrediction(each[2:]) for each in targets])
+    assert 0.5 < part.metrics["rouge_l"] < 1
+
+
+def test_the_tokenizer_of_bleu_can_be_named() -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    targets, texts = ["今天下雨并且刮风", "好"], ["今天下雨又刮风", "好"]
+    examples = [GenerationExample(str(n), target) for n, target in enumerate(targets)]
+    predictions = [GenerationPrediction(each) for each in texts]
+    found = {}
+    for name in ("auto", "zh", "13a", "char"):
+        task = TaskConfig(kind="generation", bleu_tokenize=name)
+        found[name] = evaluate(task, examples, predictions).metrics["bleu"]
+        if name != "auto":
+            score = sacrebleu.corpus_bleu(texts, [targets], tokenize=name).score
+            assert found[name] == pytest.approx(score / 100)
+    assert found["auto"] == found["zh"] > found["13a"]
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(MissingExtra, match=r"bertwright\[generation\]"):

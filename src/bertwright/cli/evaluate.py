@@ -10,7 +10,7 @@ from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, LabelledOptions
 from bertwright.cli.output import counted, print_json, print_table, say
-from bertwright.config.task import Kind
+from bertwright.config.task import BleuTokenize, Kind
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError
 
@@ -24,6 +24,7 @@ def evaluate(
     label: str | None = None,
     metric: str | None = None,
     intervals: bool = True,
+    bleu_tokenize: BleuTokenize | None = None,
     out: Path | None = None,
     options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
@@ -42,6 +43,7 @@ def evaluate(
         label: Column of the label; unset: that of training, or found by its name.
         metric: Metric to print first; unset: the usual one of the kind of task.
         intervals: Compute 95 % intervals, by bootstrap.
+        bleu_tokenize: Generation: sacreBLEU's tokenizer; unset: that of training, else by script.
         out: JSON file to write all metrics to, and the wrong predictions.
     """
     if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
@@ -61,7 +63,14 @@ def evaluate(
             format=options.format, bad_rows=options.bad_rows, wrong_answers="keep"
         )
         found = evaluate_predictions(
-            str(predictions), data, kind, columns, reading, main=metric, intervals=intervals
+            str(predictions),
+            data,
+            kind,
+            columns,
+            reading,
+            main=metric,
+            intervals=intervals,
+            bleu_tokenize=bleu_tokenize,
         )
     else:
         from bertwright.inference.model import load
@@ -82,6 +91,7 @@ def evaluate(
                 precision=options.precision,
                 on_progress=on_progress,
                 generation=options.generation,
+                bleu_tokenize=bleu_tokenize,
             )
     if out is not None:
         with atomic_file(out, options.overwrite) as file:
@@ -105,6 +115,8 @@ def evaluate(
         rows,
         f"{found['task']}: {counted(found['examples'], 'example')} of {found['data']['file']}",
     )
+    for name, signature in found["signatures"].items():
+        say(f"{title(name)}: {signature}")
     if found["per_class"]:
         rows = []
         for row in found["per_class"]:

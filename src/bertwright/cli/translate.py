@@ -20,6 +20,7 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
 from bertwright.config.generation import TranslationConfig
+from bertwright.config.task import BleuTokenize
 from bertwright.errors import ConfigError
 
 
@@ -30,6 +31,7 @@ def translate(
     reference: str | None = None,
     out: Path | None = None,
     text: TextColumn = None,
+    bleu_tokenize: BleuTokenize = "auto",
     config: Annotated[TranslationConfig, EVERY_KEY] = TranslationConfig(),
     precision: Literal["auto", "fp32", "bf16"] = "auto",
     device: Device = "auto",
@@ -48,6 +50,8 @@ def translate(
         input: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
             standard input.
         reference: File of the right translations of the lines of --input: print BLEU and chrF.
+        bleu_tokenize: sacreBLEU's tokenizer; auto: zh for Chinese, ja-mecab for Japanese if it is
+            installed, char for other scripts without blanks, else 13a.
         out: File to write: a line each, of .jsonl an object; unset: print.
         precision: Precision of weights; auto measures which is faster.
     """
@@ -63,9 +67,9 @@ def translate(
     if reference is not None and input is not None:
         from bertwright.data.parallel.build import read_pairs
 
-        translation.require_sacrebleu()
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
         total, references = len(sources), list(given)
+        translation.bleu_for(references, bleu_tokenize)  # what is missing, before the work
         groups = chunks(iter(sources), translation.TEXTS)
     loaded = load(model, device, precision)
     if reference is not None:
@@ -81,7 +85,9 @@ def translate(
             write(dumps(found[-1], ensure_ascii=False) if as_object else line)
             on_progress(len(found), total)
     translations = [each["text"] for each in found]
-    figures = translation.evaluate_translations(translations, references) if reference else {}
+    figures = {}
+    if reference is not None:
+        figures = translation.evaluate_translations(translations, references, bleu_tokenize)
     if json and prints:
         print_json({"translations": found})
     elif json:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import above, at_least, below_one, seed
-from bertwright.config.task import Form, HeadPooling, Layers, Network
+from bertwright.config.task import BleuTokenize, Form, HeadPooling, Layers, Network
 from bertwright.errors import ConfigError
 
 TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
@@ -65,6 +65,9 @@ class TaskFilesConfig:
     """Maximum tokens of an answer."""
     max_target_tokens: int | None = None
     """Generation: maximum tokens of a target; unset: 128, and half of --max-length at most."""
+    bleu_tokenize: BleuTokenize = "auto"
+    """Generation: sacreBLEU's tokenizer for BLEU; auto: zh for Chinese, ja-mecab for Japanese if it
+    is installed, char for other scripts without blanks, else 13a."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """A row that cannot be read: stop, or skip and count it."""
     bad_tags: Literal["mend", "refuse"] = "mend"

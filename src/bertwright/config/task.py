@@ -38,6 +38,11 @@ Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "tex
 """The forms of labelled files (docs/tasks-formats.md)."""
 
 
+BleuTokenize = Literal[
+    "auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores200"
+]
+"""sacreBLEU's tokenizers; auto: by the script of the references."""
+
 Network = Literal["linear", "bilstm", "taglm"]
 """Nothing, a bidirectional LSTM, or TagLM's two over words, the features joined in between."""
 
@@ -101,6 +106,8 @@ class TaskConfig:
     """Maximum tokens of an answer."""
     max_target_tokens: int = 64
     """Generation: maximum tokens of a target; the source has the rest of `max_length`."""
+    bleu_tokenize: BleuTokenize = "auto"
+    """Generation: sacreBLEU's tokenizer; auto: by the script of the targets."""
     text_column: str | None = None
     """Column of the text, or source, in the files it was trained on."""
     text2_column: str | None = None

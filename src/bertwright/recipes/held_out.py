@@ -33,11 +33,12 @@ from bertwright.errors import BertwrightError
 from bertwright.inference.model import Model
 from bertwright.recipes.systems import system_of
 from bertwright.report.vector_plot import project
+from bertwright.text.scripts import is_word, length_in_words, without_blanks
 
 SENTENCES = 1500
 COUNTED_TOKENS = 8_000_000
 WORDS = (7, 40)
-"""Words of a sentence that is searched for."""
+"""Words of a sentence that is searched for; see `length_in_words`."""
 EXAMPLES = 8
 PLOTTED, GROUPS = 600, 9
 NOTE = (
@@ -105,7 +106,7 @@ def examine(
         measure = "fraction of pairs predicted: does B follow A, or is it from elsewhere"
         note = "TF-IDF reads the whole pair; in the model's some tokens are masked."
         rows.append(_row("Next sentences", measure, count, figures, note))
-    chosen = [s for s in sentences if WORDS[0] <= len(s.text.split()) <= WORDS[1]]
+    chosen = [s for s in sentences if WORDS[0] <= length_in_words(s.text) <= WORDS[1]]
     chosen = [chosen[i] for i in np.sort(_drawn(len(chosen), SENTENCES))]
     if len({s.document for s in chosen}) > 1:
         near, found["neighbours"], vectors = nearest_sentences(model, chosen)
@@ -203,7 +204,10 @@ def nearest_sentences(
         return {}, [], np.zeros((0, 0), np.float32)
     vectors = vectors - vectors.mean(axis=0)  # what all sentences have in common tells none apart
     dense: Float32s = normalize(vectors)
-    words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+").fit_transform(texts)
+    tfidf = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+")
+    if without_blanks(texts):
+        tfidf = TfidfVectorizer(sublinear_tf=True, analyzer="char", ngram_range=(1, 2))
+    words = tfidf.fit_transform(texts)
     by_vectors, by_words = _other(dense @ dense.T), _other((words @ words.T).toarray())
     _, owners = np.unique([s.document for s in sentences], return_inverse=True)
     figures = {
@@ -270,8 +274,9 @@ def masked_words(
 def drawn_words(
     model: Model, shards: Shards, sentences: Sequence[Sentence], counts: Int64s, most: int
 ) -> list[tuple[int, int, Sentence]]:
-    """A sentence and the position of one of its words from each stratum, the rarest first."""
-    fitting = [s for s in sentences if 8 <= len(s.text.split()) <= 24]
+    """A sentence and the position of one of its words from each stratum, the rarest first; another
+    sentence each, while there are others."""
+    fitting = [s for s in sentences if 8 <= length_in_words(s.text) <= 24]
     words: list[tuple[int, int, int]] = []
     for index, sentence in enumerate(fitting):
         start, stop = shards.sentence_tokens[sentence.number : sentence.number + 2].tolist()
@@ -281,12 +286,19 @@ def drawn_words(
         words += [
             (int(counts[ids[n]]), index, n)
             for n, token in enumerate(tokens)
-            if whole[n] and whole[n + 1] and token.isalpha()
+            if whole[n] and whole[n + 1] and is_word(token)
         ]
     words.sort()
     generator = np.random.default_rng(0)
     strata = [words[len(words) * k // most : len(words) * (k + 1) // most] for k in range(most)]
-    drawn = [stratum[int(generator.integers(len(stratum)))] for stratum in strata if stratum]
+    drawn: list[tuple[int, int, int]] = []
+    for stratum in filter(None, strata):
+        chosen = stratum[int(generator.integers(len(stratum)))]
+        used = {index for _, index, _ in drawn}
+        others = [word for word in stratum if word[1] not in used]
+        if chosen[1] in used and others:
+            chosen = others[int(generator.integers(len(others)))]
+        drawn.append(chosen)
     return [(fitting[index].number, position, fitting[index]) for _, index, position in drawn]
 
 

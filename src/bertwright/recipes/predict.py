@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.task import Form, TaskConfig
+from bertwright.config.task import BleuTokenize, Form, TaskConfig
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
@@ -49,6 +49,7 @@ def evaluate_file(
     precision: str = "auto",
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
+    bleu_tokenize: BleuTokenize | None = None,
 ) -> dict[str, Any]:
     """Evaluate a model on a labelled file, `-` or rows in memory; the arguments are those of
     `bertwright evaluate`.
@@ -61,7 +62,7 @@ def evaluate_file(
         ConfigError: no such task, or no such metric.
     """
     name = model.task_name(task_name)
-    task = model.tasks[name]
+    task = with_bleu_tokenizer(model.tasks[name], bleu_tokenize)
     read = read_examples(path, task.kind, columns, reading(task, bad_rows, form))
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     runner = model.runner
@@ -78,6 +79,21 @@ def evaluate_file(
         "lengths": data.lengths.as_dict(),
         "warnings": [*about_none, *found["warnings"], *data.lengths.warnings(task)],
     }
+
+
+def with_bleu_tokenizer(task: TaskConfig, wanted: BleuTokenize | None) -> TaskConfig:
+    """The task with the wanted tokenizer for BLEU; None: with its own.
+
+    Raises:
+        ConfigError: the task has no BLEU.
+    """
+    if wanted is None:
+        return task
+    if task.kind != "generation":
+        raise ConfigError(
+            f"--bleu-tokenize is for generation; the kind of this task is {task.kind}"
+        )
+    return replace(task, bleu_tokenize=wanted)
 
 
 def evaluated(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bertwright.config.task import Kind, TaskConfig
+from bertwright.config.task import BleuTokenize, Kind, TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example, TaggingExample, labels_of
@@ -22,7 +22,7 @@ from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import BadRowLog, listed, open_source, shorten
 from bertwright.labelled.table import open_form, read_table
-from bertwright.recipes.predict import evaluated
+from bertwright.recipes.predict import evaluated, with_bleu_tokenizer
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     GenerationPrediction,
@@ -43,6 +43,7 @@ def evaluate_predictions(
     *,
     main: str | None = None,
     intervals: bool = True,
+    bleu_tokenize: BleuTokenize | None = None,
 ) -> dict[str, Any]:
     """Evaluate a file of predictions on a labelled file, row by row, or answers by their ids.
 
@@ -61,6 +62,7 @@ def evaluate_predictions(
     held.update(labels_of(read.examples))
     labels = tuple(sorted(held)) if kind in ("classification", "tagging") else ()
     task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
+    task = with_bleu_tokenizer(task, bleu_tokenize)
     figures = evaluated(task, read, data, found, intervals=intervals, main=main)
     return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
 

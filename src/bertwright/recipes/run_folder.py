@@ -35,6 +35,7 @@ from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.report.card import checkpoint_card
+from bertwright.text.scripts import is_word
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
@@ -265,7 +266,7 @@ def _example(shards: Shards, masked: bool) -> tuple[str, str]:
     if not masked:
         return tokenizer.readable(ids), ""
     tokens, whole = tokenizer.tokens_of(ids), [*shards.word_starts(start, stop).tolist(), True]
-    words = [n for n, t in enumerate(tokens) if t.isalpha() and whole[n] and whole[n + 1]]
+    words = [n for n, t in enumerate(tokens) if is_word(t) and whole[n] and whole[n + 1]]
     if not words:
         return "", ""
     at = max(words, key=lambda n: len(tokens[n]))

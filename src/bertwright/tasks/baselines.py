@@ -2,10 +2,10 @@
 choices and generation have none.
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
-Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where texts are mostly
-Chinese. Features of a pair: those of each text, their absolute difference, their product, their
-cosine and that of runs of three characters. Words: the word, its ends and its shape ("Xx", "d-x"),
-and its two neighbours (Ratinov and Roth, CoNLL 2009).
+Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where most letters are of a
+script without blanks. Features of a pair: those of each text, their absolute difference, their
+product, their cosine and that of runs of three characters. Words: the word, its ends and its shape
+("Xx", "d-x"), and its two neighbours (Ratinov and Roth, CoNLL 2009).
 
 All is trained on the training examples alone, in one thread and without torch: on one core less
 than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003.
@@ -22,7 +22,7 @@ import numpy as np
 
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import Example, TaggingExample, is_mostly_chinese
+from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.tasks.predictions import (
     NumberPrediction,
     Prediction,
@@ -30,6 +30,7 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 from bertwright.tasks.tagging import decode_tagging
+from bertwright.text.scripts import without_blanks, word_pattern
 
 _C = 10.0
 """Of logistic regression: the best of 0.3, 1 and 10 on SST-2, TREC-6 and AG News."""
@@ -62,14 +63,14 @@ def baseline_predictions(
 
 
 def _tfidf(texts: Sequence[str]) -> Any:
-    """TF-IDF fitted on `texts`: of words and pairs of words, or of one and two Chinese characters.
+    """TF-IDF fitted on `texts`: of words and pairs of words, or of one and two characters.
     What is seen once says little and is most of all but a small file."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    is_chinese = is_mostly_chinese(texts[:1000])
+    alone = without_blanks(texts[:1000])
     return TfidfVectorizer(
-        analyzer="char" if is_chinese else "word",
-        token_pattern=None if is_chinese else r"\w+|[^\w\s]",
+        analyzer="char" if alone else "word",
+        token_pattern=None if alone else rf"{word_pattern()}|[^\w\s]",
         ngram_range=(1, 2),
         sublinear_tf=True,
         min_df=2 if len(texts) > 1000 else 1,
@@ -205,7 +206,7 @@ def _features(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Any, Any]:
     words = _tfidf(texts + seconds)
     if not seconds:
         return words.transform(texts), words.transform([e.text for e in dev])
-    size = (1, 3) if is_mostly_chinese(texts[:1000]) else (3, 3)
+    size = (1, 3) if without_blanks(texts[:1000]) else (3, 3)
     runs = TfidfVectorizer(analyzer="char", ngram_range=size, sublinear_tf=True)
     runs.fit([*texts, *seconds, *_NO_WORDS])
     found = []

@@ -231,6 +231,8 @@ class Tables:
     """Null thresholds that are best on these examples."""
     rules: str | None = None
     """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    """How BLEU and ROUGE-L of generated texts were computed: the tokenizer above all."""
 
 
 @dataclass(kw_only=True)

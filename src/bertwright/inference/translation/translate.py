@@ -22,15 +22,17 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
+from bertwright.config.task import BleuTokenize
 from bertwright.data.batch import token_batches
 from bertwright.data.parallel.build import is_of_tree, writes_trees
 from bertwright.data.to_device import make_inputs
-from bertwright.errors import DataError, MissingExtra
+from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.objectives.translation import Translation
 from bertwright.tasks.generation import checked
+from bertwright.tasks.text_metrics import bleu_of, bleu_signature
 from bertwright.text.framing import ends_of
 
 TEXTS = 512  # of a group, so that those of a batch are of nearly one length
@@ -178,27 +180,28 @@ def begin_targets(
     )
 
 
-def require_sacrebleu() -> Any:
-    """The package; MissingExtra where it is not installed."""
-    try:
-        import sacrebleu
-    except ImportError as error:
-        raise MissingExtra("translation", "sacrebleu", "--reference") from error
-    return sacrebleu
+def bleu_for(references: Sequence[str], tokenize: BleuTokenize = "auto") -> Any:
+    """sacreBLEU's BLEU with a tokenizer for these references; MissingExtra where it is not
+    installed."""
+    return bleu_of(tokenize, references, "translation", "--reference")
 
 
-def evaluate_translations(translations: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+def evaluate_translations(
+    translations: Sequence[str], references: Sequence[str], tokenize: BleuTokenize = "auto"
+) -> dict[str, Any]:
     """BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a whole test set of plain text, one
     reference each, in percent, as sacreBLEU computes them (Post 2018); `signature` says how."""
-    metrics = require_sacrebleu().metrics
-    bleu, chrf = metrics.BLEU(), metrics.CHRF()
+    bleu = bleu_for(references, tokenize)
+    from sacrebleu.metrics.chrf import CHRF
+
+    chrf = CHRF()
     found = bleu.corpus_score(list(translations), [list(references)])
     return {
         "sentences": len(translations),
         "bleu": round(found.score, 2),
         "chrf": round(chrf.corpus_score(list(translations), [list(references)]).score, 2),
         "brevity_penalty": round(found.bp, 4),
-        "signature": str(bleu.get_signature()),
+        "signature": bleu_signature(bleu, 1),
     }
 
 

@@ -35,8 +35,8 @@ from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from bertwright.models.encoder import EncoderSpec
 from bertwright.tasks.evaluate import check_main, metrics_of
-from bertwright.tasks.generation_metrics import metric_packages
 from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.text_metrics import bleu_of, rouge_l_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
@@ -90,7 +90,9 @@ def set_up(
     trained = encoder.max_length if trained is None else trained
     name, kind, files = spec.name, spec.kind, spec.files
     if kind == "generation":
-        metric_packages()  # missing ones are an error now, not after an epoch
+        # what is missing is an error now, not after an epoch
+        bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
+        rouge_l_of(())
     read = _read(spec.train or files.train, kind, files, say)
     labels = _labels(kind, read.examples, files.train)
     if files.dev is None:
@@ -266,6 +268,7 @@ def _task(
         unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),
         max_answer_tokens=files.max_answer_tokens,
         max_target_tokens=min(128, length // 2) if target is None else target,
+        bleu_tokenize=files.bleu_tokenize,
         text_column=read.columns.text,
         text2_column=read.columns.text2,
         label_column=read.columns.label,
