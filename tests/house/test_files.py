@@ -146,9 +146,10 @@ def test_every_folder_is_a_package() -> None:
 def _public(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions and classes at the top of a file that others may call."""
     for node in tree.body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            if not node.name.startswith("_") or node.name in ("__getattr__", "__dir__"):
-                yield node
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if not node.name.startswith("_") or node.name in ("__getattr__", "__dir__"):
+            yield node
 
 
 def _is_docstring(node: ast.AST) -> bool:
