@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     if config.getoption("numprocesses", 0):  # processes of pytest-xdist: a core each
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ["HF_HUB_OFFLINE"] = "1"  # a model's name where no folder is would be looked up
+    os.environ["HF_HUB_OFFLINE"] = "1"
     settings.register_profile("untimed", deadline=None, max_examples=50)
     settings.load_profile("untimed")
 

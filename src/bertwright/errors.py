@@ -19,6 +19,9 @@ class BertwrightError(Exception):
     """A run failed for the reason in its message."""
 
     exit_code = 1
+    retry: tuple[str, str] | None = None
+    """A word of the command line that failed, and the one that works in its place; the command
+    line prints the command with it."""
 
 
 class ConfigError(BertwrightError, ValueError):

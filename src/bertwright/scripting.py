@@ -19,6 +19,7 @@ from typing import Any, Literal, cast
 
 from bertwright.atomic import refuse_folder
 from bertwright.cli.bars import bar
+from bertwright.cli.options import find_tokenizer
 from bertwright.cli.output import say
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
@@ -132,7 +133,8 @@ def build_data(
     Args:
         inputs: files, folders or globs, as `bertwright data build` reads them.
         out: the folder of shards.
-        tokenizer: the folder of a tokenizer; None: one is trained on the text.
+        tokenizer: the folder of a tokenizer or a model, or `hf:ORG/NAME`; None: one is trained on
+            the text.
         vocab_size: of the tokenizer that is trained.
         reading: how documents and sentences are found, as `{"documents": "line"}`.
         workers: processes; 0: one a core. With more than one, a script calls this under
@@ -157,7 +159,7 @@ def build_data(
             build_shards(
                 files,
                 out,
-                tokenizer or temporary,
+                find_tokenizer(Path(tokenizer)) if tokenizer else temporary,
                 corpus,
                 workers=workers,
                 overwrite=overwrite,

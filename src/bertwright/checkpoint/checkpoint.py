@@ -37,11 +37,13 @@ from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.checkpoint.tensorflow.bert import CONFIG as TENSORFLOW_CONFIG
+from bertwright.config.hub import id_of
+from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
-from bertwright.text.corpus.files import nearest_name
+from bertwright.text.corpus.files import no_folder
 from bertwright.version import __version__
 
 CHECKPOINTS = "checkpoints"
@@ -324,8 +326,8 @@ def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
 
     A folder with a `config.json` or with a TensorFlow checkpoint is itself, and so is such a
     checkpoint by its name; a run, its `model`, its `checkpoints` and `checkpoints/latest` are the
-    newest checkpoint whose manifest verifies; the folder of a quickstart is its run. Where nothing
-    is, an id of the Hugging Face hub is fetched (`huggingface/hub.py`).
+    newest checkpoint whose manifest verifies; the folder of a quickstart is its run. `hf:ORG/NAME`
+    is fetched from the Hugging Face hub (`huggingface/hub.py`); no other name asks it.
 
     Raises:
         DataError: there is nothing to load, or the run has no checkpoint yet.
@@ -348,10 +350,18 @@ def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
             f"{path} holds neither {CONFIG} nor {CHECKPOINTS}/: "
             "give the folder of a run, a checkpoint, a Hugging Face model or a TensorFlow BERT"
         )
-    if hub.id_of(path) is not None and (source := sources.model_at(hub.fetch(path))) is not None:
+    if id_of(path) is not None and (source := sources.model_at(hub.fetch(path))) is not None:
         return source, {}
-    meant = nearest_name(path)
-    raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model{meant}")
+    expected = "the folder of a run, a checkpoint or a model"
+    if path.is_file():
+        raise DataError(
+            f"{path} is a file; expected {expected}. A file of word vectors or of n-grams becomes "
+            f"one by: bertwright convert {path} OUT"
+        )
+    command = f"bertwright pretrain --data SHARDS --out {path}"
+    if any(str(path) in run.presets for run in SYSTEMS.values()):  # a size, and no model yet
+        command = f"bertwright pretrain --data SHARDS --model {path} --out runs/{path}"
+    raise no_folder(DataError, path, expected, command)
 
 
 def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:

@@ -19,6 +19,8 @@ options `--help` shows, and which only `--help-all`, is said in `sections.py`.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import sys
 import threading
@@ -162,8 +164,18 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         if debug:
             raise
         message, exit_code = explain(error)
+        if isinstance(error, BertwrightError) and error.retry:
+            message += _again(tokens, *error.retry)
         complain(message)
         return exit_code
+
+
+def _again(tokens: Sequence[str], wrong: str, right: str) -> str:
+    """Return the command line with `right` where `wrong` was given, also as `--option=wrong` and
+    `NAME=wrong`; empty where it came from elsewhere, as from a file."""
+    pattern = rf"(^|=){re.escape(wrong)}$"
+    words = [re.sub(pattern, lambda found: found[1] + right, word) for word in tokens]
+    return "" if words == list(tokens) else f": {shlex.join(['bertwright', *words])}"
 
 
 def explain(error: Exception) -> tuple[str, int]:

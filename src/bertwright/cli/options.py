@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.config.generation import GenerationConfig
+from bertwright.config.hub import id_of
 from bertwright.config.task import Form
 from bertwright.errors import ConfigError
 
@@ -49,11 +50,10 @@ def find_tokenizer(path: Path) -> Path:
 
     The errors are those of `checkpoint.find_checkpoint`.
     """
-    if not path.exists():
+    if not path.exists() and id_of(path) is not None:
         from bertwright.checkpoint.huggingface import hub
 
-        if hub.id_of(path) is not None:
-            return hub.fetch(path, hub.TOKENIZER)
+        return hub.fetch(path, hub.TOKENIZER)
     is_run = path.name in ("checkpoints", "latest") or any(
         (folder / "checkpoints").is_dir() for folder in (path, path / "run")
     )

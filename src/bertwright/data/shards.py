@@ -35,6 +35,7 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.errors import DataError, IntegrityError
+from bertwright.text.corpus.files import nearest_name
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.version import __version__
@@ -235,11 +236,12 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a built corpus; see `open_shards` for the errors."""
     path = folder / MANIFEST
     if not path.is_file():
-        known = f"{folder} is no built corpus (it has no {path.name}); make one with: "
-        raise DataError(
-            (known if folder.exists() else f"no folder {folder}; make it with: ")
-            + f"bertwright data build CORPUS --tokenizer DIR --out {folder}"
-        )
+        command = f"bertwright data build CORPUS --tokenizer DIR --out {folder}"
+        if folder.exists():
+            raise DataError(
+                f"{folder} is no built corpus (it has no {path.name}); make one with: {command}"
+            )
+        raise DataError(f"no folder {folder}{nearest_name(folder)}; make it with: {command}")
     manifest = read_manifest(folder)
     if manifest.get("format") != FORMAT:
         raise DataError(

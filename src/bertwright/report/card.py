@@ -18,9 +18,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.huggingface.bert import architecture
-from bertwright.config import values
+from bertwright.config import hub, values
 from bertwright.config.task import TaskConfig
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
@@ -193,7 +192,9 @@ def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str,
 
 def _base_model(results: Results) -> str | None:
     model = results["model"]
-    found = None if Path(model).exists() else hub.id_of(model)
+    if Path(model).exists():
+        return None
+    found = hub.id_of(model) or hub.id_of(hub.well_known(model) or "")
     return found and found.partition("@")[0]
 
 

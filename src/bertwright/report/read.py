@@ -20,6 +20,7 @@ from bertwright.config import values
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.report.numbers import number
 from bertwright.report.verdict import RESULTS
+from bertwright.text.corpus.files import nearest_name
 from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
@@ -135,7 +136,8 @@ def mapping(found: object) -> Mapping[str, Any]:
 
 def _no_run(folder: Path) -> DataError:
     if not folder.is_dir():
-        found = "it is a file" if folder.is_file() else "no such folder"
+        is_file = folder.is_file()
+        found = "it is a file" if is_file else f"no such folder{nearest_name(folder)}"
     elif runs := sorted(each.name for each in folder.iterdir() if is_run(each)):
         return DataError(
             f"{folder} is no run, but holds {', '.join(runs[:20])}; name one of them: "

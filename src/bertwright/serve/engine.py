@@ -35,12 +35,12 @@ from bertwright.checkpoint.checkpoint import (
     look_up_checkpoint,
     plan,
 )
-from bertwright.checkpoint.huggingface.hub import PREFIX
 from bertwright.checkpoint.model_folder import WEIGHTS
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
 from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer, weight_files
 from bertwright.checkpoint.task_heads import HEADS
+from bertwright.config.hub import PREFIX
 from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends.packed import PackedBackend

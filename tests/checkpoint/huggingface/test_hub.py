@@ -14,14 +14,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import bertwright
 from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.huggingface.hub import id_of
 from bertwright.checkpoint.inspection import inspect
+from bertwright.cli.app import run
 from bertwright.cli.options import find_tokenizer
-from bertwright.errors import DataError, MissingExtra
+from bertwright.config.hub import WELL_KNOWN, id_of, well_known
+from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import load
+from bertwright.inference.word_vectors.table import open_words
+from bertwright.serve.engine import check_folder, load_engine
+from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 from tests import small_bert
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -34,6 +39,8 @@ class Hub:
         self.folders: dict[str, Path] = {}
         self.fetched: list[str] = []
         """Files whose content was requested."""
+        self.requests: list[str] = []
+        """Paths of all requests."""
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,6 +58,7 @@ class Hub:
 
     def handle(self, request: http.server.BaseHTTPRequestHandler) -> None:
         path = urlsplit(request.path).path
+        self.requests.append(path)
         status, headers, body = 404, {"X-Error-Code": "RepoNotFound"}, b""
         for name, folder in self.folders.items():
             files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
@@ -103,7 +111,7 @@ def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-@pytest.mark.parametrize("name", ["bert-tiny-one", "hf:org/bert", "hf:org/bert@main"])
+@pytest.mark.parametrize("name", ["hf:bert-tiny-one", "hf:org/bert", "hf:org/bert@main"])
 def test_a_model_is_fetched_once_and_then_found_offline(
     hub: Hub, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,24 +132,123 @@ def test_a_model_is_fetched_once_and_then_found_offline(
 
 
 def test_a_folder_of_that_name_is_never_shadowed(hub: Hub, tmp_path: Path) -> None:
-    for name in ("bert-tiny-one", "hf:org/bert"):
+    for name in ("bert-tiny-one", "bert-base-uncased", "hf:org/bert"):
         shutil.copytree(tmp_path / "original", tmp_path / name)
         assert find_checkpoint(name) == Path(name)
     assert not hub.fetched
 
 
 def test_a_tokenizer_alone(hub: Hub) -> None:
-    folder = find_tokenizer(Path("bert-tiny-one"))
+    folder = find_tokenizer(Path("hf:bert-tiny-one"))
     assert (folder / "tokenizer.json").is_file()
     assert "model.safetensors" not in hub.fetched
 
 
 def test_what_is_no_id() -> None:
-    assert [id_of(each) for each in ("runs/mine", "/a", "./a", "a b", "..")] == [None] * 5
+    names = ("runs/mine", "/a", "./a", "a b", "..", "bert", "bert-base-uncased", "org/name")
+    assert [id_of(each) for each in names] == [None] * len(names)
     assert id_of("hf:org/name") == "org/name"
 
 
-@pytest.mark.parametrize("name", ["nothing-here", "hf:org/nothing-here"])
+def test_well_known_names() -> None:
+    assert well_known("bert-base-uncased") == "hf:bert-base-uncased"
+    assert well_known("all-MiniLM-L6-v2") == "hf:sentence-transformers/all-MiniLM-L6-v2"
+    assert well_known("google-bert/bert-base-cased") == "hf:google-bert/bert-base-cased"
+    for name in ("bpe", "runs/mine", "google-bert", "google-bert/a/b", "hf:gpt2", "bert-mini"):
+        assert well_known(name) is None
+
+
+def entries(name: str, folder: Path) -> dict[str, Callable[[], object]]:
+    """Every way by which a model, or a tokenizer, is named from Python."""
+    text = folder / "text.txt"
+    text.write_text("a b. c d.\n\ne f. g h.\n" * 9)
+    make_tokenizer(small_bert.VOCABULARY).save(folder / "vocabulary")
+    rows = [("a b", "x"), ("b a", "y")] * 4
+    return {
+        "load": lambda: bertwright.load(name),
+        "load_tokenizer": lambda: bertwright.load_tokenizer(name),
+        "inspect": lambda: inspect(name),
+        "convert": lambda: convert(Path(name), folder / "converted", "huggingface"),
+        "open_words": lambda: open_words(name),
+        "find_tokenizer": lambda: load_tokenizer(find_tokenizer(Path(name))),
+        "build_data": lambda: bertwright.build_data(
+            text, out=folder / "built", tokenizer=name, progress=False
+        ),
+        "init": lambda: bertwright.pretrain(
+            bertwright.build_data(
+                text, out=folder / "shards", tokenizer=folder / "vocabulary", progress=False
+            ),
+            out=folder / "run",
+            init=name,
+            steps=1,
+            progress=False,
+        ),
+        "finetune": lambda: bertwright.finetune(
+            "classification", model=name, train=rows, out=folder / "tuned", progress=False
+        ),
+        "evaluate": lambda: bertwright.evaluate(name, rows, progress=False),
+        "serve": lambda: check_folder(name),
+        "reload": lambda: load_engine("m", name),
+    }
+
+
+ENTRIES = (
+    *("load", "load_tokenizer", "inspect", "convert", "open_words", "find_tokenizer"),
+    *("build_data", "init", "finetune", "evaluate", "serve", "reload"),
+)
+
+
+@pytest.mark.parametrize("name", ["bert-tiny-one", "org/bert", "bert-base-uncased"])
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_no_entry_asks_the_hub_without_hf(hub: Hub, tmp_path: Path, entry: str, name: str) -> None:
+    hub.folders["bert-base-uncased"] = hub.folders["org/bert"]  # so that asking would succeed
+    hint = "give hf:bert-base-uncased" if name in WELL_KNOWN else "bertwright "
+    with pytest.raises((ConfigError, DataError), match=f"no folder {name}|{name}: .*{hint}"):
+        entries(name, tmp_path)[entry]()
+    assert not hub.requests
+
+
+def test_a_folder_that_is_misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "vocabulary").mkdir()
+    for given in ("runs/mien", "rnus/mine", "mine"):
+        with pytest.raises(DataError, match="did you mean runs/mine"):
+            load(given)
+    with pytest.raises(ConfigError, match=r"did you mean vocabulary.*tokenizer train"):
+        bertwright.load_tokenizer("vocabulray")
+    with pytest.raises(DataError, match=r"pretrain .*--model bert-mini"):
+        load("bert-mini")  # the name of a size
+    (tmp_path / "words.vec").write_text("1 2\na 1 2\n")
+    with pytest.raises(DataError, match=r"words\.vec is a file.*convert words.vec"):
+        load("words.vec")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["fill", "--model", "gpt2", "a [MASK]"], "bertwright fill --model hf:gpt2 'a [MASK]'"),
+        (["fill", "--model=gpt2", "a"], "bertwright fill --model=hf:gpt2 a"),
+        (["serve", "--model", "m=gpt2"], "bertwright serve --model m=hf:gpt2"),
+        (
+            ["tokenizer", "inspect", "--tokenizer", "gpt2", "a"],
+            "bertwright tokenizer inspect --tokenizer hf:gpt2 a",
+        ),
+    ],
+)
+def test_the_command_line_prints_the_command_that_works(
+    words: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(words) in (2, 4)
+    assert capsys.readouterr().err.rstrip().endswith(expected)
+
+
+@pytest.mark.parametrize("name", ["hf:nothing-here", "hf:org/nothing-here"])
 def test_without_such_a_model_or_a_network_the_message_has_the_command(
     hub: Hub, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,17 +263,14 @@ def test_without_such_a_model_or_a_network_the_message_has_the_command(
 def test_a_model_of_pickles_alone(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "original" / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"no weights in safetensors.*bertwright convert"):
-        load("bert-tiny-one")
+        load("hf:bert-tiny-one")
     assert "pytorch_model.bin" not in hub.fetched
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for name, before in (("nothing-here", "no folder nothing-here here; "), ("hf:a/b", "")):
-        with pytest.raises(MissingExtra) as caught:
-            load(name)
-        assert str(caught.value).startswith(f"{before}fetching ")
-        assert str(caught.value).endswith('pip install "bertwright[hub]"')
+    with pytest.raises(MissingExtra, match=r"fetching a/b .*pip install .bertwright\[hub\]"):
+        load("hf:a/b")
 
 
 @pytest.mark.slow

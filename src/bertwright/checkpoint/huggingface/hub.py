@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub by their ids: `bert-base-uncased`, `hf:ORG/NAME[@REVISION]`.
+"""Models of the Hugging Face hub by their ids: `hf:ORG/NAME[@REVISION]`.
 
 huggingface_hub fetches the files into its cache and finds them there without a network; `HF_HOME`,
 `HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_TOKEN` are its own. Fetched is what is read here, the
@@ -8,17 +8,15 @@ configuration, the tokenizer and safetensors; never a pickle.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from bertwright.atomic import MANIFEST
 from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
 from bertwright.checkpoint.sentence_transformers.folder import MODULES
 from bertwright.checkpoint.task_heads import HEADS, TASKS
+from bertwright.config.hub import id_of
 from bertwright.errors import DataError, MissingExtra
 
-PREFIX = "hf:"
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _IN_PART = (CONFIG, WEIGHTS, *TOKENIZER_FILES)
 TOKENIZER = (CONFIG, *TOKENIZER_FILES)
 FILES = (
@@ -30,22 +28,11 @@ FILES = (
 """Patterns of what is fetched of a model."""
 
 
-def id_of(path: str | Path) -> str | None:
-    """The id that is meant by a path where nothing is; None if it is none.
-
-    Without `hf:` only a name without a slash is one: `runs/mine` is a folder, spelled wrongly.
-    """
-    given = str(path)
-    if given.startswith(PREFIX):
-        return given.removeprefix(PREFIX)
-    return given if _NAME.fullmatch(given) else None
-
-
 def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
-    """The folder of a model of the hub in the cache, fetched where it is not there.
+    """Return the folder of a model of the hub in the cache, fetched where it is not there.
 
     Args:
-        path: of which `id_of` knows the id.
+        path: `hf:ORG/NAME[@REVISION]`.
         files: patterns of what is needed.
 
     Raises:
@@ -55,12 +42,11 @@ def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
     found = id_of(path)
     assert found is not None
     name, _, revision = found.partition("@")
-    absent = "" if str(path).startswith(PREFIX) else f"no folder {path} here; "
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it is imported
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
-        purpose = f"{absent}fetching {name} from the Hugging Face hub"
+        purpose = f"fetching {name} from the Hugging Face hub"
         raise MissingExtra("hub", "huggingface_hub", purpose) from error
     command = (
         f'hf download {name} --include "*.json" "*.txt" "*.safetensors" '
@@ -72,7 +58,7 @@ def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
         cause = error.__cause__ or error
         reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
         raise DataError(
-            f"{absent}{name} cannot be fetched from the Hugging Face hub ({reason.rstrip('.')}); "
+            f"{name} cannot be fetched from the Hugging Face hub ({reason.rstrip('.')}); "
             f"check the name, or run where there is a network: {command}, and give that folder"
         ) from error
     weights = [*folder.glob("*.safetensors"), *folder.glob("[0-9]_*/*.safetensors")]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
+from bertwright.text.corpus.files import nearest_name
 
 Names = tuple[str, ...]
 
@@ -101,7 +102,9 @@ def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], lis
         if name not in names:
             raise ConfigError(f"no task {name!r} in GLUE; its tasks are {', '.join(names)}")
     if not data.is_dir():
-        raise DataError(f"no folder {data}; expected GLUE's, with a folder a task")
+        raise DataError(
+            f"no folder {data}: expected GLUE's, with a folder for each task{nearest_name(data)}"
+        )
     found: list[Found] = []
     missing: list[str] = []
     for task in TASKS:

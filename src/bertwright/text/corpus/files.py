@@ -18,9 +18,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
-from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.config import hub
+from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
 
 TEXT_SUFFIXES = (".txt", ".text")
 ROW_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
@@ -134,13 +135,57 @@ def _known() -> str:
 
 
 def nearest_name(path: Path) -> str:
-    """`; did you mean PATH?`, of what is beside a path where nothing is; else empty."""
+    """Return `; did you mean PATH?` for a path where nothing is, or an empty string.
+
+    Of a path whose folder does not exist either, the folder is corrected first. A name that has no
+    neighbour like it is looked for in `runs`, where runs usually are, and in this folder.
+    """
+    found = _nearest(path)
+    for folder in (Path("runs"), Path()):
+        found = found or _nearest(folder / path.name, cutoff=0.8)
+    return f"; did you mean {found}?" if found else ""
+
+
+def _nearest(path: Path, cutoff: float = 0.6) -> Path | None:
+    """Return the existing path whose name is most like that of `path`, in its folder or in the one
+    most like its folder."""
+    if path.exists():
+        return path
+    folder = path.parent
+    if folder != path and not folder.exists():
+        corrected = _nearest(folder)
+        return corrected and _nearest(corrected / path.name)
     try:
-        names = os.listdir(path.parent)
+        names = os.listdir(folder)
     except OSError:
-        return ""
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
+        return None
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=cutoff)
+    return folder / near[0] if near else None
+
+
+Missing = TypeVar("Missing", bound=BertwrightError)
+
+
+def no_folder(error: type[Missing], path: Path, expected: str, command: str) -> Missing:
+    """Return the error for a path that should be a folder and is none.
+
+    Args:
+        error: its class.
+        path: what was given.
+        expected: the kind of folder, as `the folder of a tokenizer`.
+        command: the command that makes such a folder.
+
+    For the name of a well-known model the message says how to ask the Hugging Face hub for it.
+    """
+    message = f"no folder {path}: expected {expected}"
+    if (wanted := hub.well_known(path)) is None:
+        return error(f"{message}{nearest_name(path) or '.'} Such a folder is written by: {command}")
+    made = error(
+        f"{message}. The Hugging Face hub is asked only for names that begin with {hub.PREFIX}; "
+        f"for its model of this name give {wanted}"
+    )
+    made.retry = (str(path), wanted)
+    return made
 
 
 def size_on_disk(paths: Iterable[Path]) -> int | None:

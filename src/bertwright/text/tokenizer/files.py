@@ -19,6 +19,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers.normalizers import BertNormalizer
 
 from bertwright.errors import ConfigError, DataError
+from bertwright.text.corpus.files import no_folder
 
 SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
@@ -127,8 +128,11 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         ConfigError: no such folder, or no tokenizer in it.
         DataError: a file that cannot be read, or is damaged.
     """
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file; give the folder that it is in: {folder.parent}")
     if not folder.is_dir():
-        raise ConfigError(f"no tokenizer folder {folder}: expected a folder with tokenizer.json")
+        command = f"bertwright tokenizer train CORPUS --out {folder}"
+        raise no_folder(ConfigError, folder, "the folder of a tokenizer or a model", command)
     config: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / name).is_file():

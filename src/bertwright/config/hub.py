@@ -1,0 +1,59 @@
+"""Names of models of the Hugging Face hub: `hf:ORG/NAME[@REVISION]`.
+
+Only a name that begins with `hf:` is ever looked up there. Any other name is a folder; where there
+is no such folder and the name is that of a well-known model, the error says what to write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PREFIX = "hf:"
+
+_PUBLISHED = (
+    *("bert-base-uncased", "bert-base-cased", "bert-large-uncased", "bert-large-cased"),
+    *("bert-base-multilingual-uncased", "bert-base-multilingual-cased"),
+    *("bert-base-chinese", "bert-base-german-cased", "bert-base-german-dbmdz-cased"),
+    *("bert-large-uncased-whole-word-masking", "bert-large-cased-whole-word-masking"),
+    *("openai-gpt", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"),
+)
+"""Models that the hub knows by a name without an organization."""
+
+_OF_SENTENCE_TRANSFORMERS = (
+    *("all-MiniLM-L6-v2", "all-MiniLM-L12-v2", "multi-qa-MiniLM-L6-cos-v1"),
+    *("paraphrase-MiniLM-L6-v2", "paraphrase-multilingual-MiniLM-L12-v2"),
+)
+
+_OF_OTHERS = (
+    *("BAAI/bge-small-en-v1.5", "BAAI/bge-base-en-v1.5", "BAAI/bge-large-en-v1.5"),
+    *("intfloat/e5-small-v2", "intfloat/e5-base-v2", "thenlper/gte-small", "thenlper/gte-base"),
+    "dslim/bert-base-NER",
+)
+
+_ORGANIZATIONS = (
+    *("google-bert", "openai-community", "sentence-transformers", "cross-encoder"),
+    *("BAAI", "intfloat", "thenlper", "prajjwal1", "dbmdz"),
+)
+"""Of these, any model is taken for one of the hub."""
+
+WELL_KNOWN = {
+    **{name: name for name in _PUBLISHED},
+    **{name: f"sentence-transformers/{name}" for name in _OF_SENTENCE_TRANSFORMERS},
+    **{name.partition("/")[2]: name for name in _OF_OTHERS},
+}
+"""What people call a model -> its id."""
+
+
+def id_of(path: str | Path) -> str | None:
+    """Return the id after `hf:`, or None for anything else."""
+    given = str(path)
+    return given.removeprefix(PREFIX) if given.startswith(PREFIX) else None
+
+
+def well_known(path: str | Path) -> str | None:
+    """Return `hf:ID` for the name of a well-known model given without `hf:`, or None."""
+    given = str(path)
+    organization, _, name = given.partition("/")
+    if organization in _ORGANIZATIONS and name and "/" not in name:
+        return PREFIX + given
+    return PREFIX + WELL_KNOWN[given] if given in WELL_KNOWN else None
