@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +17,13 @@ import pytest
 from bertwright.atomic import (
     atomic_file,
     atomic_folder,
+    refuse_existing,
     refuse_source,
     replace_folder,
     verify_manifest,
     write_manifest,
 )
-from bertwright.errors import BertwrightError, ConfigError, IntegrityError
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from tests.raising import raises
 
 
@@ -235,3 +237,63 @@ NO_JSON = [b"", b"\xff", b"[" * 100_000, b"9" * 9_999]
 def test_a_manifest_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "MANIFEST.json").write_bytes(content)
     raises(IntegrityError, r"MANIFEST.json is damaged", verify_manifest, tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can make a device")
+def test_a_device_is_never_replaced(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    with pytest.raises(ConfigError, match="null is a device"), atomic_file(device, overwrite=True):
+        raise AssertionError("opened")
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs named pipes")
+def test_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for overwrite in (False, True):
+        raises(ConfigError, "pipe is a device", refuse_existing, pipe, overwrite)
+        with pytest.raises(ConfigError, match="pipe"), atomic_file(pipe, overwrite):
+            raise AssertionError("opened")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_link_stays_and_leads_to_the_new_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "a.txt")
+    with atomic_file(link, overwrite=True) as file:
+        file.write("new")
+    assert link.is_symlink()
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+WRITING = """
+import sys, time
+from pathlib import Path
+from bertwright.atomic import {0}
+with {0}(Path(sys.argv[1]), overwrite=True) as out:
+    print("writes", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file locks")
+@pytest.mark.parametrize("how", ["atomic_file", "atomic_folder"])
+def test_a_second_writer_is_refused_while_the_first_lives(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "out"
+    words = [sys.executable, "-c", WRITING.format(how), str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"writes\n"
+        with pytest.raises(DataError, match="another process is writing"):  # noqa: SIM117
+            with WRITERS[how](path, overwrite=True):
+                raise AssertionError("opened")
+        first.kill()
+    with WRITERS[how](path, overwrite=True):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+WRITERS: dict[str, Any] = {"atomic_file": atomic_file, "atomic_folder": atomic_folder}

@@ -2,9 +2,10 @@
 
 A folder is written under a hidden name beside its path, flushed, and moved there by one rename,
 so a killed process or a full disk leaves what was there before; what a killed process left under
-such a name is removed by the next that writes there. A `MANIFEST.json`, written last, holds the
-size and SHA-256 of every file. It also tells a folder of ours from a user's: only the former is
-ever replaced.
+such a name is removed by the next that writes there. While a process writes a path, no other one
+may: the second ends with an error. A `MANIFEST.json`, written last, holds the size and SHA-256 of
+every file. It also tells a folder of ours from a user's: only the former is ever replaced, and of
+files only regular ones, never a device, a pipe or a socket.
 """
 
 from __future__ import annotations
@@ -41,7 +42,14 @@ def sha256_file(path: Path) -> str:
 
 
 def refuse_existing(path: Path | None, overwrite: bool = False, option: str = "--out") -> None:
-    """Raise `ConfigError` if `path`, given as `option`, holds something and may not be replaced."""
+    """Raise `ConfigError` if `path`, given as `option`, holds something and may not be replaced.
+
+    With `overwrite` files and folders may be; a device, a pipe or a socket never is.
+    """
+    if path is not None and path.exists() and not path.is_file() and not path.is_dir():
+        raise ConfigError(
+            f"{path} is a device, a pipe or a socket and is never replaced: choose another {option}"
+        )
     if path is None or overwrite:
         return
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
@@ -94,7 +102,9 @@ def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        # NumPy says of a full disk only how many numbers it wrote.
+        short = error.errno is None and re.search(r"requested and \d+ written", str(error))
+        if short or error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise BertwrightError(
                 f"the disk that holds {path} is full; what was saved before is untouched: free "
                 "some space and run the command again, with --resume where it takes that"
@@ -160,6 +170,7 @@ def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
     refuse_existing(path, overwrite)
+    path = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
     with _partial(path) as partial:
         yield partial
         sync_file(partial)
@@ -172,11 +183,58 @@ def _partial(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(path)
+        with sole_writer(path):
+            _remove_abandoned(path)
+            try:
+                yield partial
+            finally:
+                _remove(partial)
+
+
+@contextlib.contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Keep other processes from writing `path` while the block runs; a kill ends that, too.
+
+    The lock is on a hidden file beside `path`, which is removed at the end. Without effect where
+    the system or its file system has no locks.
+
+    Raises:
+        DataError: another process is writing it.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = _locked(lock, path)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(lock)  # before the lock goes: nobody else may hold it yet
+            os.close(descriptor)
+
+
+def _locked(lock: Path, path: Path) -> int | None:
+    """The descriptor that holds a lock file; None: there are no locks here."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    while True:
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
         try:
-            yield partial
-        finally:
-            _remove(partial)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it before may have removed it in the meantime.
+            if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
+                return descriptor
+            os.close(descriptor)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise DataError(
+                f"another process is writing {path}: let it end, or choose another --out"
+            ) from error
+        except OSError:  # no locks on this file system
+            os.close(descriptor)
+            lock.unlink(missing_ok=True)
+            return None
 
 
 def _remove(place: Path) -> None:

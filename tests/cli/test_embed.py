@@ -147,7 +147,9 @@ def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (["--out", "v.npy", "--plot", "p.html"], 2, "name one of --out FILE"),
+        (["--out", "v.npy", "--plot", "p.html"], 2, "give one of them"),
+        ([], 2, "--out vectors.npy"),
+        (["--out", "/dev/null", "--overwrite"], 2, "/dev/null"),
         (["--out", "v.txt"], 2, "expected a name that ends in .npy"),
         (["--out", "v.npy", "--color", "kind"], 2, "--color is for --plot"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers"),

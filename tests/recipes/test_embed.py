@@ -253,7 +253,92 @@ def test_a_file_that_lost_rows_is_refused(embed: Embed, tmp_path: Path) -> None:
     embed.until_killed(out)
     partial = tmp_path / ".v.npy.partial"
     partial.write_bytes(partial.read_bytes()[:-1])
-    raises(IntegrityError, "shorter than its journal says", embed, out, resume=True)
+    raises(IntegrityError, "rows 6 to 10 in .*--overwrite", embed, out, resume=True)
+    partial.unlink()
+    raises(IntegrityError, "damaged", embed, out, resume=True)
+    embed(out, resume=True, overwrite=True)
+    assert len(np.load(out)) == 23
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
+def test_zeroed_bytes_of_an_unfinished_file_are_noticed(
+    embed: Embed, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / name
+    embed.until_killed(out)
+    partial = tmp_path / f".{name}.partial"
+    content = partial.read_bytes()
+    for start in (len(content) // 3, len(content) - 40):
+        partial.write_bytes(content[:start] + bytes(32) + content[start + 32 :])
+        raises(IntegrityError, "not what was written", embed, out, resume=True)
+    partial.write_bytes(content)
+    assert embed(out, resume=True).resumed == 10
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
+def test_a_file_killed_after_its_rename_is_checked(embed: Embed, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    embed.killed_at("pathlib.Path.unlink", out)
+    content = out.read_bytes()
+    out.write_bytes(content[:-40] + bytes(32) + content[-8:])
+    raises(IntegrityError, "damaged", embed, out, resume=True)
+    out.write_bytes(content)
+    assert embed(out, resume=True).resumed == 23
+    assert out.read_bytes() == content
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_damaged_journal_is_noticed_and_a_cut_one_goes_on(embed: Embed, tmp_path: Path) -> None:
+    out, journal = tmp_path / "v.npy", tmp_path / ".v.npy.journal"
+    embed.until_killed(out)
+    content = journal.read_bytes()
+    journal.write_bytes(content.replace(b'"rows": 10', b'"rows": 11'))
+    raises(IntegrityError, "journal was changed", embed, out, resume=True)
+    journal.write_bytes(content[:-9])  # as a kill leaves it: the last block is made again
+    assert embed(out, resume=True).resumed == 5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "binary"])
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
+def test_resuming_a_finished_file_checks_it(
+    embed: Embed, embedder: Embedder, lines: str, tmp_path: Path, name: str, dtype: str
+) -> None:
+    out = tmp_path / name
+    embed(out, dtype=dtype)
+    content = out.read_bytes()
+    report = embed(out, dtype=dtype, resume=True)
+    assert (report.complete, report.rows, report.resumed) == (True, 23, 23)
+    other = embedder.with_config(VectorConfig((0,)))
+    raises(ConfigError, "--overwrite", embed, out, other, dtype=dtype, resume=True)
+    wrong = "float32" if dtype == "binary" else "binary"
+    raises(ConfigError, "numbers of type", embed, out, dtype=wrong, resume=True)
+    for texts, message in ((TEXTS[:-1], "fewer texts"), ([*TEXTS, "a"], "more texts")):
+        Path(lines).write_text("\n".join(texts) + "\n", encoding="utf-8")
+        raises(ConfigError, message, embed, out, dtype=dtype, resume=True)
+    Path(lines).write_text("\n".join(["z", *TEXTS[1:]]) + "\n", encoding="utf-8")
+    raises(ConfigError, "row 1 is of another|have others", embed, out, dtype=dtype, resume=True)
+    assert out.read_bytes() == content
+
+
+def test_a_finished_file_of_tokens_is_checked(embed: Embed, tmp_path: Path) -> None:
+    out = tmp_path / "t.jsonl"
+    embed(out, tokens=True)
+    assert embed(out, tokens=True, resume=True).complete
+    raises(ConfigError, "--overwrite", embed, out, resume=True)
+
+
+def test_two_processes_never_write_one_file(
+    embed: Embed, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+
+    def on_progress(done: int, total: int | None) -> None:
+        raises(DataError, f"another process is writing {out}", embed, out, overwrite=True)
+        raises(DataError, f"another process is writing {out}", embed, out, resume=True)
+
+    embed(out, at_once=12, on_progress=on_progress)
+    assert len(np.load(out)) == 23
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("changed", ["weights", "config"])

@@ -396,12 +396,14 @@ def write_latest(run: Path, name: str) -> None:
     """
     latest = run / CHECKPOINTS / LATEST
     partial = latest.with_name(f".{LATEST}.partial-{os.getpid()}")
-    partial.write_text(name + "\n", encoding="utf-8")
-    partial.replace(latest)
-    with contextlib.suppress(OSError):
-        partial.symlink_to(Path(CHECKPOINTS, name), target_is_directory=True)
-        partial.replace(run / MODEL)
-    partial.unlink(missing_ok=True)
+    try:
+        partial.write_text(name + "\n", encoding="utf-8")
+        partial.replace(latest)
+        with contextlib.suppress(OSError):
+            partial.symlink_to(Path(CHECKPOINTS, name), target_is_directory=True)
+            partial.replace(run / MODEL)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def verify_what_is_read(folder: Path) -> None:

@@ -88,13 +88,16 @@ def embed(
         projection: Projection of the plot to two dimensions.
         cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers make the vectors;
             they load the model from the same path.
-        resume: Continue an interrupted run.
+        resume: Continue an interrupted run; of a finished one, check the file and end.
     """
     of_tokens = pooling == "none"
     refused = {
-        "name one of --out FILE, --fit-whitening FILE and --plot FILE": (
-            [out, fit_whitening, plot].count(None) != 2
+        "nothing says what to write: add --out vectors.npy for a vector per text, --plot page.html "
+        "for a scatter plot, or --fit-whitening whitening.npz": (
+            out is fit_whitening is plot is None
         ),
+        "--out, --fit-whitening and --plot write one file each: give one of them, and run the "
+        "command again for another": [out, fit_whitening, plot].count(None) < 2,
         "--color is for --plot FILE; leave it out": color is not None and plot is None,
         "--pooling none is for --out FILE; leave it out": of_tokens and out is None,
         "--dtype is for --out FILE; leave it out": dtype != "float32" and out is None,
@@ -123,7 +126,7 @@ def embed(
         raise ConfigError(message)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
-    from bertwright.inference.vector_files import journal_path, scales_path
+    from bertwright.inference.vector_files import scales_path
     from bertwright.inference.whitening import load_whitening
     from bertwright.recipes import embed as recipe
 
@@ -131,8 +134,8 @@ def embed(
     assert target is not None
     if out is not None:
         recipe.check_suffix(out, of_tokens)
-    # an unfinished file may stand beside the one it replaces, or be whole and not yet noted so
-    refuse_existing(target, overwrite or (resume and journal_path(target).is_file()))
+    # a finished file is checked, an unfinished one may stand beside the one it replaces
+    refuse_existing(target, overwrite or resume)
     if dtype == "int8":
         refuse_existing(scales_path(target), overwrite or resume)
     texts = open_texts(input, text, text2, color, bad_rows)
@@ -215,7 +218,9 @@ def embed(
             rows = counted(found.rows, "text" if of_tokens else "vector")
             each = ", a token's vector of" if of_tokens else " of"
             shown = f"{rows}{each} {counted(found.width, 'number')}"
-            if found.resumed:
+            if found.complete:
+                shown += "; it was complete already, and nothing was left to do"
+            elif found.resumed:
                 notes.append(f"{found.resumed:,} were there already")
             if found.truncated:
                 notes.append(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from bertwright.atomic import disk_errors, sole_writer
 from bertwright.config.values import plain
 
 
@@ -62,8 +63,16 @@ def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], Non
     """What writes a line at once to `out`, or where there is none, if it `prints`, to the screen.
 
     Of an interrupted run stays what was written; a file is opened with its first line.
+
+    Raises:
+        DataError: another process is writing `out`.
+        BertwrightError: the disk is full or the folder is not writable.
     """
     with contextlib.ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(disk_errors(out))
+            out.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(sole_writer(out))
 
         @functools.cache
         def opened() -> TextIO | None:

@@ -1,11 +1,13 @@
 """Files of vectors, `.npy`, `.jsonl` or `.parquet`, that a killed run continues.
 
-Rows are appended to `.NAME.partial`; beside it `.NAME.journal` has the settings, how many rows are
-on the disk, and a digest of their texts. What was written after the last note is truncated and made
-again. `.npy` gets the number of its rows at the end; a reader maps the file. Parquet cannot be
-appended to: its rows wait in a stream of Arrow batches, each a row group in the end. The file
-appears by one rename, which the journal notes before; the ranges of int8 appear just before it, and
-what they replace is removed first, so that no vectors ever lie beside the ranges of others.
+Rows are appended to `.NAME.partial`; beside it `.NAME.journal` has a line for each block of rows:
+how many are on the disk, a digest of their texts, and the SHA-256 of the block, which a run that
+continues compares with what the disk holds. Its first line has the settings, too. What was written
+after the last line is truncated and made again. `.npy` gets the number of its rows at the end; a
+reader maps the file. Parquet cannot be appended to: its rows wait in a stream of Arrow batches,
+each a row group in the end. The file appears by one rename, which the journal notes before; the
+ranges of int8 appear just before it, and what they replace is removed first, so that no vectors
+ever lie beside the ranges of others.
 
 | dtype | a number is |
 |---|---|
@@ -21,7 +23,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +35,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from bertwright.arrays import Float32s
-from bertwright.atomic import atomic_path, sync_file
+from bertwright.atomic import atomic_path, sha256_file, sole_writer, sync_file
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.inference.encode import Text
 
@@ -96,7 +100,7 @@ def scales_path(path: Path) -> Path:
 
 
 def journal_path(path: Path) -> Path:
-    """Where an unfinished file has its notes."""
+    """Where the journal of an unfinished file is."""
     return path.with_name(f".{path.name}.journal")
 
 
@@ -124,6 +128,56 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
     return stored, scales
 
 
+class FinishedFile:
+    """The rows of a file of vectors that was written to its end."""
+
+    def __init__(self, path: Path) -> None:
+        """Count the rows.
+
+        Raises:
+            DataError: it is no file of vectors.
+        """
+        self.path, self.scales = path, None
+        try:
+            if path.suffix == ".npy":
+                self._stored, self.scales = read_vectors(path)
+                self.rows = len(self._stored)
+                return
+            if scales_path(path).is_file():
+                self.scales = np.load(scales_path(path))
+            if path.suffix == ".parquet":
+                from pyarrow import parquet
+
+                self.rows = int(parquet.ParquetFile(path).metadata.num_rows)
+            else:
+                with path.open("rb") as file:
+                    self.rows = sum(1 for _ in file)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} is no file of vectors ({error})") from error
+
+    def __iter__(self) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
+        """The text of each row, None where `.npy` has none, and what is stored of its vectors."""
+        if self.path.suffix == ".npy":
+            yield from ((None, row) for row in self._stored)
+        elif self.path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            for batch in parquet.ParquetFile(self.path).iter_batches(256):
+                yield from map(_text_and_vectors, batch.to_pylist())
+        else:
+            with self.path.open("rb") as file:
+                for line in file:
+                    try:
+                        yield _text_and_vectors(json.loads(line))
+                    except (ValueError, KeyError, TypeError, IndexError) as error:
+                        raise DataError(f"{self.path} has a damaged line ({error})") from error
+
+
+def _text_and_vectors(row: dict[str, Any]) -> tuple[Any, npt.NDArray[Any]]:
+    text = row["text"]
+    return text, np.array(row["vectors" if "vectors" in row else "vector"])
+
+
 class ResumableWriter:
     """Writes vectors in order, and notes what is on the disk."""
 
@@ -138,6 +192,7 @@ class ResumableWriter:
 
         Raises:
             ConfigError: there is an unfinished file and neither is given, or it has another key.
+            DataError: another process is writing the file.
             IntegrityError: the unfinished file or its journal is damaged.
             MissingExtra: pyarrow is not installed, for Parquet.
         """
@@ -148,50 +203,81 @@ class ResumableWriter:
                 raise MissingExtra("hf", "pyarrow", "writing .parquet files")
             self.whole = path.with_name(f".{path.name}.whole")
         self.digest = hashlib.sha256()
+        self.block = hashlib.sha256()
+        """Of what was written since the last line of the journal."""
         self.renamed = False
         """Whether the run was killed after the file got its name."""
-        self.state: dict[str, Any] = {"key": key, "rows": 0, "bytes": 0, "digest": "", "end": False}
+        self.state: dict[str, Any] = {"rows": 0, "bytes": 0, "digest": "", "end": False}
+        """What the lines of the journal say, the newest last."""
+        self.once: dict[str, Any] = {"key": key}
+        """What its first line says beside."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        if overwrite:
-            self.journal.unlink(missing_ok=True)
-        elif self.journal.is_file():
-            self._read_journal(resume)
-        if not self.renamed:
-            size = self.state["bytes"]
-            self.file = self.partial.open("r+b" if size else "w+b")
-            self.file.truncate(size)
-            self.file.seek(size)
+        with ExitStack() as stack:
+            stack.enter_context(sole_writer(path))
+            if overwrite:
+                self.journal.unlink(missing_ok=True)
+            elif self.journal.is_file():
+                self._read_journal(key, resume)
+            if not self.renamed:
+                size = self.state["bytes"]
+                self.file = stack.enter_context(self.partial.open("r+b" if size else "w+b"))
+                self.file.truncate(size)
+                self.file.seek(size)
+            self.open = stack.pop_all()
 
     @property
     def rows(self) -> int:
         """Rows that are on the disk."""
         return int(self.state["rows"])
 
-    def _read_journal(self, resume: bool) -> None:
-        """Take over what an earlier run noted."""
+    def _read_journal(self, key: dict[str, Any], resume: bool) -> None:
+        """Take over what an earlier run noted, and check that the disk still holds it."""
         if not resume:
             raise ConfigError(
                 f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to "
                 "continue it, or --overwrite to start again"
             )
-        key = self.state["key"]
         try:
-            self.state = json.loads(self.journal.read_text(encoding="utf-8"))
-            old, scales = self.state["key"], self.state["scales"]
+            lines = _read_lines(self.journal)
+            for line in lines:
+                self.state |= line
+            old = dict(self.state.get("key", key))
             self.renamed = self.state["end"] and not self.whole.exists() and self.path.is_file()
-            if not self.renamed and self.partial.stat().st_size < self.state["bytes"]:
-                raise ValueError(f"{self.partial} is shorter than its journal says")
+            self._verify(lines)
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise IntegrityError(
-                f"{self.journal} is damaged ({error}); start again with --overwrite"
+                f"the unfinished {self.path} is damaged ({error}); start again with --overwrite"
             ) from error
         if differing := sorted(k for k in old | key if old.get(k) != key.get(k)):
             raise ConfigError(
                 f"the unfinished {self.path.name} was made with another {', '.join(differing)}; "
                 "continue with the same, or start again with --overwrite"
             )
-        if scales is not None:
+        if (scales := self.state.get("scales")) is not None:
             self.coder.scales = np.array(scales, np.float32)
+
+    def _verify(self, lines: list[dict[str, Any]]) -> None:
+        """Raise ValueError unless the blocks of the journal's lines are on the disk as written."""
+        written = self.path if self.renamed else self.partial
+        if self.renamed and written.suffix == ".parquet":
+            if sha256_file(written) != self.state["whole"]:
+                raise ValueError(f"{written} was changed after it was written")
+            return
+        # The header of .npy is written again at the end, and belongs to no block.
+        start, rows = self.state.get("start", 0), 0
+        for line in lines:
+            if not line["end"] and _sha256_of(written, start, line["bytes"]) != line["sha256"]:
+                raise ValueError(
+                    f"rows {rows + 1:,} to {line['rows']:,} in {written} are not what was written: "
+                    "they were truncated or changed"
+                )
+            start, rows = line["bytes"], line["rows"]
+        if (
+            self.renamed
+            and written.suffix == ".npy"
+            and len(npy.open_memmap(written, mode="r")) != rows
+        ):
+            raise ValueError(f"the header of {written} was changed after it was written")
 
     def skip(self, texts: Sequence[Text]) -> None:
         """Pass over texts whose rows are there."""
@@ -223,28 +309,33 @@ class ResumableWriter:
         if self.path.suffix == ".npy":
             stored = np.ascontiguousarray(columns[last])
             if not self.rows:
-                self.state["header"] = npy.header_data_from_array_1_0(stored)
-                self._write_header()
-            self.file.write(stored.data)
+                self.once["header"] = npy.header_data_from_array_1_0(stored)
+                self._write_header(self.once["header"])
+                self.once["start"] = self.file.tell()
+            self._write(stored.data)
         elif self.path.suffix == ".parquet":
             batch = _arrow_batch(columns)
             if not self.rows:
-                self.file.write(batch.schema.serialize())
-            self.file.write(batch.serialize())
+                self._write(batch.schema.serialize())
+            self._write(batch.serialize())
         else:
             for *others, own in zip(*columns.values(), strict=True):
                 line = json.dumps(dict(zip(names, others, strict=True)), ensure_ascii=False)
-                self.file.write(f'{line[:-1]}, "{last}": {_numbers(own)}}}\n'.encode())
+                self._write(f'{line[:-1]}, "{last}": {_numbers(own)}}}\n'.encode())
         self.skip(texts)
         self.state["rows"] += len(texts)
         self._write_journal()
+
+    def _write(self, block: Any) -> None:
+        self.file.write(block)
+        self.block.update(block)
 
     def finish(self) -> None:
         """Write what belongs to the end, and give the file its name."""
         if not self.renamed:
             if self.path.suffix == ".npy":
                 self.file.seek(0)
-                self._write_header()
+                self._write_header(self.state["header"])
                 self.file.seek(self.state["bytes"])
             self.file.flush()
             if self.path.suffix == ".parquet":
@@ -259,14 +350,15 @@ class ResumableWriter:
 
     def close(self) -> None:
         """Close the file; what is noted stays for `resume`."""
-        if not self.renamed:
-            self.file.close()
-        if not self.rows:
-            self.partial.unlink(missing_ok=True)
+        with self.open:
+            if not self.renamed:
+                self.file.close()
+            if not self.rows:
+                self.partial.unlink(missing_ok=True)
+                self.journal.unlink(missing_ok=True)
 
-    def _write_header(self) -> None:
+    def _write_header(self, header: dict[str, Any]) -> None:
         # NumPy leaves room for more rows: the header of any number of them is as long
-        header = self.state["header"]
         shape = (self.rows, *header["shape"][1:])
         npy.write_array_header_1_0(self.file, {**header, "shape": shape})
 
@@ -284,15 +376,56 @@ class ResumableWriter:
         self.file.flush()
         os.fsync(self.file.fileno())
         scales = self.coder.scales
-        self.state |= {
+        line = {
+            "rows": self.rows,
             "bytes": self.file.tell(),
             "digest": self.digest.hexdigest(),
-            "scales": None if scales is None else scales.tolist(),
+            "sha256": self.block.hexdigest(),
             "end": end,
         }
-        fresh = self.journal.with_name(f"{self.journal.name}.new")
-        fresh.write_text(json.dumps(self.state), encoding="utf-8")
-        fresh.replace(self.journal)
+        if "key" not in self.state:
+            line |= self.once | ({} if scales is None else {"scales": scales.tolist()})
+        if end and self.path.suffix == ".parquet":
+            line["whole"] = sha256_file(self.whole)
+        _append(self.journal, line)
+        self.state |= line
+        self.block = hashlib.sha256()
+
+
+def _sha256_of(path: Path, start: int, stop: int) -> str:
+    """The SHA-256 of bytes of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        file.seek(start)
+        while block := file.read(min(1 << 20, stop - file.tell())):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _append(journal: Path, line: dict[str, Any]) -> None:
+    """Append a line to a journal: a check sum and a JSON object."""
+    text = json.dumps(line).encode()
+    with journal.open("ab") as file:
+        file.write(b"%08x %b\n" % (zlib.crc32(text), text))
+
+
+def _read_lines(journal: Path) -> list[dict[str, Any]]:
+    """The lines of a journal; one that a kill cut at its end is removed.
+
+    Raises:
+        ValueError: a line is damaged.
+    """
+    content = journal.read_bytes()
+    whole, _, cut = content.rpartition(b"\n")
+    if cut:
+        os.truncate(journal, len(content) - len(cut))
+    lines = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        check, _, text = line.partition(b" ")
+        if check != b"%08x" % zlib.crc32(text):
+            raise ValueError(f"line {number} of {journal} was changed")
+        lines.append(json.loads(text))
+    return lines
 
 
 def _numbers(own: npt.NDArray[Any]) -> str:

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from bertwright.arrays import Float32s
 from bertwright.atomic import MANIFEST, disk_errors, sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import config_file, weight_files
@@ -27,7 +30,16 @@ from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
 from bertwright.inference.text_files import Texts
-from bertwright.inference.vector_files import SUFFIXES, Coder, ResumableWriter, Stored, scales_path
+from bertwright.inference.vector_files import (
+    SUFFIXES,
+    Coder,
+    FinishedFile,
+    ResumableWriter,
+    Stored,
+    decode,
+    journal_path,
+    scales_path,
+)
 from bertwright.inference.whitening import Moments, Whitening
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
@@ -54,6 +66,8 @@ class Embedded:
     clipped: int
     """Numbers of int8 beyond the range of the first texts."""
     files: list[Path]
+    complete: bool = False
+    """Whether the file was there to its end, so that nothing was left to do."""
 
 
 def embed_file(
@@ -77,7 +91,8 @@ def embed_file(
         model: the path it was loaded from; a resumed run must have the same weights.
         dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
-        resume: continue what a killed run left.
+        resume: continue what a killed run left; a file that is finished is checked
+            (`check_finished`).
         at_once: texts in memory.
         cluster: address of a Dask scheduler, whose workers load the model from the same path and
             make the vectors.
@@ -88,11 +103,15 @@ def embed_file(
     Raises:
         ConfigError: another suffix; an unfinished file, or one of other settings or weights; a
             cluster that is not there, or has other weights (`text/cluster.py`).
-        DataError: a text that cannot be read, no text, or other texts than before.
+        DataError: a text that cannot be read, no text, or other texts than before; another
+            process is writing the file.
+        IntegrityError: what a killed run left is damaged.
     """
     check_suffix(out, tokens)
     if tokens and dtype not in ("float32", "float16"):
         raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
+    if resume and not overwrite and out.is_file() and not journal_path(out).is_file():
+        return check_finished(embedder, texts, out, dtype=dtype, tokens=tokens)
     most, characters = AT_ONCE, CHARACTERS_AT_ONCE
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
@@ -135,6 +154,80 @@ def embed_file(
         clipped=coder.clipped,
         files=[out, *([scales_path(out)] if dtype == "int8" else [])],
     )
+
+
+CHECKED = 32
+"""Texts whose vectors are made again to check a finished file."""
+
+
+def check_finished(
+    embedder: Embedder, texts: Texts, out: Path, *, dtype: Stored = "float32", tokens: bool = False
+) -> Embedded:
+    """What a file holds that was written to its end, checked against the texts and the embedder.
+
+    The number of rows, their texts where the file has them, and the vectors of `CHECKED` texts
+    spread over it are compared.
+
+    Raises:
+        ConfigError: it is not what `embed_file` would write.
+    """
+    finished = FinishedFile(out)
+    positions = {finished.rows * n // CHECKED for n in range(CHECKED)}
+    sample: list[Text] = []
+    stored: list[Any] = []
+    count, wrong = 0, ""
+    for text, row in zip_longest((text for text, _ in texts.rows), finished):
+        if text is None or row is None:
+            more = "more" if row is None else "fewer"
+            wrong = f"it has {finished.rows:,} rows, and the input {more} texts"
+            break
+        if row[0] is not None and row[0] != (text if isinstance(text, str) else list(text)):
+            wrong = f"row {count + 1:,} is of another text"
+            break
+        if count in positions:
+            sample.append(text)
+            stored.append(row[1])
+        count += 1
+    if not wrong and count:
+        rows = _rows(embedder, sample, tokens)
+        wrong = _differing(rows, stored, Coder(dtype), finished.scales, out.suffix == ".npy")
+    if wrong or not count:
+        raise ConfigError(
+            f"{out} exists already and is not what this command writes ({wrong or 'it is empty'}): "
+            "choose another --out, or pass --overwrite"
+        )
+    files = [out, *([scales_path(out)] if dtype == "int8" else [])]
+    return Embedded(count, embedder.width, count, 0, 0, 0, files, complete=True)
+
+
+def _rows(embedder: Embedder, texts: list[Text], tokens: bool) -> list[Float32s]:
+    """The vectors of each text, `[T, W]`; without `tokens` T is 1."""
+    if tokens:
+        return [each.vectors for each in embedder.embed_tokens(texts)]
+    return list(embedder.embed(texts)[:, None])
+
+
+def _differing(
+    rows: list[Float32s], stored: list[Any], coder: Coder, scales: Float32s | None, npy: bool
+) -> str:
+    """How stored vectors differ from those made again; empty where they do not."""
+    coder.scales = scales
+    different = 0
+    for vectors, there in zip(rows, stored, strict=True):
+        own = coder(vectors)
+        there = np.asarray(there).reshape(-1, np.shape(there)[-1])
+        if npy:
+            same_type = there.dtype == own.dtype
+        else:  # lists of Python's numbers
+            same_type = (there.dtype.kind == "f") == (own.dtype.kind == "f")
+        if own.shape != there.shape or not same_type:
+            return f"it holds {there.shape[-1]:,} numbers of type {there.dtype} a vector"
+        old, new = (decode(each.astype(own.dtype), scales) for each in (there, own))
+        # The same text in another batch is rounded otherwise, most in bf16 and int8.
+        different += bool(np.linalg.norm(old - new) > 0.05 * np.linalg.norm(new) + 1e-6)
+    if different:
+        return f"of {len(rows):,} texts whose vectors were made again, {different:,} have others"
+    return ""
 
 
 _Part = tuple[list[Text], Any, tuple[int, int]]

@@ -108,7 +108,7 @@ def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> No
 def is_beginning(run: Path) -> bool:
     """Whether a folder holds nothing but what a killed `begin` may leave."""
     return run.is_dir() and all(
-        re.fullmatch(rf"{ENVIRONMENT}|\.({ENVIRONMENT}|{CONFIG})\.partial-\d+", place.name)
+        re.fullmatch(rf"{ENVIRONMENT}|\.({ENVIRONMENT}|{CONFIG})\.(partial-\d+|lock)", place.name)
         for place in run.iterdir()
     )
 

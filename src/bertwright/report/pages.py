@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from bertwright.arrays import Float32s
-from bertwright.atomic import disk_errors
+from bertwright.atomic import atomic_file
 from bertwright.config import values
 from bertwright.errors import ConfigError
 from bertwright.progress import clock
@@ -67,10 +67,8 @@ def write_page(out: Path, page: str) -> None:
     """
     if out.is_dir() or not out.parent.is_dir():
         raise ConfigError(f"--out is {out}; expected a file in a folder that is there")
-    with disk_errors(out):
-        partial = out.with_name(f".{out.name}.partial")
-        partial.write_text(page, encoding="utf-8")
-        partial.replace(out)
+    with atomic_file(out, overwrite=True) as file:
+        file.write(page)
 
 
 def write_report(run: Run, out: Path | None = None) -> Path:

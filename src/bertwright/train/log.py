@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bertwright.atomic import atomic_path
 from bertwright.errors import DataError, MissingExtra
 from bertwright.progress import clock, silent
 
@@ -44,9 +45,8 @@ class Log:
         path = folder / "metrics.jsonl"
         kept = _whole_lines(path) if path.exists() else []
         kept = kept if keep < 0 else kept[:keep]
-        partial = folder / ".metrics.jsonl.partial"
-        partial.write_bytes(b"".join(kept))
-        partial.replace(path)  # in one go: a kill here loses no line
+        with atomic_path(path, overwrite=True) as partial:  # in one go: a kill here loses no line
+            partial.write_bytes(b"".join(kept))
         self.records = len(kept)
         # Unbuffered: a line is on its way once it is written, and a full disk is an error at once.
         self._file = path.open("ab", buffering=0)
