@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -131,3 +132,12 @@ def test_a_system_has_its_own_rate_also_beside_other_keys(system: str, rate: flo
     given = {"data": "d", "out": "o", "steps": 10, "optimizer": {"clip_norm": 0.5}}
     run = values.from_dict(SYSTEMS[system], given)
     assert (run.optimizer.learning_rate, run.optimizer.clip_norm) == (rate, 0.5)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_sizes_are_written_as_they_are_read(system: str) -> None:
+    """A 0 where a fraction is expected would be 0.0 after a run is resumed."""
+    for name, config in SYSTEMS[system].presets.items():
+        mapping = values.to_dict(config)
+        again = values.to_dict(values.from_dict(type(config), mapping))
+        assert json.dumps(again) == json.dumps(mapping), name

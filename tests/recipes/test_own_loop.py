@@ -91,3 +91,24 @@ def test_its_length_is_in_passes(tmp_path: Path) -> None:
     assert config_of(tmp_path).epochs == 1
     with pytest.raises(ConfigError, match="passes over the data: expected --epochs"):
         config_of(tmp_path, minutes=3)
+
+
+@pytest.mark.parametrize("lost", ["latest", "model", "names an older one"])
+def test_a_run_killed_after_its_last_save_is_mended(tmp_path: Path, lost: str) -> None:
+    run = pretrain(config_of(tmp_path, epochs=3), lambda _: None)
+    newest = (run / "checkpoints" / "latest").read_text().strip()
+    scratch = run / ".ngrams-abc123"
+    scratch.mkdir()
+    (scratch / "tokens").write_bytes(b"1")
+    if lost == "names an older one":
+        checkpoint.write_latest(run, "step-00000002")
+    elif lost == "latest":
+        (run / "checkpoints" / "latest").unlink()
+    else:
+        (run / "model").unlink()
+    said: list[str] = []
+    pretrain(config_of(tmp_path, epochs=3), said.append, resume=True)
+    assert "finished already" in said[-1]
+    assert (run / "checkpoints" / "latest").read_text().strip() == newest
+    assert (run / "model").resolve().name == newest
+    assert not scratch.exists()

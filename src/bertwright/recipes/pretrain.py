@@ -93,6 +93,8 @@ def pretrain(
                 run_folder.recover(run)
             ranks.wait()
             beginning = run_folder.check_same(config, run, shards)
+            if beginning is not None and ranks.is_first:
+                run_folder.mend_latest(run, beginning.folder)
         elif ranks.is_first:
             for source in filter(None, (config.data, config.init)):
                 refuse_source(run, source)

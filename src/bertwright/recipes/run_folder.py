@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
 import re
 import shutil
@@ -47,6 +48,8 @@ from bertwright.version import __version__
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
 # Keys that may differ when a run is resumed: logging and checkpointing only.
 _FREE_KEYS = ("log.", "checkpoint.", "parallel")
+# Folders that a run makes for its work and removes at its end.
+_SCRATCH = (".cooccurrences-*", ".ngrams-*", ".features-*")
 
 
 class Beginning(NamedTuple):
@@ -164,11 +167,24 @@ def recover(run: Path) -> None:
             shutil.rmtree(old)
         else:  # killed between the two renames of a replacement
             old.rename(replaced)
-    for partial in folder.glob(".*.partial-*"):
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        else:
-            partial.unlink()
+    for pattern in (".*.partial-*", ".*.lock"):
+        for partial in folder.glob(pattern):
+            if partial.is_dir():
+                shutil.rmtree(partial)
+            else:
+                partial.unlink()
+    for pattern in _SCRATCH:
+        for scratch in run.glob(pattern):
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def mend_latest(run: Path, folder: Path) -> None:
+    """Let `latest` and `model` name `folder`, the newest whole checkpoint, where they do not: the
+    process was killed after it saved, or what they name is damaged."""
+    latest, model = run / checkpoint.CHECKPOINTS / checkpoint.LATEST, run / checkpoint.MODEL
+    named = latest.read_text(encoding="utf-8").strip() if latest.is_file() else ""
+    if named != folder.name or Path(os.path.realpath(model)).name != folder.name:
+        checkpoint.write_latest(run, folder.name)
 
 
 def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bertwright.arrays import new_memmap
 from bertwright.errors import BertwrightError
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
@@ -38,7 +39,7 @@ class FeatureTable(Encoder):
         super().__init__(replace(spec, vocab_size=rows, max_length=None, pooled=False))
         self.layers = tuple(sorted(set(layers)))
         self._widths = [spec.widths[number] for number in self.layers]
-        self._table = np.memmap(file, np.float16, "w+", shape=(rows, sum(self._widths)))
+        self._table = new_memmap(file, np.float16, (rows, sum(self._widths)))
 
     def put(self, rows: Tensor, encoded: Encoded) -> None:
         """Store what an encoder computed; `rows` [N] are the numbers of its tokens.

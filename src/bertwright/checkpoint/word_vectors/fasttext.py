@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bertwright.arrays import Float32s, Int64s
+from bertwright.arrays import Float32s, Int64s, write_array
 from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.errors import DataError
 
@@ -61,7 +61,7 @@ def write(path: Path, model: FastTextFile) -> None:
             file.write(word.encode("utf-8") + b"\0" + struct.pack("<qb", count, 0))
         for matrix in (model.rows, model.output):
             file.write(b"\0" + struct.pack("<2q", *matrix.shape))
-            np.ascontiguousarray(matrix, "<f4").tofile(file)
+            write_array(file, matrix.astype("<f4", copy=False))
 
 
 def read(path: Path) -> FastTextFile:

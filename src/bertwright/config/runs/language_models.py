@@ -259,7 +259,7 @@ class ElmoRun(
     LanguageModelRun,
     presets={
         "elmo-mini": ElmoConfig(
-            filters=_NARROW, n_highway=1, dim=256, projection_dim=128, cell_clip=0, proj_clip=0
+            filters=_NARROW, n_highway=1, dim=256, projection_dim=128, cell_clip=0.0, proj_clip=0.0
         ),
         "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
         "elmo": ElmoConfig(),

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bertwright.arrays import Bools, Int64s
+from bertwright.arrays import Bools, Int64s, new_memmap, write_array
 from bertwright.data.shards import Shards
 from bertwright.data.token_streams import framed_tokens
 from bertwright.data.word_vectors.cooccurrences import BYTES, CountedPairs
@@ -55,7 +55,7 @@ def count_ngrams(
     stops = np.cumsum(bounds[documents + 1] - bounds[documents] + added)
     total = int(stops[-1])
     tokens, ending, begins = (
-        np.memmap(folder / name, kind, "w+", shape=(total,))
+        new_memmap(folder / name, kind, (total,))
         for name, kind in (("tokens", np.int64), ("ending", np.int64), ("begins", np.bool_))
     )
     unigrams = np.zeros(size, np.int64)
@@ -91,10 +91,10 @@ def _count_order(
         )
     with (place / "keys").open("wb") as of_keys, (place / "counts").open("wb") as of_counts:
         for keys, values in runs.merged():
-            keys.tofile(of_keys)
-            values.astype(np.int64).tofile(of_counts)
+            write_array(of_keys, keys)
+            write_array(of_counts, values.astype(np.int64))
     columns = [np.memmap(place / name, np.int64, "r") for name in ("keys", "counts")]
-    suffixes = np.memmap(place / "suffixes", np.int64, "w+", shape=columns[0].shape)
+    suffixes = new_memmap(place / "suffixes", np.int64, columns[0].shape)
     # from the last block: each reads what ends just before it, and overwrites its own
     for start, stop in reversed([*_blocks(1, len(tokens), block)]):
         keys, held = _keys(tokens, begins, ending, size, start, stop)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertwright.arrays import Float64s, Int32s, Int64s
+from bertwright.arrays import Float64s, Int32s, Int64s, write_array
 from bertwright.data.randomness import make_key, mix
 
 Entries = tuple[Int64s, Float64s]
@@ -69,10 +69,16 @@ class CountedPairs:
                 self._write_run(*self._parts.pop())
 
     def _write_run(self, keys: Int64s, values: Float64s) -> None:
-        path = self.folder / f"run-{len(self._runs)}.npy"
-        np.save(path, np.stack([keys, values.view(np.int64)]))
-        mapped = np.load(path, mmap_mode="r")
-        self._runs.append((mapped[0], mapped[1].view(np.float64)))
+        name = f"run-{len(self._runs)}"
+        for column, array in (("keys", keys), ("values", values)):
+            with (self.folder / f"{name}.{column}").open("wb") as file:
+                write_array(file, array)
+        self._runs.append(
+            (
+                np.memmap(self.folder / f"{name}.keys", np.int64, "r"),
+                np.memmap(self.folder / f"{name}.values", np.float64, "r"),
+            )
+        )
 
     def merged(self) -> Iterator[Entries]:
         """All entries in the order of their keys, a range at a time."""
@@ -100,7 +106,7 @@ class CountedPairs:
             for number, own in enumerate(paths):
                 for path, column in zip(own, columns, strict=True):
                     with path.open("ab") as file:
-                        column[drawn == number].tofile(file)
+                        write_array(file, column[drawn == number])
         return paths
 
 
