@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-from bertwright.cli.options import NOT_FINITE, Json
+from bertwright.cli.options import Json
 from bertwright.cli.output import print_json, print_table
-from bertwright.errors import DataError
 
 
 def fill(text: str, *, model: str, top: int = 5, json: Json = False) -> None:
@@ -20,8 +17,6 @@ def fill(text: str, *, model: str, top: int = 5, json: Json = False) -> None:
     from bertwright.inference.model import load
 
     blanks = load(model).fill(text, top)
-    if not all(math.isfinite(p) for blank in blanks for _, p in blank):
-        raise DataError(f"{model} {NOT_FINITE}")
     if json:
         listed = [[{"token": token, "probability": p} for token, p in blank] for blank in blanks]
         print_json({"text": text, "blanks": listed})

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-from bertwright.cli.options import NOT_FINITE, Json
+from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json, say
-from bertwright.errors import DataError
 
 
 def next_sentence(first: str, second: str, *, model: str, json: Json = False) -> None:
@@ -22,8 +19,6 @@ def next_sentence(first: str, second: str, *, model: str, json: Json = False) ->
 
     runner = load(model).runner
     probability, left_out = predict(runner, first, second)
-    if not math.isfinite(probability):
-        raise DataError(f"{model} {NOT_FINITE}")
     if left_out:
         say(f"{left_out} tokens far from the joint were left out: the pair is long")
     if json:

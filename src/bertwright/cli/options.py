@@ -117,10 +117,3 @@ class LabelledOptions:
     device: Device = "auto"
     overwrite: Overwrite = False
     json: Json = False
-
-
-NOT_FINITE = (
-    "gives probabilities that are not finite: its training diverged; use an earlier checkpoint, or "
-    "train it again with a lower learning rate"
-)
-"""The message for a model whose predictions are not finite."""

@@ -34,6 +34,7 @@ from bertwright.inference.encode import (
 from bertwright.inference.whitening import Whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.features import pool
+from bertwright.nn.finite import require_finite
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -228,6 +229,8 @@ class Embedder:
             for rows, sequences, layers in batches
         )
         vectors = join_windows(self.tokenizer.framing, tokenized, combined)
+        for each in vectors:
+            require_finite(each, "vectors")
         return [normalized(each) for each in vectors] if self.config.normalize else vectors
 
     def _tokenize(self, texts: Sequence[Text]) -> Tokenized:
@@ -282,6 +285,7 @@ class Embedder:
         vectors = vectors[:, : self.config.dimensions]
         if self.whitening is not None:
             vectors = self.whitening(vectors)
+        require_finite(vectors, "vectors")
         return normalized(vectors) if self.config.normalize else np.ascontiguousarray(vectors)
 
 

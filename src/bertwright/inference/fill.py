@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import ModelRunner, is_count, only_text
+from bertwright.nn.finite import require_finite
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.text.framing import Framing
 from bertwright.text.windows import Span, window_around
@@ -72,6 +73,7 @@ def predict_blanks(runner: ModelRunner, x: Tensor, top: int) -> list[Blank]:
     missing = tokenizer.ids_without_token
     with torch.inference_mode():
         probabilities = head.logits(x).float().softmax(-1)[:, : tokenizer.vocab_size]
+        require_finite(probabilities, "probabilities")
         probabilities[:, missing] = -1
         best = probabilities.topk(min(top, probabilities.shape[1] - len(missing)))
     found = zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -17,6 +17,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, Text, listed, only_text
 from bertwright.models.encoder import GoesOn
+from bertwright.nn.finite import require_finite
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import RowsInFlight
 from bertwright.objectives.next_token import NextToken
@@ -26,7 +27,6 @@ from bertwright.tasks.generation import (
     GivesLogits,
     GrowingText,
     Prompt,
-    checked,
     continue_prompts,
     ends_of,
 )
@@ -40,7 +40,8 @@ class CheckedDecoder(CausalDecoder):
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """B prompts -> `[B, V]`, and the state of the encoder."""
         logits, state = super().begin(source)
-        return checked(logits), state
+        require_finite(logits.amax(1), "logits")  # NaN is larger than all
+        return logits, state
 
 
 def decoder_of(runner: ModelRunner) -> CausalDecoder:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
+from bertwright.nn.finite import require_finite
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.text.windows import truncate_pair
 
@@ -41,8 +42,9 @@ def predict_pairs(runner: ModelRunner, pooled: Tensor) -> list[float]:
     head = runner.learner.objectives["next_sentence"]
     assert isinstance(head, NextSentence)
     with torch.inference_mode():
-        found: list[float] = head.logits(pooled).float().softmax(-1)[:, 0].tolist()
-    return found
+        found = head.logits(pooled).float().softmax(-1)[:, 0]
+    probabilities: list[float] = require_finite(found, "probabilities").tolist()
+    return probabilities
 
 
 def next_sentence(runner: ModelRunner, first: str, second: str) -> tuple[float, int]:

@@ -22,6 +22,7 @@ import torch
 from bertwright.arrays import Float64s
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Ids, ModelRunner, listed, parts_of, positions_in
+from bertwright.nn.finite import require_finite
 from bertwright.objectives.masked_lm import MaskedLM
 
 WINDOW = 1024
@@ -110,7 +111,8 @@ def score_ids(
                 encoded.at(at), torch.tensor(labels, dtype=torch.long, device=at.device)
             )
         ends = np.cumsum([len(tokens[row]) for row in rows])[:-1]
-        for row, own in zip(rows, np.split(found.double().cpu().numpy(), ends), strict=True):
+        logs = require_finite(found.double().cpu().numpy(), "probabilities")
+        for row, own in zip(rows, np.split(logs, ends), strict=True):
             scores[row] = own
     found_of, number = [], 0
     for sequence in sequences:
@@ -162,7 +164,7 @@ def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
             with torch.inference_mode():
                 logits = head.logits(encoded.last).float().log_softmax(-1)
                 own = logits.gather(1, labels[rows][:, None])[:, 0]
-            scores[rows] = own.double().cpu().numpy()
+            scores[rows] = require_finite(own.double().cpu().numpy(), "probabilities")
         found.append(TextScore(labels.tolist(), scores))
     return found
 

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
+from bertwright.nn.finite import NotFinite, require_finite
 
 PART = 64  # tokens of which the most probable is looked at first
 NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
@@ -124,7 +125,9 @@ class RowsInFlight:
 
 def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
     """The next token of each row, by its own settings; logits `[R, V]`."""
-    best: list[int] = logits.argmax(1).tolist()
+    tokens = logits.argmax(1)  # of a row with NaN, NaN
+    require_finite(logits.gather(1, tokens[:, None]), "logits")
+    best: list[int] = tokens.tolist()
     for number, row in enumerate(rows):
         config = row.config
         if config.sample or config.repetition_penalty != 1:
@@ -244,6 +247,8 @@ def beam_steps(
         p = logits.float().log_softmax(1)
         p[:, list(never)] = -torch.inf
         lists = [each.tolist() for each in best_of(p, scores, wide)]
+        if any(math.isnan(found[0]) for found in lists[0]):  # NaN is larger than all
+            raise NotFinite("probabilities")
         done: list[tuple[int, list[Hypothesis]]] = []
         kept = []
         for position, (number, *found) in enumerate(zip([*beams], *lists, strict=True)):

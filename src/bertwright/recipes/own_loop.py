@@ -19,6 +19,8 @@ from bertwright.train.log import Log
 from bertwright.train.signals import Signals
 from bertwright.train.state import Position
 
+LOWER = "begin from scratch with a lower --learning-rate where the system has one"
+
 
 def own_loop(
     system: System,
@@ -51,13 +53,15 @@ def own_loop(
                 done=step / passes,
                 left=(passes - step) * spent,
             )
+            if not math.isfinite(done.metrics.get("loss", 0.0)):
+                raise BertwrightError(f"pass {step}: the loss is not finite; {LOWER}")
             if evaluate is not None:
                 learner.eval()
                 metrics = evaluate()
                 learner.train()
                 log.write({**counts, "split": "dev", **metrics})
                 if not math.isfinite(metrics.get("loss", 0.0)):
-                    raise BertwrightError(f"pass {step}: the held-out loss is not finite")
+                    raise BertwrightError(f"pass {step}: the held-out loss is not finite; {LOWER}")
             position = replace(
                 position,
                 step=step,

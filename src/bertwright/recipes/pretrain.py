@@ -256,6 +256,7 @@ def _train(
         evaluate=evaluate,
         save=save,
         begin_step=begin_step,
+        check_end=True,
     )
     try:
         if not position.finished:
@@ -277,7 +278,8 @@ def _train(
 def _way_on(run: Path, good: int) -> str:
     """What to do when a run diverged: `good` is the last step after which a loss was finite."""
     there = run_folder.last_good(run, good)
-    lower = "a lower --optimizer.learning-rate, or --precision fp32"
+    lower = "lower learning rates (--optimizer.learning-rate, --optimizer.matrix-learning-rate), "
+    lower += "or --precision fp32"
     if there is None:
         return f"no checkpoint of it gave a finite loss: begin from scratch with {lower}"
     return (

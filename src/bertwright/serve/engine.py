@@ -51,6 +51,7 @@ from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation.translate import translates
 from bertwright.models.encoder import HasAttentionMaps
+from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences
 from bertwright.serve.generation.flight import Flight
 
@@ -246,8 +247,11 @@ class Engine:
             return Embedder(backend, self.tokenizer, self.spec, config).embed(texts)
 
         plain = PlainBackend(self.runner.encoder, WHOLE)
-        expected = np.concatenate([vectors(plain, [text]) for text in CHECK])
-        distances = np.linalg.norm(vectors(self.backend, CHECK) - expected, axis=1)
+        try:
+            expected = np.concatenate([vectors(plain, [text]) for text in CHECK])
+            distances = np.linalg.norm(vectors(self.backend, CHECK) - expected, axis=1)
+        except NotFinite as error:
+            raise BertwrightError(f"{self.folder}: {error}") from error
         wrong = float(distances.max() / np.linalg.norm(expected, axis=1).max())
         allowed = EXACT if self.precision == "fp32" else ROUGH
         if not wrong <= allowed:

@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from math import nan
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import torch
@@ -108,8 +107,6 @@ class CausalDecoder:
             raise ConfigError("this encoder keeps nothing of what it has read: it writes no target")
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
-        self.finite = True
-        """Whether all that it began with were numbers; those of weights that diverged are not."""
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """B prompts -> `[B, V]`, and what is kept of them."""
@@ -119,24 +116,12 @@ class CausalDecoder:
         if order != sorted(order):
             back = torch.tensor(order, device=self.device).argsort()
             x, state = x[back], state.select(back)
-        logits = self.head.logits(x)
-        self.finite &= bool(logits.isfinite().all())
-        return logits, state
+        return self.head.logits(x), state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """See `Generates`."""
         x, state = self.encoder.advance(ids, state)
         return self.head.logits(x), state
-
-
-def checked(logits: Tensor) -> Tensor:
-    """Logits that are numbers; DataError if they are not."""
-    if logits.isnan().any():
-        raise DataError(
-            "the model gives logits that are not numbers: its training diverged; use an earlier "
-            "checkpoint, or train again with a lower learning rate"
-        )
-    return logits
 
 
 @dataclass(frozen=True)
@@ -186,7 +171,7 @@ def generate_targets(
     texts = continue_prompts(decoder, data.tokenizer, prompts, config, batch_tokens, ROWS)
     for number, found in texts:
         first, *others = (each.text.strip() for each in found)
-        score = found[0].score if decoder.finite else nan
+        score = found[0].score
         for row in groups[sources[number]]:
             yield row, GenerationPrediction(first, score, tuple(others))
             done += data.instances[row].num_tokens

@@ -21,6 +21,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import SpanExample, TaggingExample
 from bertwright.models.encoder import Encoded
+from bertwright.nn.finite import require_finite
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.objectives.tagger import Tagger
@@ -56,6 +57,7 @@ def predict(
     looked at. Targets are generated greedily unless `generation` says otherwise.
 
     Raises:
+        NotFinite: the model gives scores that are infinite or NaN.
         ConfigError: the learner has no such head, or `generation` is given to another kind of task.
     """
     if data.name not in learner.objectives:
@@ -102,6 +104,7 @@ def predict_encoded(
     with torch.inference_mode():
         batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
         scores = head.scores(encode([windows[n] for n in order]), batch).float()
+        require_finite(scores, "scores")
         found = dict(_READERS[data.task.kind](data, iter([(batch, head, scores)])))
     return [found[number] for number in range(len(data.examples))]
 
@@ -123,7 +126,11 @@ def _scored(
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             encoded = learner.encode(batch, [head])
             scores = head.scores(encoded, batch)
-        yield batch, head, scores.float()
+        yield (
+            batch,
+            head,
+            require_finite(scores.float(), "scores"),
+        )
         done += batch.num_tokens
         on_progress(done, data.num_tokens)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -109,12 +108,3 @@ Prediction = (
     | ChoicePrediction
     | GenerationPrediction
 )
-
-
-def is_finite(prediction: Prediction) -> bool:
-    """Whether all its numbers are; those of weights that diverged are not."""
-    try:
-        json.dumps(prediction.as_dict(), allow_nan=False)
-    except ValueError:
-        return False
-    return True

@@ -81,13 +81,15 @@ class Trainer:
         save: Callable[[Position], None],
         begin_step: Callable[[float, float], float],
         is_enough: Callable[[], bool] = lambda: False,
+        check_end: bool = False,
     ) -> None:
         """Wire the parts.
 
         `log` is None on every rank but the first; `flops` counts a micro-batch's operations;
         `begin_step`, given the fraction of the run that is done and the fraction that a step is,
         sets what is trained and how fast, and returns the rate to log; `is_enough`, called after
-        each validation, ends a run early.
+        each validation, ends a run early; `check_end`: where nothing is evaluated, compute a loss
+        after the last step.
         """
         self.learner = learner
         self.wrapped = ranks.wrap(learner)
@@ -102,6 +104,7 @@ class Trainer:
         self.save = save
         self.begin_step = begin_step
         self.is_enough = is_enough
+        self.check_end = check_end
         self.skipped = 0
         """Steps in a row, up to now, that were left out."""
         self.diverged = False
@@ -166,6 +169,8 @@ class Trainer:
             self._tell(position)
             if position.validated < position.step:
                 position = self._validate(position)
+            if self.evaluate is None and self.check_end:
+                self._check(position)
             seconds = self.ranks.from_first(time.monotonic() - began)
             position = replace(position, seconds=seconds, finished=True)
             self._save(position)
@@ -380,6 +385,21 @@ class Trainer:
                 raise BertwrightError(f"step {position.step}: the held-out loss is not finite")
             self.good = position.step
         return replace(position, validated=position.step)
+
+    def _check(self, position: Position) -> None:
+        """Compute the loss on the next batch of training: the last step may have made weights of
+        which no loss has been computed.
+
+        Raises:
+            BertwrightError: the loss is not finite.
+        """
+        batches, _ = self.source.step(position.data, 1.0)
+        self.learner.eval()
+        losses = mean_losses(self.learner, batches[:1], self.config.precision, self.ranks)
+        self.learner.train()
+        if not math.isfinite(losses.get("loss", 0.0)):
+            self.diverged = True
+            raise BertwrightError(f"step {position.step}: the loss after it is not finite")
 
     def _say(self, text: str) -> None:
         if self.log is not None:

@@ -17,6 +17,7 @@ from bertwright.checkpoint.export.exported import Arrays, Exported
 from bertwright.checkpoint.export.padded import LOGITS, POOLED
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError
+from bertwright.nn.finite import require_finite
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.masked_lm import MaskedLM
@@ -124,6 +125,9 @@ def check_random(learner: Learner, exported: Exported, task: TaskConfig | None) 
     types = [np.sort(generator.integers(0, spec.segments, length)).tolist() for length in lengths]
     theirs = exported.run_all(ids, types, batch_tokens=2048)
     own = ours(learner, exported, task, ids, types)
+    for name, arrays in own.items():
+        for array in arrays:
+            require_finite(array, name)
     worst, output = 0.0, ""
     for name, arrays in own.items():
         scale = max(1.0, max(float(np.abs(array).max()) for array in arrays))

@@ -26,6 +26,7 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.translation.translate import search_targets
 from bertwright.models.encoder import Encoded, HasAttentionMaps
+from bertwright.nn.finite import require_finite
 from bertwright.objectives.translation import Decoder
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -123,7 +124,7 @@ def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[Float32s]:
                 encoder.attention_map(number, x[start:stop]).cpu().numpy()
                 for number, x in enumerate(encoded.layers[:-1], start=1)
             ]
-        yield np.stack(maps)
+        yield require_finite(np.stack(maps), "attention")
 
 
 def maps_of_all(

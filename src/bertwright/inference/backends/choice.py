@@ -88,7 +88,7 @@ class BackendChoice:
         over = f"over {len(reference)} texts"
         self.notes.append(f"{chosen.name}: least cosine with float32 {cosine:.4f} {over}")
         least = LEAST_EXACT if chosen.name.endswith("fp32") else LEAST_COSINE
-        if cosine < least:
+        if not cosine >= least:
             raise ConfigError(
                 f"{chosen.name} gives other vectors than float32 (least cosine {cosine:.4f} "
                 f"{over}, expected {least} or more): is it of this model?"

@@ -28,10 +28,10 @@ from bertwright.data.parallel.build import is_of_tree, writes_trees
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
+from bertwright.nn.finite import require_finite
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.objectives.translation import Translation
-from bertwright.tasks.generation import checked
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature
 from bertwright.text.framing import ends_of
 
@@ -68,7 +68,8 @@ class TargetDecoder:
         state = self.head.decoder.begin(self.encoder(inputs))
         ids = torch.full((len(source),), self._begin, device=self.device)
         logits, state = self.advance(ids, state)
-        return checked(logits), state
+        require_finite(logits.amax(1), "logits")  # NaN is larger than all
+        return logits, state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """See `Generates`."""

@@ -24,6 +24,7 @@ from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import BertwrightError, DataError
+from bertwright.nn.finite import NotFinite
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.progress import silent
@@ -32,7 +33,7 @@ from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
-from bertwright.tasks.predictions import Prediction, is_finite
+from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.span import decide_best
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
@@ -320,9 +321,11 @@ def evaluate_task(
         on_tokens((done - before) / EVALUATED)
         before = done
 
-    predictions = predict(learner, data, hardware.precision, hardware.predicted_tokens, on_progress)
-    if not all(map(is_finite, predictions)):
-        raise Diverged(f"seed {run.seed}: its predictions on dev are not finite")
+    how = hardware.precision, hardware.predicted_tokens, on_progress
+    try:
+        predictions = predict(learner, data, *how)
+    except NotFinite as error:
+        raise Diverged(f"seed {run.seed}: its predictions on dev are not finite") from error
     if task.unanswerable:
         exact = (setup.files.metric or "").endswith("exact_match")
         metric: Literal["f1", "exact_match"] = "exact_match" if exact else "f1"

@@ -19,6 +19,7 @@ from bertwright.data.split import Split, split_documents
 from bertwright.data.stories.instances import Stories, StoryBatch
 from bertwright.data.to_device import to_device
 from bertwright.errors import DataError
+from bertwright.nn.finite import require_finite
 from bertwright.objectives.answer import Answer
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.systems import System
@@ -76,7 +77,7 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
         batch = to_device(story, "cpu")
         with torch.no_grad():
             logits, maps = head.hops(learner.encoder(batch.inputs), batch)
-        probability, best = logits[0].softmax(0).max(0)
+        probability, best = require_finite(logits[0].softmax(0), "probabilities").max(0)
         (word,) = tokenizer.tokens_of([int(best)])
         yield {
             "sentences": kept[:-1],

@@ -1,0 +1,33 @@
+"""Results that are numbers: no verb shows or writes infinity or NaN.
+
+Weights may all be finite and still be so large that what they compute is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from bertwright.errors import DataError
+
+T = TypeVar("T", bound=Any)
+
+
+class NotFinite(DataError):
+    """A model gives results that are infinite or NaN."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the model gives {what} that are not finite (infinity or NaN): its training diverged; "
+            "use an earlier checkpoint, or train it again with a lower learning rate"
+        )
+
+
+def require_finite(values: T, what: str) -> T:
+    """Return `values`, a tensor or an array of a model's results; `NotFinite` where one is not."""
+    finite = torch.isfinite(values) if isinstance(values, torch.Tensor) else np.isfinite(values)
+    if not bool(finite.all()):
+        raise NotFinite(what)
+    return values
