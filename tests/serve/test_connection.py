@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -14,9 +15,10 @@ from typing import Literal
 import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.connection import MAX_AHEAD, MAX_HEAD, bounded
+from bertwright.serve.connection import MAX_AHEAD, MAX_CHUNKS, MAX_FIELDS, MAX_HEAD, bounded
 from bertwright.serve.middleware import Middleware
 from bertwright.serve.service import JsonReply
 
@@ -184,7 +186,8 @@ def test_requests_ahead_of_their_replies_have_a_bound(server: uvicorn.Server) ->
 
 def test_large_headers_below_the_bound(server: uvicorn.Server) -> None:
     with connect(server) as found:
-        found.sendall(b"GET / HTTP/1.1\r\nx-a: " + b"a" * (MAX_HEAD - 1000) + b"\r\n\r\n")
+        head = b"GET / HTTP/1.1\r\n" + HOST + b"x-a: " + b"a" * (MAX_HEAD - 1000)
+        found.sendall(head + b"\r\n\r\n")
         assert next(replies(found))[0] == 200
 
 
@@ -224,12 +227,155 @@ def test_trailers_and_chunk_extensions_have_a_bound(server: uvicorn.Server) -> N
             assert received.startswith(b"HTTP/1.1 431 ")
 
 
+def refusal(server: uvicorn.Server, sent: bytes) -> tuple[int, str]:
+    """The status and the code of the error with which a server refuses what is sent."""
+    with connect(server) as found:
+        with suppress(OSError):  # it may close the connection while this sends
+            found.sendall(sent)
+        status, headers, body = next(replies(found))
+    assert headers["connection"] == "close"
+    return status, json.loads(body)["error"]["code"]
+
+
 def test_small_chunks_with_trailers_are_a_body(server: uvicorn.Server) -> None:
+    count = MAX_CHUNKS - 1  # the last one is empty
     with connect(server) as found:
         said = replies(found)
         for _ in range(2):
-            found.sendall(CHUNKED + b"1\r\na\r\n" * 60_000 + b"0\r\nx: y\r\n\r\n")
-            assert next(said)[2] == b"a" * 60_000
+            found.sendall(CHUNKED + b"1\r\na\r\n" * count + b"0\r\nx: y\r\n\r\n")
+            assert next(said)[2] == b"a" * count
+
+
+def test_large_chunks_with_padded_sizes_are_a_body(server: uvicorn.Server) -> None:
+    chunk = b"%012x\r\n" % 50_000 + b"a" * 50_000 + b"\r\n"
+    with connect(server) as found:
+        sender = threading.Thread(target=found.sendall, args=(CHUNKED + chunk * 30 + b"0\r\n\r\n",))
+        sender.start()
+        assert next(replies(found))[2] == b"a" * 1_500_000
+        sender.join()
+
+
+def test_chunks_have_a_number(server: uvicorn.Server) -> None:
+    body = CHUNKED + b"1\r\na\r\n" * (MAX_CHUNKS + 1)
+    assert refusal(server, body) == (413, "too_many_chunks")
+
+
+@pytest.mark.parametrize("chunks", [0, 10_000])
+@pytest.mark.parametrize(
+    "more",
+    [b"5;" + b"e" * 100_000 + b"\r\nhello\r\n", b"0\r\na: " + b"b" * 100_000, b"0" * 100_000],
+    ids=["extension", "trailer", "size"],
+)
+def test_chunks_give_no_room_for_more(server: uvicorn.Server, chunks: int, more: bytes) -> None:
+    sent = CHUNKED + b"1\r\na\r\n" * chunks + more
+    assert refusal(server, sent) == (431, "headers_too_large")
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n" + HOST, CHUNKED + b"1\r\na\r\n0\r\n"])
+def test_headers_and_trailers_have_a_number(server: uvicorn.Server, start: bytes) -> None:
+    fields = b"".join(b"a%d:\r\n" % n for n in range(MAX_FIELDS + 1))
+    assert refusal(server, start + fields + b"\r\n") == (431, "headers_too_large")
+
+
+def test_a_trailer_is_no_header() -> None:
+    seen: list[list[bytes]] = []
+
+    async def keep(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, receive, send)
+        seen.append([name for name, _ in scope["headers"]])
+
+    sent = CHUNKED + b"1\r\na\r\n0\r\nAuthorization: Bearer key\r\n\r\n"
+    with served(keep, ServeConfig()) as server, connect(server) as found:
+        found.sendall(sent + sent)
+        assert [status for status, _, _ in islice(replies(found), 2)] == [200, 200]
+    assert seen == [[b"host", b"transfer-encoding"]] * 2
+
+
+CODING = b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: "
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "code"),
+    [
+        (b"GET / HTTP/1.1\r\n", 400, "bad_http"),
+        (b"GET / HTTP/1.1\r\n" + HOST + HOST, 400, "bad_http"),
+        (b"GET / HTTP/1.0\r\n" + HOST + HOST, 400, "bad_http"),
+        (b"GET / HTTP/1.1\r\nHost: a b\r\n", 400, "bad_http"),
+        (b"GET / HTTP/1.1\r\nHost: a/b\r\n", 400, "bad_http"),
+        (CODING + b"gzip, chunked\r\n", 501, "transfer_encoding"),
+        (CODING + b"gzip\r\nTransfer-Encoding: chunked\r\n", 501, "transfer_encoding"),
+        (CODING + b"gzip\r\n", 400, "bad_http"),
+        (CODING + b"chunked, gzip\r\n", 400, "bad_http"),
+        (CODING + b"chunked\r\nContent-Length: 3\r\n", 400, "bad_http"),
+        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n", 400, "bad_http"),
+    ],
+)
+def test_heads_that_http_does_not_allow(
+    server: uvicorn.Server, head: bytes, status: int, code: str
+) -> None:
+    assert refusal(server, head + b"\r\n0\r\n\r\n") == (status, code)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.0\r\n",
+        b"GET / HTTP/1.1\r\nHost:\r\n",
+        b"GET / HTTP/1.1\r\nHost: [::1]:8080\r\n",
+        b"GET / HTTP/1.1\r\nHost: a-b.example:80\r\n",
+    ],
+)
+def test_heads_that_http_allows(server: uvicorn.Server, head: bytes) -> None:
+    with connect(server) as found:
+        found.sendall(head + b"\r\n")
+        assert next(replies(found))[0] == 200
+
+
+class Transport(asyncio.Transport):
+    """One that a test drives: it keeps what is written, and whether it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.reads, self.closed = b"", True, False
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def test_others_are_served_while_many_chunks_are_parsed() -> None:
+    async def test() -> None:
+        config = uvicorn.Config(app, ws="none", log_config=None)
+        config.load()
+        connection = bounded(ServeConfig())(config, ServerState(), {})
+        transport = Transport()
+        connection.connection_made(transport)
+        connection.data_received(CHUNKED + b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n")
+        turns = 0
+        while not transport.written.endswith(b"a" * 10_000):
+            assert connection.unparsed == b"" or not transport.reads
+            turns += 1
+            assert turns < 1000
+            await asyncio.sleep(0)  # another task's turn
+        assert turns > 10
+        assert transport.reads
+        connection.connection_lost(None)
+
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize(

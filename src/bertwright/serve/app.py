@@ -6,6 +6,8 @@ import json
 import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ ROUTERS = (openai.router, vectors.router, heads.router, generation.router)
 PLAYGROUND = Path(__file__).with_name("playground")
 POLICY = "frame-ancestors 'none'"
 """Of the page at /, beside the one in its head, which cannot have this: no other page shows it."""
+ADDRESS = "http://address-of-this-server"
+"""Stands for the server's own address in the page at /docs."""
 Handler = Callable[..., Coroutine[Any, Any, Response]]
 
 
@@ -109,14 +113,19 @@ async def _page(_: Request) -> Response:
 
 
 def _docs(app: FastAPI) -> Handler:
+    @cache  # making it takes 20 ms, in which the event loop serves nobody
+    def page() -> str:
+        return _listing(app.openapi())
+
     async def docs(request: Request) -> Response:
-        return HTMLResponse(_listing(app.openapi(), str(request.base_url).rstrip("/")))
+        url = str(request.base_url).rstrip("/")
+        return HTMLResponse(page().replace(ADDRESS, escape(url)))
 
     return docs
 
 
-def _listing(document: dict[str, Any], url: str) -> str:
-    """The routes on one page, with nothing from elsewhere."""
+def _listing(document: dict[str, Any]) -> str:
+    """The routes on one page, with nothing from elsewhere; the server is at `ADDRESS`."""
     routes, schemas = [], document["components"]["schemas"]
     for path, methods in sorted(document["paths"].items()):
         for method, facts in methods.items():
@@ -124,7 +133,7 @@ def _listing(document: dict[str, Any], url: str) -> str:
             if "requestBody" in facts:
                 schema = _resolved(_json_schema(facts["requestBody"]), schemas)
                 body = shlex.quote(dump(schema.get("example", {})).decode())
-                curl = f"curl {url}{path} -H 'Content-Type: application/json' -d {body}"
+                curl = f"curl {ADDRESS}{path} -H 'Content-Type: application/json' -d {body}"
                 route |= {"body": schema, "curl": curl}
             if reply := _json_schema(facts["responses"]["200"]):
                 route["reply"] = json.dumps(_example(reply, schemas), indent=1)

@@ -1,11 +1,19 @@
-"""A client's connection, with bounds that uvicorn's lacks (docs/serving.md, "Settings")."""
+"""A client's connection, with bounds that uvicorn's lacks (docs/serving.md, "Settings").
+
+They hold while a request is parsed, before its key is checked. What is not the body of a request is
+its framing: the head, the sizes, extensions and line ends of chunks, and the trailers. Parsing many
+small chunks or headers takes time of the event loop, so that what a client sends is parsed in
+slices, and between slices with many of them the loop serves others.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
@@ -13,21 +21,58 @@ from bertwright.serve.errors import HttpError, busy, invalid_request
 from bertwright.serve.middleware import HEADERS, Middleware
 
 MAX_HEAD = 65536
-"""Bytes of a request that are not its body."""
-CHUNK = 16
-"""Such bytes that each chunk of a body may have beside: its size and line ends."""
+"""Bytes of a request that are neither its body nor the least that its chunks need (a size and two
+line ends each): the head, chunk extensions and trailers."""
+MAX_FIELDS = 128
+"""Headers and trailers of a request."""
+MAX_CHUNKS = 16384
+"""Chunks of a request's body."""
+SLICE = 4096
+"""Bytes that are parsed at once, if they are not the rest of a body of known length."""
+MAX_EVENTS = 256
+"""Headers and chunks after which the event loop serves others."""
 MAX_AHEAD = 64
 """Requests that wait for the reply to one before them; uvicorn keeps any number."""
+HOST = re.compile(rb"([\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(:\d*)?", re.ASCII)
+"""The value of a header Host (RFC 9110, section 7.2)."""
+
+
+class Flow(FlowControl):
+    """uvicorn's control of reading and writing, which does not read on while bytes that were
+    received wait to be parsed."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        """Read on, if nothing waits to be parsed."""
+        if not self.is_held:
+            super().resume_reading()
 
 
 class ServerConnection(HttpToolsProtocol):
     """uvicorn's protocol, with bounds."""
 
+    flow: Flow
     middleware: Middleware | None = None
     header_seconds: float
     reply_seconds: float
     overhead = 0
-    """Bytes of the request that are not its body, but for those that came with its first."""
+    """Bytes of the request that count towards `MAX_HEAD`."""
+    fields = 0
+    """Headers and trailers of the request."""
+    chunks = 0
+    """Chunks of its body."""
+    chunk = 0
+    """Bytes of the chunk that comes."""
+    has_head = False
+    """Whether its headers are complete; those that follow are trailers."""
+    body_left = 0
+    """Bytes of its body that have not come, where their number is known."""
+    events = 0
+    """Headers and chunks since others were served."""
+    unparsed = b""
+    """What was received and waits for the next turn of the event loop."""
+    next_turn: asyncio.Handle | None = None
     refused = False
     """Whether the request whose body comes has its reply already."""
     slow_head: asyncio.TimerHandle | None = None
@@ -36,18 +81,48 @@ class ServerConnection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """See asyncio, as of all here."""
         super().connection_made(transport)
+        self.flow = Flow(transport)
         self.await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
-        for timer in (self.slow_head, self.slow_reader):
+        for timer in (self.slow_head, self.slow_reader, self.next_turn):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of heads and bodies."""
+        self.unparsed += data
+        if self.next_turn is None:
+            self.parse()
+
+    def parse(self) -> None:
+        """Parse what was received; after `MAX_EVENTS` the rest waits for the loop's next turn, and
+        no more is read until then."""
         self._unset_keepalive_if_required()
+        data, start = self.unparsed, 0
+        self.unparsed, self.next_turn, self.events = b"", None, 0
+        self.flow.is_held = False
+        while start < len(data) and not self.transport.is_closing():
+            if self.events > MAX_EVENTS:
+                self.unparsed = data[start:]
+                self.flow.is_held = True
+                self.flow.pause_reading()
+                self.next_turn = self.loop.call_soon(self.parse)
+                return
+            end = start + max(SLICE, self.body_left)
+            self.parse_slice(data[start:end])
+            start = end
+        if self.transport.is_closing():
+            return
+        if not (self.pipeline or (self.is_active and len(self.cycle.body) > HIGH_WATER_LIMIT)):
+            self.flow.resume_reading()
+        if not (self.slow_head or self.timeout_keep_alive_task or self.is_active):
+            self.await_head()
+
+    def parse_slice(self, data: bytes) -> None:
+        """Parse some bytes, or refuse the request that they are of."""
         self.overhead += len(data)
         try:
             self.parser.feed_data(data)
@@ -55,16 +130,15 @@ class ServerConnection(HttpToolsProtocol):
             self.refuse(invalid_request("send no Upgrade header: this is HTTP/1.1", "bad_http"))
             return
         except httptools.HttpParserError as error:
-            if self.overhead <= MAX_HEAD:
-                why = error.__context__
-                other = invalid_request("this is not HTTP/1.1", "bad_http")
-                self.refuse(why if isinstance(why, HttpError) else other)
-                return
+            why = error.__context__
+            other = invalid_request("this is not HTTP/1.1", "bad_http")
+            self.refuse(why if isinstance(why, HttpError) else other)
+            return
+        # of a request that began in this slice its body was subtracted, but nothing was added
+        self.overhead = max(0, self.overhead)
         if self.overhead > MAX_HEAD:
-            reason = f"headers or trailers have over {MAX_HEAD} bytes"
+            reason = f"headers, chunk extensions or trailers have over {MAX_HEAD} bytes"
             self.refuse(HttpError(431, "headers_too_large", reason))
-        elif not (self.slow_head or self.timeout_keep_alive_task or self.is_active):
-            self.await_head()
 
     def await_head(self) -> None:
         """Close the connection if no head comes in time."""
@@ -72,19 +146,28 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A head begins, somewhere in what was received."""
-        self.overhead = 0
+        self.overhead = self.fields = self.chunks = self.body_left = 0
+        self.has_head = False
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which nothing here reads."""
+        self.events += 1
+        self.fields += 1
+        if self.fields > MAX_FIELDS:
+            reason = f"a request has over {MAX_FIELDS} headers and trailers"
+            raise HttpError(431, "headers_too_large", reason)
+        if not self.has_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """A head ends."""
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > MAX_HEAD:
-            self.overhead = size  # as if it had come in parts
-            raise ValueError
+        self.has_head = True
         if len(self.pipeline) >= MAX_AHEAD:
             raise busy(f"more than {MAX_AHEAD} requests of one connection wait")
         if self.parser.should_upgrade():
             return
+        self.check_head()
         if self.slow_head is not None:
             self.slow_head.cancel()
             self.slow_head = None
@@ -92,13 +175,48 @@ class ServerConnection(HttpToolsProtocol):
         if not self.refused:
             super().on_headers_complete()
 
+    def check_head(self) -> None:
+        """Raise `HttpError` for a head that HTTP/1.1 does not allow, though the parser does (RFC
+        9112, sections 3.2 and 6.1): a proxy may take it for another request."""
+        hosts, codings = list[bytes](), list[bytes]()
+        for name, value in self.headers:
+            if name == b"host":
+                hosts.append(value)
+            elif name == b"content-length":
+                self.body_left = int(value)
+            elif name == b"transfer-encoding":
+                codings += [each.strip().lower() for each in value.split(b",")]
+        version = self.parser.get_http_version()
+        if len(hosts) != 1 and (hosts or version != "1.0"):
+            count = f"{len(hosts)} headers" if hosts else "no header"
+            raise invalid_request(f"the request has {count} Host; expected one", "bad_http")
+        if hosts and not HOST.fullmatch(hosts[0]):
+            raise invalid_request("the header Host is no HOST or HOST:PORT", "bad_http")
+        if codings and (codings[-1] != b"chunked" or version == "1.0"):
+            reason = "the last Transfer-Encoding of a request must be chunked, in HTTP/1.1"
+            raise invalid_request(reason, "bad_http")
+        if len(codings) > 1:
+            reason = "of transfer codings only chunked is supported; send the body as it is"
+            raise HttpError(501, "transfer_encoding", reason)
+
     def on_chunk_header(self) -> None:
         """A chunk of a body begins."""
-        self.overhead -= CHUNK
+        self.events += 1
+        self.chunks += 1
+        self.chunk = 0
+        if self.chunks > MAX_CHUNKS:
+            reason = f"the body comes in over {MAX_CHUNKS} chunks; send larger ones"
+            raise HttpError(413, "too_many_chunks", reason)
+
+    def on_chunk_complete(self) -> None:
+        """A chunk ends; its size, in hexadecimal digits, and two line ends are what it needs."""
+        self.overhead -= max(1, -(-self.chunk.bit_length() // 4)) + 4
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""
         self.overhead -= len(body)
+        self.chunk += len(body)
+        self.body_left = max(0, self.body_left - len(body))
         if not self.refused:
             super().on_body(body)
 
