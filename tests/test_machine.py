@@ -16,6 +16,7 @@ from bertwright.machine import (
     keep_few_kernels,
     sleep_when_idle,
     usable_cores,
+    usable_memory,
 )
 
 
@@ -45,6 +46,16 @@ def test_the_least_bound_around_a_process_holds(
     tmp_path: Path, files: dict[str, str], cores: float | None
 ) -> None:
     assert cpu_quota(system(tmp_path, files)) == cores
+
+
+def test_memory_is_the_least_that_is_granted(tmp_path: Path) -> None:
+    machine = {**V2, "proc/meminfo": "MemTotal:  2048 kB\nMemFree:  1024 kB\n"}
+    assert usable_memory(system(tmp_path / "a", machine)) == 2048 << 10
+    group = {**machine, "sys/fs/cgroup/kubepods/memory.max": "4096\n"}
+    assert usable_memory(system(tmp_path / "b", group)) == 4096
+    unbound = {**machine, "sys/fs/cgroup/kubepods/memory.max": "max\n"}
+    assert usable_memory(system(tmp_path / "c", unbound)) == 2048 << 10
+    assert usable_memory(tmp_path / "none") is None
 
 
 def test_cores_are_whole_and_at_least_one(tmp_path: Path) -> None:

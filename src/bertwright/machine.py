@@ -74,22 +74,47 @@ def usable_cores(root: Path = ROOT) -> int:
     return max(1, min(cores, int(cpu_quota(root) or cores)))
 
 
+def usable_memory(root: Path = ROOT) -> int | None:
+    """Bytes of memory that this process may have: the machine's, or what a container's control
+    groups of Linux (version 2) grant; None: the system does not say."""
+    found = []
+    for line in _lines(root / "proc/meminfo"):
+        if line.startswith("MemTotal:"):
+            found.append(int(line.split()[1]) << 10)
+    for folder in _control_groups(root):
+        words = _words(folder / "memory.max")
+        if len(words) == 1 and words[0].isdecimal():  # `max` is no bound
+            found.append(int(words[0]))
+    return min(found, default=None)
+
+
 def cpu_quota(root: Path = ROOT) -> float | None:
     """The least number of cores that control groups of Linux (version 2) grant; None: no bound."""
-    mount, quotas = root / "sys/fs/cgroup", []
-    for line in _words(root / "proc/self/cgroup"):
-        inner = mount / line.partition("::/")[2]
-        folders = [inner, *inner.parents]
-        for folder in folders[: folders.index(mount) + 1]:
-            words = _words(folder / "cpu.max")
-            # `max` is no bound
-            if len(words) == 2 and all(word.isdecimal() and int(word) for word in words):
-                quotas.append(int(words[0]) / int(words[1]))
+    quotas = []
+    for folder in _control_groups(root):
+        words = _words(folder / "cpu.max")
+        # `max` is no bound
+        if len(words) == 2 and all(word.isdecimal() and int(word) for word in words):
+            quotas.append(int(words[0]) / int(words[1]))
     return min(quotas, default=None)
 
 
+def _control_groups(root: Path) -> list[Path]:
+    """The folders of the control groups of this process, with all that hold them."""
+    mount, found = root / "sys/fs/cgroup", []
+    for line in _words(root / "proc/self/cgroup"):
+        inner = mount / line.partition("::/")[2]
+        folders = [inner, *inner.parents]
+        found += folders[: folders.index(mount) + 1]
+    return found
+
+
 def _words(path: Path) -> list[str]:
+    return " ".join(_lines(path)).split()
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").split()
+        return path.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from bertwright.checkpoint.inspection import inspect
+from bertwright.checkpoint.sources import read_config
 from bertwright.config import values
 from bertwright.config.bert import PRESETS, BertConfig
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.run import (
     BatchConfig,
     CheckpointConfig,
@@ -22,7 +26,8 @@ from bertwright.config.run import (
 )
 from bertwright.config.runs.bert import BertRun, LongPhaseConfig
 from bertwright.config.systems import SYSTEMS
-from bertwright.errors import ConfigError
+from bertwright.config.task import HeadConfig
+from bertwright.errors import ConfigError, DataError
 
 
 def make(**changes: Any) -> BertRun:
@@ -141,3 +146,50 @@ def test_sizes_are_written_as_they_are_read(system: str) -> None:
         mapping = values.to_dict(config)
         again = values.to_dict(values.from_dict(type(config), mapping))
         assert json.dumps(again) == json.dumps(mapping), name
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_size_of_a_model_has_a_largest(system: str) -> None:
+    preset = next(iter(SYSTEMS[system].presets.values()))
+    hints = get_type_hints(type(preset))
+    numbers = [f.name for f in fields(preset) if hints[f.name] in (int, int | None)]
+    assert "vocab_size" in numbers
+    for name in numbers:
+        for value in (-1, 10**9):
+            with pytest.raises(ConfigError, match=name):
+                replace(preset, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "wrong"),
+    [
+        ("elmo", "filters", ((1, 10**9),)),
+        ("elmo", "filters", ((-1, 2),)),
+        ("elmo", "filters", ((1, 8),) * 1000),
+        ("elmo", "n_layers", 10**6),
+        ("elmo", "n_highway", 10**6),
+        ("memory-network", "hops", 10**6),
+        ("ngram", "ngrams", (-1, 2, 3)),
+        ("ngram", "ngrams", (1,) * 10),
+        ("awd-lstm", "num_hidden_layers", 1001),
+    ],
+)
+def test_sizes_of_a_config_json_are_checked(
+    system: str, name: str, wrong: Any, tmp_path: Path
+) -> None:
+    preset = next(iter(SYSTEMS[system].presets.values()))
+    content = {"model_type": system, **values.to_dict(preset), name: wrong}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=name):
+        read_config(tmp_path)
+    assert name in (inspect(tmp_path).reason or "")
+
+
+def test_largest_sequences_are_bounded() -> None:
+    for section in ({"sequence_length": 10**9}, {"sequence_length": -1}):
+        with pytest.raises(ConfigError, match="sequence_length"):
+            make(instances=section)
+    with pytest.raises(ConfigError, match="network_size"):
+        HeadConfig(network_size=10**9)
+    with pytest.raises(ConfigError, match="beam"):
+        GenerationConfig(beam=10**9)

@@ -156,8 +156,8 @@ def test_five_steps_in_a_row_end_the_run(
     assert error.value.exit_code == 1
     assert str(error.value) == (
         "step 8: the loss is not finite, 5 steps in a row; the last checkpoint that gave a finite "
-        f"loss is {newest(run)}: begin a new run from it with --init, and a lower "
-        "--optimizer.learning-rate, or --precision fp32"
+        f"loss is {newest(run)}: begin a new run from it with --init, and lower learning rates "
+        "(--optimizer.learning-rate, --optimizer.matrix-learning-rate), or --precision fp32"
     )
     verify_manifest(newest(run))
     good = load_file(tmp_path / "good" / "checkpoints" / "step-00000003" / "model.safetensors")
@@ -384,3 +384,15 @@ def test_tensorboard_that_is_not_there(
         train(config_of(data, tmp_path / "run", log={"tensorboard": True}))
     assert error.value.exit_code == 3
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_does_not_fit_the_memory_is_never_built(
+    data: Path, tmp_path: Path, whole_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"hidden_size": 65_536, "num_hidden_layers": 1_000, "intermediate_size": 262_144}
+    large = config_of(data, tmp_path / "run", architecture=sizes)
+    fails(large, ConfigError, "parameters, which take .* GB of memory; this machine has")
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setattr(checkpoint, "usable_memory", lambda: 1000)
+    with pytest.raises(ConfigError, match=f"{newest(whole_run).name} has .* parameters"):
+        checkpoint.load(whole_run)

@@ -41,6 +41,7 @@ from bertwright.config.hub import id_of
 from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.machine import usable_memory
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
 from bertwright.text.corpus.files import no_folder
@@ -190,6 +191,7 @@ def load(
     learner, report, tasks, new, mappings, headers, repeats = plan(
         source, config, objectives, tasks, generator is not None
     )
+    require_memory(learner, str(folder))
     for repeat, original in repeats:
         both = sources.read_tensors(headers, [repeat, original])
         if not torch.equal(both[repeat], both[original]):
@@ -282,6 +284,19 @@ def plan(
     task_heads.check_shapes(mappings, shapes, headers, folder)
     _check_types(mappings, state, headers)
     return LoadPlan(learner, report, tasks, new, mappings, headers, found.repeats)
+
+
+def require_memory(learner: Learner, what: str) -> None:
+    """Raise ConfigError if the weights of a learner, which may be one without memory (on the device
+    `meta`), need more memory than this machine has."""
+    tensors = [*learner.parameters(), *learner.buffers()]
+    size, most = sum(x.numel() * x.element_size() for x in tensors), usable_memory()
+    if most is not None and size > most:
+        count = sum(parameter.numel() for parameter in learner.parameters())
+        raise ConfigError(
+            f"{what} has {count:,} parameters, which take {size / 1e9:,.1f} GB of memory; this "
+            f"machine has {most / 1e9:,.1f} GB: choose smaller sizes, or a machine with more memory"
+        )
 
 
 def make_learner(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bertwright.config.ranges import OutOfRange, above, at_least, seed
+from bertwright.config.ranges import MOST_TOKENS, OutOfRange, above, at_least, between, seed
 from bertwright.errors import ConfigError
+
+MOST_BEAMS = 1_024
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class GenerationConfig:
     """Seed of sampling; a text does not depend on the other prompts."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "max_new_tokens", "top_k", "beam", "num")
+        between(self, 1, MOST_BEAMS, "beam")
+        between(self, 1, MOST_TOKENS, "max_new_tokens")
+        at_least(self, 1, "top_k", "num")
         above(self, 0, "temperature", "top_p", "repetition_penalty")
         at_least(self, -100, "length_penalty")
         seed(self)
@@ -74,5 +78,6 @@ class TranslationConfig:
     """Maximum tokens of a translation; unset: 50 more than its source has."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "beam", "max_length")
+        between(self, 1, MOST_BEAMS, "beam")
+        between(self, 1, MOST_TOKENS, "max_length")
         at_least(self, -100, "length_penalty")

@@ -19,6 +19,16 @@ LARGEST_SIZES = {
     "type_vocab_size": 1_024,
 }
 """Of a Transformer, and the largest of each."""
+MOST_LAYERS = 1_000
+"""Layers, hops or highway layers."""
+MOST_WIDTH = 65_536
+"""Numbers of a vector, or filters of one width."""
+MOST_CELLS = 262_144
+"""Of a layer whose output is projected."""
+MOST_TOKENS = 1_000_000
+"""Of a sequence."""
+MOST_WORDS = 100_000_000
+"""Rows of a table of word vectors."""
 
 
 class OutOfRange(ConfigError):
@@ -34,6 +44,14 @@ class OutOfRange(ConfigError):
 def at_least(section: object, least: float, *names: str) -> None:
     """Raise OutOfRange where a field of `section` is below `least` or not finite; None passes."""
     _check(section, names, lambda x: least <= x <= LARGEST, f"{least} or more")
+
+
+def between(section: object, least: int, most: int, *names: str) -> None:
+    """Raise OutOfRange where a field is no number from `least` to `most`; None passes."""
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and not least <= value <= most:
+            raise OutOfRange(section, name, f"a number from {least:,} to {most:,}")
 
 
 def above(section: object, least: float, *names: str) -> None:

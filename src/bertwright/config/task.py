@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from bertwright.config.ranges import OutOfRange, at_least, below_one
+from bertwright.config.ranges import (
+    MOST_TOKENS,
+    MOST_WIDTH,
+    OutOfRange,
+    at_least,
+    below_one,
+    between,
+)
 from bertwright.errors import ConfigError
 
 Kind = Literal["classification", "regression", "tagging", "span", "multiple-choice", "generation"]
@@ -67,8 +74,8 @@ class HeadConfig:
     """Dropout before the output layer."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "network_size")
-        at_least(self, 0, "hidden_size")
+        between(self, 1, MOST_WIDTH, "network_size")
+        between(self, 0, MOST_WIDTH, "hidden_size")
         below_one(self, "dropout")
 
 
@@ -125,10 +132,10 @@ class TaskConfig:
             raise ConfigError(f"a {self.kind} task needs labels; there are none")
         if len(set(self.labels)) != len(self.labels):
             raise ConfigError("labels are not all different")
-        at_least(self, 8, "max_length")
+        between(self, 8, MOST_TOKENS, "max_length")
         if not 0 <= self.stride <= self.max_length // 2:
             raise OutOfRange(self, "stride", f"0 to half of max_length ({self.max_length})")
-        at_least(self, 1, "max_answer_tokens", "max_windows")
+        between(self, 1, MOST_TOKENS, "max_answer_tokens", "max_windows")
         of_words, of_texts = {"tagging"}, {*KINDS} - {"tagging", "span"}
         for is_set, rule, kinds in (
             (self.multi_label, "multi_label is for classification", {"classification"}),

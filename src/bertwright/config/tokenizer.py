@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.config.ranges import OutOfRange, at_least
+from bertwright.config.ranges import LARGEST_SIZES, OutOfRange, at_least, between
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TokenizerConfig:
     reads its text here."""
 
     def __post_init__(self) -> None:
-        at_least(self, 6, "vocab_size")
+        between(self, 6, LARGEST_SIZES["vocab_size"], "vocab_size")
         at_least(self, 1, "min_frequency", "overshoot")
         at_least(self, 1000, "max_words")
         at_least(self, 0, "workers")

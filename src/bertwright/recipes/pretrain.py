@@ -116,7 +116,10 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
     if config.init is not None:
         learner = _continued(config, config.init, shards, names)
     else:
-        learner = checkpoint.make_learner(system.model(config, shards), names)
+        model = system.model(config, shards)
+        with torch.device("meta"):
+            checkpoint.require_memory(checkpoint.make_learner(model, names), "the model")
+        learner = checkpoint.make_learner(model, names)
         system.initialize(learner, config, shards)
     return _ready(config, learner)
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.ranges import OutOfRange, above, at_least, below_one, fraction
+from bertwright.config.ranges import (
+    MOST_TOKENS,
+    OutOfRange,
+    above,
+    at_least,
+    below_one,
+    between,
+    fraction,
+)
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
 
@@ -43,7 +51,7 @@ class InstanceConfig:
     """Share of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
 
     def __post_init__(self) -> None:
-        at_least(self, 8, "sequence_length")
+        between(self, 8, MOST_TOKENS, "sequence_length")
         fraction(self, "short_probability", "random_next_probability")
 
 
@@ -60,7 +68,8 @@ class LongPhaseConfig:
 
     def __post_init__(self) -> None:
         below_one(self, "share")
-        at_least(self, 8, "sequence_length", "batch_tokens")
+        between(self, 8, MOST_TOKENS, "sequence_length")
+        at_least(self, 8, "batch_tokens")
 
 
 @dataclass(frozen=True)

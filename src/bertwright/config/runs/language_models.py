@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from bertwright.config.ranges import OutOfRange, above, at_least, below_one
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    MOST_CELLS,
+    MOST_LAYERS,
+    MOST_TOKENS,
+    MOST_WIDTH,
+    OutOfRange,
+    above,
+    at_least,
+    below_one,
+    between,
+)
 from bertwright.config.run import OptimizerConfig, RunConfig
 from bertwright.errors import ConfigError
 
@@ -24,7 +35,7 @@ class LanguageModelRun(RunConfig):
     """Tokens of a window that repeat the one before and are read, not predicted."""
 
     def __post_init__(self) -> None:
-        at_least(self, 2, "sequence_length")
+        between(self, 2, MOST_TOKENS, "sequence_length")
         at_least(self, 0, "burn_in")
         if self.burn_in >= self.sequence_length - 1:
             raise OutOfRange(self, "burn_in", f"at most {self.sequence_length - 2}")
@@ -34,6 +45,9 @@ class LanguageModelRun(RunConfig):
     def longest_sequence(self) -> int:
         """Tokens of the longest window."""
         return self.sequence_length
+
+
+MOST_ORDER, MOST_NGRAMS = 100, 10**12
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,11 @@ class NgramConfig:
     """How many it holds of the orders 2 to n; empty before they are counted."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab_size", "order")
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_ORDER, "order")
+        if len(self.ngrams) > self.order - 1 or any(not 0 <= n <= MOST_NGRAMS for n in self.ngrams):
+            counts = f"numbers from 0 to {MOST_NGRAMS:,}, of the orders 2 to {self.order}"
+            raise OutOfRange(self, "ngrams", counts)
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,9 @@ class NnlmConfig:
     """Whether the output layer reads the word vectors too (the paper's W)."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab_size", "hidden_size", "context_size")
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_WIDTH, "hidden_size")
+        between(self, 1, 1_000, "context_size")
 
 
 @dataclass(frozen=True)
@@ -155,7 +175,9 @@ class AwdLstmConfig:
     """TAR: factor of the mean square of its change from one token to the next."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers")
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_WIDTH, "embedding_size", "hidden_size")
+        between(self, 1, MOST_LAYERS, "num_hidden_layers")
         at_least(self, 0, "dropout_scale", "activation_penalty", "temporal_penalty")
         below_one(self, *DROPOUTS)
         most = max(getattr(self, name) for name in DROPOUTS)
@@ -199,6 +221,10 @@ class AwdLstmRun(
     """The optimizer."""
 
 
+MOST_FILTERS = 100
+"""Widths of convolutions."""
+
+
 @dataclass(frozen=True)
 class ElmoConfig:
     """The architecture (Peters et al. 2018, section 3; Jozefowicz et al. 2016)."""
@@ -240,14 +266,22 @@ class ElmoConfig:
     8,192."""
 
     def __post_init__(self) -> None:
-        sizes = ("output_size", "character_size", "dim", "projection_dim", "n_layers")
-        at_least(self, 1, "vocab_size", *sizes)
+        most_words = LARGEST_SIZES["vocab_size"]
+        between(self, 1, most_words, "vocab_size", "output_size")
+        between(self, 1, MOST_WIDTH, "character_size", "projection_dim")
+        between(self, 1, MOST_CELLS, "dim")
+        between(self, 1, MOST_LAYERS, "n_layers")
+        between(self, 0, MOST_LAYERS, "n_highway")
+        between(self, 0, most_words, "negative_samples")
+        between(self, 3, MOST_WIDTH, "max_characters_per_token")
         if self.projection_dim >= self.dim:
             raise OutOfRange(self, "projection_dim", f"less than dim ({self.dim})")
-        at_least(self, 0, "n_highway", "cell_clip", "proj_clip", "negative_samples")
+        at_least(self, 0, "cell_clip", "proj_clip")
         below_one(self, "hidden_dropout_prob")
-        if not self.filters or any(len(f) != 2 or min(f) < 1 for f in self.filters):
-            raise OutOfRange(self, "filters", "pairs of (width, number), each 1 or more")
+        wrong = any(len(f) != 2 or not 0 < min(f) <= max(f) <= MOST_WIDTH for f in self.filters)
+        if wrong or not 0 < len(self.filters) <= MOST_FILTERS:
+            pairs = f"1 to {MOST_FILTERS} pairs of (width, number), each 1 to {MOST_WIDTH:,}"
+            raise OutOfRange(self, "filters", pairs)
         at_least(self, max(width for width, _ in self.filters) + 2, "max_characters_per_token")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bertwright.config.ranges import at_least
+from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, between
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.word_vectors import WordVectorsConfig
 
@@ -25,7 +25,8 @@ class MemoryNetworkConfig(WordVectorsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "hops", "memory_size")
+        between(self, 1, MOST_LAYERS, "hops")
+        between(self, 1, MOST_TOKENS, "memory_size")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class MemoryNetworkRun(RunConfig, presets={"memory-network": MemoryNetworkConfig
 
     longest_story: int = 1024
     """Maximum tokens of a story."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, MOST_TOKENS, "longest_story")
+        super().__post_init__()
 
     @property
     def longest_sequence(self) -> int:

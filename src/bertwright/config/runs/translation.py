@@ -6,7 +6,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.ranges import at_least, below_one, transformer
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    MOST_LAYERS,
+    MOST_TOKENS,
+    MOST_WIDTH,
+    below_one,
+    between,
+    transformer,
+)
 from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig
 from bertwright.errors import ConfigError
 
@@ -51,7 +59,7 @@ class TranslationRun(RunConfig):
     """The optimizer."""
 
     def __post_init__(self) -> None:
-        at_least(self, 3, "sequence_length")
+        between(self, 3, MOST_TOKENS, "sequence_length")
         super().__post_init__()
 
     @property
@@ -136,7 +144,7 @@ class Bert2RndConfig(BertConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "num_decoder_layers")
+        between(self, 1, MOST_LAYERS, "num_decoder_layers")
         below_one(self, "label_smoothing")
 
     @property
@@ -207,7 +215,9 @@ class Seq2SeqConfig:
     """Whether the source has token vectors of its own, which are not trained."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers")
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_WIDTH, "embedding_size", "hidden_size")
+        between(self, 1, MOST_LAYERS, "num_hidden_layers")
         below_one(self, "dropout", "label_smoothing")
         if self.hidden_size % 2:
             raise ConfigError(f"hidden_size is {self.hidden_size}; expected an even number")

@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from bertwright.config.ranges import above, at_least, below_one
+from bertwright.config.ranges import (
+    MOST_TOKENS,
+    MOST_WIDTH,
+    MOST_WORDS,
+    above,
+    at_least,
+    below_one,
+    between,
+)
 from bertwright.config.run import RunConfig, ValidationConfig
 from bertwright.errors import ConfigError
+
+
+MOST_CHARACTERS, MOST_WORKERS = 100, 4_096
 
 
 @dataclass(frozen=True)
@@ -20,7 +31,8 @@ class WordVectorsConfig:
     """H, width of a word's vector."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab_size", "hidden_size")
+        between(self, 1, MOST_WORDS, "vocab_size")
+        between(self, 1, MOST_WIDTH, "hidden_size")
 
 
 @dataclass(frozen=True)
@@ -46,8 +58,9 @@ class FastTextConfig(Word2VecConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "buckets", "min_n")
-        at_least(self, self.min_n, "max_n")
+        between(self, 1, MOST_WORDS, "buckets")
+        between(self, 1, MOST_CHARACTERS, "min_n")
+        between(self, self.min_n, MOST_CHARACTERS, "max_n")
 
 
 @dataclass(frozen=True)
@@ -73,8 +86,8 @@ class WordVectorsRun(RunConfig):
     def __post_init__(self) -> None:
         if self.epochs is None and self.steps is None and self.minutes is None:
             object.__setattr__(self, "epochs", self.passes)
-        at_least(self, 1, "window")
-        at_least(self, 0, "workers")
+        between(self, 1, MOST_TOKENS, "window")
+        between(self, 0, MOST_WORKERS, "workers")
         if self.validation != ValidationConfig():
             raise ConfigError(
                 "--validation is set, but word vectors have no held-out loss: leave it out, and "
@@ -106,7 +119,7 @@ class Word2VecRun(
     """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "negative")
+        between(self, 1, MOST_TOKENS, "negative")
         at_least(self, 0, "subsample")
         above(self, 0, "learning_rate")
         below_one(self, "subsample")
