@@ -34,7 +34,13 @@ from bertwright.checkpoint import model_folder, sources, task_heads
 from bertwright.checkpoint.format import ParameterMapping, Report, match, part_of, quote, stack
 from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.huggingface import hub
-from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS
+from bertwright.checkpoint.model_folder import (
+    CONFIG,
+    FLOATS,
+    TOKENIZER_FILES,
+    VERSION_KEY,
+    WEIGHTS,
+)
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.checkpoint.tensorflow.bert import CONFIG as TENSORFLOW_CONFIG
 from bertwright.config.hub import id_of
@@ -150,7 +156,7 @@ def write_config(
     content = format_of(config).write_config(config, objectives)
     ids = model_folder.special_ids(folder)
     content |= ids if "eos_token_id" in content else {"pad_token_id": ids["pad_token_id"]}
-    content |= {"bertwright_version": __version__, **(more or {})}
+    content |= {VERSION_KEY: __version__, **(more or {})}
     model_folder.write_json(folder / CONFIG, content)
 
 

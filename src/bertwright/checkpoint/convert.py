@@ -37,7 +37,16 @@ from bertwright.checkpoint.format import part_of
 from bertwright.checkpoint.formats import format_of, only_bert
 from bertwright.checkpoint.huggingface import pickled
 from bertwright.checkpoint.huggingface.bert import architecture
-from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS, headers_of
+from bertwright.checkpoint.model_folder import (
+    CONFIG,
+    INDEX,
+    TOKENIZER_FILES,
+    VERSION_KEY,
+    WEIGHTS,
+    headers_of,
+    read_json,
+    write_json,
+)
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
@@ -138,6 +147,8 @@ def convert(
         with atomic_folder(out, overwrite) as partial:
             notes = _write_tokenizer(folder, partial, config, to)
             shapes = _write_model(partial, loaded, given, to)
+            if to == "huggingface" and not sources.is_ours(found):
+                _say_trained_elsewhere(partial)
             if to == "sentence-transformers":
                 sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
             _write_card(folder, partial, source, to)
@@ -159,6 +170,13 @@ def convert(
         str(source), layout, str(out), to, written, sum(v.numel() for v in given.values()),
         report.matched, report.missing, report.unused, report.left, shapes, tuple(notes),
     )  # fmt: skip
+
+
+def _say_trained_elsewhere(folder: Path) -> None:
+    """Take our version out of `config.json`: it says that Bertwright trained the model."""
+    content = read_json(folder / CONFIG)
+    del content[VERSION_KEY]
+    write_json(folder / CONFIG, content)
 
 
 def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> EmbeddingDefaults:
@@ -265,7 +283,7 @@ def _write_model(
 def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:
     """The tokenizer's files, and what is to be said of them."""
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    if not {"tokenizer.json", _VOCABULARY} & set(present):
+    if not {"tokenizer.json", _VOCABULARY, "vocab.json"} & set(present):
         return ["no tokenizer in the source, so none beside the model"]
     tokenizer = sources.read_tokenizer(folder, config)
     if to != "tensorflow":

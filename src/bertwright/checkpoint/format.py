@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint.model_folder import VERSION_KEY
 from bertwright.config.task import Kind, TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -90,7 +91,7 @@ class Format(Generic[C]):
         Raises:
             DataError: a key is missing or unknown, or has a value that it cannot have.
         """
-        own = {"model_type", "bertwright_version", "pad_token_id"}
+        own = {"model_type", VERSION_KEY, "pad_token_id"}
         try:
             return from_dict(self.config, {k: v for k, v in content.items() if k not in own})
         except (ConfigError, TypeError, OverflowError) as error:

@@ -34,6 +34,8 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+VERSION_KEY = "bertwright_version"
+"""In `config.json` of a model that was trained here: by which version."""
 EXPORT = "export.json"
 """Stands in a folder of `bertwright export`, whose weights are in a graph."""
 TOKENIZER_FILES = (

@@ -24,7 +24,14 @@ from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.formats import format_named, format_of, only_bert
 from bertwright.checkpoint.huggingface.bert import activation_of
-from bertwright.checkpoint.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
+from bertwright.checkpoint.model_folder import (
+    CONFIG,
+    INDEX,
+    VERSION_KEY,
+    WEIGHTS,
+    Header,
+    read_json,
+)
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.checkpoint.tensorflow.tensor_bundle import Entry, read_tensor
@@ -115,6 +122,11 @@ def read_config(source: Path) -> Any:
     return config
 
 
+def is_ours(source: Path) -> bool:
+    """Whether Bertwright trained a model, so that its texts began and ended as they do here."""
+    return VERSION_KEY in read_content(source)
+
+
 def read_length(source: Path, positions: int | None) -> int | None:
     """Tokens that a model of so many positions reads at once.
 
@@ -122,7 +134,7 @@ def read_length(source: Path, positions: int | None) -> int | None:
     never trained; of others all, however they are used.
     """
     path = folder_of(source) / "tokenizer_config.json"
-    if positions is None or "bertwright_version" not in read_content(source) or not path.is_file():
+    if positions is None or not is_ours(source) or not path.is_file():
         return positions
     own = read_json(path).get("model_max_length")
     return min(own, positions) if type(own) is int and own > 0 else positions

@@ -245,6 +245,8 @@ class ModelRunner:
     """Tokens of a batch, about: it has one sequence at least."""
     name: str
     """Where it was loaded from, for messages."""
+    prompt_begin: tuple[int, ...] | None = None
+    """Ids before a prompt, of a model that was not trained here; None: those of the framing."""
 
     @property
     def spec(self) -> EncoderSpec:

@@ -1,7 +1,9 @@
 """Texts that go on from a prompt, by a causal encoder that keeps a state (`GoesOn`: a KV cache, an
 LSTM) and a next-token objective.
 
-A prompt is framed without its end (`BOS A`). Each token is read once.
+A prompt of a model that was trained here begins as its training texts did (`BOS A`). That of
+another model begins as transformers begins it: with what its tokenizer's files say, for GPT-2
+nothing. An empty prompt is BOS alone. Each token is read once.
 
 Letters: B prompts, R rows (texts), V vocabulary.
 """
@@ -75,8 +77,11 @@ def make_prompts(
 def make_prompt(runner: ModelRunner, own: Sequence[int], most: int, name: str) -> Prompt:
     """A prompt of bare ids, after which `most` tokens may come; DataError where there is nothing to
     begin with, or more than the model reads at once."""
-    framing, longest = runner.tokenizer.framing, runner.spec.max_length
-    ids = framing.one(own)[: framing.inside(len(own))[0].stop]
+    longest = runner.spec.max_length
+    begin = runner.tokenizer.framing.begin
+    if own and runner.prompt_begin is not None:
+        begin = runner.prompt_begin
+    ids = [*begin, *own]
     if not ids:
         raise DataError(f"{name} is empty, and this tokenizer has no token for begin: give it text")
     room = most if longest is None else longest - len(ids) + 1

@@ -22,7 +22,13 @@ from bertwright.checkpoint.format import Report
 from bertwright.checkpoint.model_folder import read_json
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
-from bertwright.checkpoint.sources import folder_of, read_content, read_length, read_tokenizer
+from bertwright.checkpoint.sources import (
+    folder_of,
+    is_ours,
+    read_content,
+    read_length,
+    read_tokenizer,
+)
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
@@ -462,7 +468,8 @@ def load(
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
-    runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder))
+    begin = None if is_ours(loaded.folder) else tokenizer.stated_begin
+    runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin)
     return Model(runner, loaded.config, loaded.report, loaded.tasks)
 
 

@@ -147,7 +147,16 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         return backend, {**ends_config(backend), **config}
     if (folder / _MERGES).is_file():
         backend = _read_merges(folder)
-        return backend, {**ends_config(backend), **config}
+        config = {**ends_config(backend), **config}
+        begin = config.get("bos_token")
+        if config.get("add_bos_token") is True and isinstance(begin, str) and begin:
+            # transformers reads this key only where there is no tokenizer.json
+            backend.post_processor = processors.TemplateProcessing(
+                single=f"{begin} $A",
+                pair=f"{begin} $A {begin} $B",
+                special_tokens=[(begin, backend.token_to_id(begin))],
+            )
+        return backend, config
     if not (folder / "vocab.txt").is_file():
         raise ConfigError(
             f"{folder} holds neither tokenizer.json nor vocab.txt; train a tokenizer with "

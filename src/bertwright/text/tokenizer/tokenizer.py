@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,13 @@ class Tokenizer:
         ends = ends_of(self.special)
         return Framing() if ends is None else Framing(ends[:1], ends[1:])
 
+    @cached_property
+    def stated_begin(self) -> tuple[int, ...]:
+        """The ids that transformers puts before a text: those of the post-processor."""
+        found = self._backend.encode("a")
+        marked = zip(found.ids, found.sequence_ids, strict=True)
+        return tuple(id for id, text in takewhile(lambda each: each[1] is None, marked))
+
     @property
     def rules(self) -> BertRules:
         """How words are made and split. Raises DataError for a tokenizer that is not BERT's."""
@@ -201,8 +209,9 @@ class Tokenizer:
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
         if self._memo is not None and max(map(len, texts)) > _LONG:
             return self._framed([self._in_parts(text) for text in texts])
-        if not self._backend.num_special_tokens_to_add(False) and self.framing.special_tokens():
-            bare = self._backend.encode_batch(texts, add_special_tokens=False)  # as for GPT-2
+        if self._backend.num_special_tokens_to_add(False) != self.framing.special_tokens():
+            # as for GPT-2, whose folder adds no token to a text, or the first alone
+            bare = self._backend.encode_batch(texts, add_special_tokens=False)
             return self._framed([(each.ids, each.offsets, each.word_ids) for each in bare])
         if self._memo is None:  # rules of any cost: `encode` would let no other thread run
             (found,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
@@ -267,10 +276,17 @@ class Tokenizer:
         specials = self.tokens_of(sorted(self.special_ids))
         for number, text in enumerate(texts):
             if any(special in text for special in specials):
-                ids = self.encode(text).ids
-                (inside,) = self.framing.inside(len(ids) - self.framing.special_tokens())
-                found[number] = ids[inside]
+                found[number] = self._bare_ids(drop_surrogates(text))
         return found
+
+    @guarded
+    def _bare_ids(self, text: str) -> list[int]:
+        """The ids of a text in which special tokens are what they say, without added tokens."""
+        if self._memo is not None and len(text) > _LONG:
+            return self._in_parts(text)[0]
+        # `encode` would let no other thread run
+        (found,) = self._backend.encode_batch([text], add_special_tokens=False)
+        return list(found.ids)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text that `ids` stand for, as near as the vocabulary keeps it."""
