@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -109,3 +110,38 @@ def test_half_a_character_waits(folder: Path) -> None:
         shown.append(text.write())
     assert "".join(shown) == "a \U0001f600 b"
     assert not any("\ufffd" in each for each in shown)
+
+
+def test_blank_lines_of_a_file_are_not_continued(folder: Path, tmp_path: Path, ran: Ran) -> None:
+    path, out = tmp_path / "prompts.txt", tmp_path / "out.jsonl"
+    path.write_text("\nA river\n   \nNobody\n\n")
+    words = ["generate", "--input", path, "--model", folder, "--max-new-tokens", 3]
+    printed = ran(*words, "--out", out)
+    assert "3 blank lines" in printed.err
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [each["prompt"] for each in found] == ["", "A river", "   ", "Nobody", ""]
+    assert [len(each["texts"]) for each in found] == [0, 1, 0, 1, 0]
+    assert ran(*words).out.splitlines()[2].startswith("A river")
+    path.write_text("  \n")
+    assert ran(*words).out == "  \n\n"
+
+
+@pytest.mark.parametrize("name", ["long.txt", "long.jsonl", "long.txt.gz", "-"])
+def test_a_line_over_a_megabyte_is_refused(
+    folder: Path, tmp_path: Path, ran: Ran, name: str
+) -> None:
+    line = b"ab " * 400_000
+    content = b"A river\n" + line + b"\nNobody\n"
+    if name.endswith(".jsonl"):
+        content = b'{"text": "A river"}\n{"text": "' + line + b'"}\n'
+    path, stdin = tmp_path / name, b""
+    if name == "-":
+        path, stdin = Path("-"), content
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(content))
+    else:
+        path.write_bytes(content)
+    words = ["generate", "--model", folder, "--max-new-tokens", 2, "--input", path]
+    said = ran(*words, code=4, stdin=stdin).err
+    assert "line 2 of" in said
+    assert "1,000,000 bytes" in said

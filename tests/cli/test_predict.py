@@ -147,3 +147,14 @@ def test_ctrl_c_leaves_nothing(finetuned: Finetuned, tmp_path: Path) -> None:
     assert process.returncode == 130, error
     assert "interrupted" in error
     assert list(new.iterdir()) == []
+
+
+def test_blank_lines_are_left_out_and_counted(
+    finetuned: Finetuned, tmp_path: Path, ran: Ran
+) -> None:
+    path, out = tmp_path / "texts.txt", tmp_path / "p.jsonl"
+    path.write_text("a b c\n\n   \nd e\n")
+    said = ran("predict", "--model", finetuned("classification"), "--input", path, "--out", out)
+    lines = [json.loads(line)["line"] for line in out.read_text().splitlines()]
+    assert lines == [1, 4]
+    assert "2 left out, empty line" in said.err

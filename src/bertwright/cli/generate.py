@@ -19,7 +19,7 @@ from bertwright.cli.options import (
     TextColumn,
     given_texts,
 )
-from bertwright.cli.output import line_by_line, print_json, say
+from bertwright.cli.output import counted, line_by_line, print_json, say
 from bertwright.config.generation import GenerationConfig
 
 
@@ -39,7 +39,8 @@ def generate(
     """Continue prompts with a language model.
 
     One prompt is printed as its text is made. Of several, and to a file, each text is written when
-    it is done, in the order of the prompts: an interrupted run keeps what was written.
+    it is done, in the order of the prompts: an interrupted run keeps what was written. A blank line
+    of a file is not continued: it has no texts.
 
     Args:
         prompts: Texts to continue.
@@ -50,31 +51,42 @@ def generate(
         precision: Precision of weights; auto measures which is faster.
     """
     texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
+    blank = [number for number, each in enumerate(texts) if input and not each.strip()]
     refuse_existing(out, overwrite)
     from bertwright.inference.generate import generate as generate_texts
     from bertwright.inference.model import load
 
     loaded = load(model, device, precision)
-    if len(texts) == 1 and config.num == 1 and not json and out is None:
+    if len(texts) == 1 and config.num == 1 and not json and out is None and not blank:
         for part in (texts[0], *loaded.stream(texts[0], config), "\n"):
             sys.stdout.write(part)
             sys.stdout.flush()
         return
-    waiting: dict[int, list[dict[str, Any]]] = {}
+    waiting: dict[int, list[dict[str, Any]]] = {number: [] for number in blank}
+    given = [number for number in range(len(texts)) if number not in waiting]
     results: list[dict[str, Any]] = []
     with bar("Generating", "prompts") as on_progress, line_by_line(out, not json) as write:
-        for number, found in generate_texts(loaded.runner, texts, config):
-            waiting[number] = [asdict(each) for each in found]
-            on_progress(len(results) + len(waiting), len(texts))
+
+        def write_what_is_next() -> None:
             while len(results) in waiting:
                 prompt = texts[len(results)]
                 result: dict[str, Any] = {"prompt": prompt, "texts": waiting.pop(len(results))}
                 if out is not None:
                     write(dumps(result, ensure_ascii=False))
                 else:
-                    write("\n\n".join(prompt + each["text"] for each in result["texts"]) + "\n")
+                    shown = [prompt + each["text"] for each in result["texts"]]
+                    write("\n\n".join(shown or [prompt]) + "\n")
                 results.append(result)
+
+        write_what_is_next()
+        every = generate_texts(loaded.runner, [texts[number] for number in given], config)
+        for number, found in every if given else ():
+            waiting[given[number]] = [asdict(each) for each in found]
+            on_progress(len(results) + len(waiting), len(texts))
+            write_what_is_next()
     if json:
         print_json({"prompts": results} if out is None else {"out": out, "prompts": len(results)})
     elif out is not None:
-        say(f"{len(results):,} prompts are continued in {out}")
+        say(f"{len(given):,} prompts are continued in {out}")
+    if blank:
+        say(f"{counted(len(blank), 'blank line')} of {input} stayed as it is")

@@ -65,6 +65,10 @@ def find_tokenizer(path: Path) -> Path:
     return folder_of(find_checkpoint(path))
 
 
+LONGEST_TEXT = 1_000_000
+"""Bytes of a sentence or a prompt in a file."""
+
+
 def given_texts(
     texts: Sequence[str], file: str | None, column: str | None = None
 ) -> tuple[Iterable[Sequence[str]], int | None]:
@@ -73,7 +77,7 @@ def given_texts(
 
     Raises:
         ConfigError: neither came, or both.
-        DataError: no such file, or no such column.
+        DataError: no such file or column, or a text of more than `LONGEST_TEXT` bytes.
     """
     if bool(texts) == (file is not None):
         raise ConfigError("expected texts or --input FILE, and not both")
@@ -81,7 +85,7 @@ def given_texts(
         return [texts], len(texts)
     from bertwright.inference.text_files import open_texts
 
-    opened = open_texts(file, column)
+    opened = open_texts(file, column, longest=LONGEST_TEXT)
     return ([str(each) for each in group] for group in opened.groups(512)), opened.total
 
 

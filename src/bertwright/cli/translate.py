@@ -42,7 +42,7 @@ def translate(
     """Translate texts with a model that was trained on pairs of sentences.
 
     Translations are written in the order of the texts, as soon as they are done: an interrupted run
-    keeps what was written. An empty line stays empty.
+    keeps what was written. An empty line, or one of blanks, stays as it is.
 
     Args:
         texts: Texts to translate, a sentence each.

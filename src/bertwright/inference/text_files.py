@@ -67,6 +67,7 @@ def open_texts(
     beside: str | None = None,
     bad_rows: BadRows = "refuse",
     option: str = "--input",
+    longest: int | None = None,
 ) -> Texts:
     """Open a file of texts, or `-`.
 
@@ -76,9 +77,11 @@ def open_texts(
         beside: a column whose value is given with each text.
         bad_rows: whether a row without a text stops the reading, or is counted and left out.
         option: what named the file, for messages.
+        longest: bytes that a text may have; unset: any number. A longer line is never read whole.
 
     Raises:
-        DataError: no such file or column; while reading: a row that cannot be read.
+        DataError: no such file or column; while reading: a row that cannot be read, or that is
+            longer than `longest`.
     """
     file = Path(path)
     if path != "-" and not file.is_file():
@@ -86,14 +89,14 @@ def open_texts(
     log = BadRowLog(name_of(file), bad_rows)
     named = [name for name in (text, text2, beside) if name is not None]
     if suffix_of(file) in TABLES or (path == "-" and (named or _is_json_lines())):
-        return _from_table(file, text, text2, beside, log)
+        return _from_table(file, text, text2, beside, log, longest)
     if named:
         raise DataError(
             f"{path} is read as one text a line and has no columns; name a .jsonl, .csv, .tsv or "
             ".parquet file"
         )
     found = Texts(log.name, iter(()), log, total=_count_lines(file))
-    found.rows = _lines(file, found)
+    found.rows = _lines(file, found, longest)
     return found
 
 
@@ -120,29 +123,46 @@ def _count_lines(path: Path) -> int | None:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
-def _lines(path: Path, found: Texts) -> Iterator[tuple[Text, str]]:
-    any_line = False
+def _lines(path: Path, found: Texts, longest: int | None) -> Iterator[tuple[Text, str]]:
+    number = 0
     with open_bytes(path) as file:
-        for line in _as_they_come(file, found) if str(path) == "-" else file:
-            if not any_line:
+        if str(path) == "-":
+            lines = _as_they_come(file, found, longest)
+        else:
+            room = -1 if longest is None else longest + len(b"\r\n")
+            lines = iter(lambda: file.readline(room), b"")
+        for number, line in enumerate(lines, 1):
+            if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
-            any_line = True
+            if longest is not None and len(line.rstrip(b"\r\n")) > longest:
+                raise too_long(found.name, number, longest)
             text = line.decode("utf-8", "replace")
             found.repaired += "\ufffd" in text and "\ufffd".encode() not in line
             text = text.rstrip("\r\n")
             found.empty += not text.strip()
             yield text, ""
-    if not any_line:
+    if not number:
         raise DataError(f"{found.name} is empty; expected one text a line")
 
 
-def _as_they_come(file: BinaryIO, found: Texts) -> Iterator[bytes]:
-    """Lines of a terminal or a pipe, counting those that need not be waited for."""
+def too_long(name: str, line: int, longest: int) -> DataError:
+    """The error for a text that is longer than a verb reads."""
+    return DataError(
+        f"line {line:,} of {name} has more than {longest:,} bytes; expected a text a line: split "
+        "it into lines"
+    )
+
+
+def _as_they_come(file: BinaryIO, found: Texts, longest: int | None) -> Iterator[bytes]:
+    """Lines of a terminal or a pipe, counting those that need not be waited for; of one that is
+    longer than `longest` the beginning."""
     begun: list[bytes] = []
     while block := cast(BufferedReader, file).read1(BLOCK_BYTES):
         first, *more = block.split(b"\n")
         begun.append(first)
         if not more:
+            if longest is not None and sum(map(len, begun)) > longest + 1:
+                break
             continue
         lines = [b"".join(begun), *more[:-1]]
         begun = [more[-1]]
@@ -153,7 +173,12 @@ def _as_they_come(file: BinaryIO, found: Texts) -> Iterator[bytes]:
 
 
 def _from_table(
-    path: Path, text: str | None, text2: str | None, beside: str | None, log: BadRowLog
+    path: Path,
+    text: str | None,
+    text2: str | None,
+    beside: str | None,
+    log: BadRowLog,
+    longest: int | None,
 ) -> Texts:
     table = _table(path, [name for name in (text, text2, beside) if name is not None], log)
     names = []
@@ -164,11 +189,13 @@ def _from_table(
             names.append(table.find(None, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
     found = Texts(log.name, iter(()), log, total=total)
-    found.rows = _rows(table, names, 2 if text2 is not None else 1, found)
+    found.rows = _rows(table, names, 2 if text2 is not None else 1, found, longest)
     return found
 
 
-def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[tuple[Text, str]]:
+def _rows(
+    table: Table, names: list[str], texts: int, found: Texts, longest: int | None
+) -> Iterator[tuple[Text, str]]:
     log = found.log
     for line, values in table.rows(names):
         parts = [_string(value) for value in values[:texts]]
@@ -177,6 +204,8 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
             log.bad(line, "no text", f"{values[bad]!r:.60} in the column {names[bad]}", "a text")
             continue
         clean = [part or "" for part in parts]
+        if longest is not None and any(len(part.encode()) > longest for part in clean):
+            raise too_long(log.name, line, longest)
         found.empty += not any(part.strip() for part in clean)
         beside = "" if len(values) == texts or values[texts] is None else str(values[texts])
         yield (clean[0] if texts == 1 else (clean[0], clean[1])), beside

@@ -119,3 +119,16 @@ def test_a_text_too_long_is_named_after_what_came_before(model: Model) -> None:
 def test_settings() -> None:
     with pytest.raises(ConfigError, match="beam is 0"):
         TranslationConfig(beam=0)
+
+
+def test_blank_texts_stay_as_they_are(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a tokenizer for which blanks are tokens."""
+    encode = model.tokenizer.encode_bare_ids
+    monkeypatch.setattr(
+        type(model.tokenizer),
+        "encode_bare_ids",
+        lambda self, texts: encode([text.replace(" ", " ba ") for text in texts]),
+    )
+    found = model.translate(["do ga", "   ", "", "\t"])
+    assert [each.text for each in found[1:]] == ["   ", "", "\t"]
+    assert found[0].text.strip()

@@ -81,7 +81,7 @@ def translate(
     runner: ModelRunner, groups: Iterable[Sequence[str]], config: TranslationConfig
 ) -> Iterator[Translated]:
     """Translate texts in order, one sentence each as in training, those of a group (`TEXTS`)
-    together.
+    together; an empty text and one of blanks stay as they are.
 
     Raises:
         DataError: no translation model, no text, or one that is longer than the model reads; its
@@ -91,9 +91,10 @@ def translate(
     done = 0
     for group in groups:
         some = [only_text(text) for text in group]
-        found = search_targets(runner, _framed(runner, some), config, done)
+        read = [text if text.strip() else "" for text in some]
+        found = search_targets(runner, _framed(runner, read), config, done)
         for text, best in zip(some, found, strict=True):
-            target = runner.tokenizer.decode(best.ids).strip()
+            target = runner.tokenizer.decode(best.ids).strip() if text.strip() else text
             yield Translated(text, target, best.score, best.reason)
         done += len(some)
 

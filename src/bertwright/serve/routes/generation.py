@@ -50,11 +50,13 @@ def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfi
     """Translations of sentences."""
     if not engine.translates:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
-    tokenized, truncated = tokenize_texts(engine, listed(body.input), body.truncate)
+    texts = listed(body.input)
+    tokenized, truncated = tokenize_texts(engine, texts, body.truncate)
     settings = GenerationConfig(beam=body.beam, length_penalty=body.length_penalty)
     prompts = []
     for number, ids in enumerate(tokenized.ids):
-        if len(ids) <= engine.tokenizer.framing.special_tokens():
+        is_blank = not texts[number].strip()
+        if is_blank or len(ids) <= engine.tokenizer.framing.special_tokens():
             raise invalid_request(f"input {number} has no tokens: give it text")
         limit = target_limit(engine.runner, len(ids), body.max_length)
         text = Text(settings, limit, tokenizer=engine.tokenizer)
