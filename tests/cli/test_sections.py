@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +43,29 @@ def test_keys_of_a_part_stand_together(ran: Ran) -> None:
     assert "--masking.mask-share" in masks
     assert "--optimizer" not in masks
     assert "--masking" not in ran("pretrain", "--help").out
+
+
+@pytest.mark.parametrize("model", ["word2vec-cbow", "fasttext-skip-gram", "glove", "ngram"])
+def test_options_that_a_system_does_not_read(model: str, ran: Ran) -> None:
+    shown = ran("pretrain", "--model", model, "--help-all").out
+    shown = shown[: shown.rindex("╰")]  # without the examples
+    assert "--epochs" in shown
+    for option in ("--optimizer", "--schedule", "--batch", "--steps", "--minutes", "--compile"):
+        assert option not in shown
+    for words in (
+        ["--optimizer.learning-rate", "1e-3"],
+        ["--optimizer.learning_rate=1e-3"],
+        ["--schedule.warmup", "0.1"],
+        ["--batch.tokens", "512"],
+        ["--compile"],
+        ["--steps", "5"],
+    ):
+        said = ran("pretrain", "--model", model, "--data", "d", "--out", "o", *words, code=2).err
+        assert words[0].partition("=")[0] in said
+    assert "--optimizer.learning-rate" in ran("pretrain", "--help-all").out
+
+
+def test_keys_of_an_old_file_are_read(ran: Ran, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('data = "nothing"\nout = "o"\nmodel = "ngram"\nbatch.tokens = 512\n')
+    assert "batch" not in ran("pretrain", "--config", file, code=4).err

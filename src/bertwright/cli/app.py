@@ -116,14 +116,17 @@ def make_app(
         if group and group not in groups:
             groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=index)
             app.command(groups[group])
-        (groups[group] if group else app).command(
+        verb: Any = target
+        if [command] == words[:1] == ["pretrain"]:
             # its options depend on the model: `verb_for` gives the verb for a command line
-            resolve_name(target)(words) if [command] == words[:1] == ["pretrain"] else target,
+            verb = resolve_name(target)(words)
+        (groups[group] if group else app).command(
+            verb,
             name=name,
             help=line,
             sort_key=index,
             help_epilogue=f"{epilogue(command)}\n\n{EPILOGUE}",
-            group_parameters=options_of(command, everything),
+            group_parameters=options_of(command, everything, getattr(verb, "reads", None)),
         )
     app.register_install_completion_command(
         help="Complete words of the command line in this shell: bash, zsh or fish (--shell).",

@@ -15,10 +15,11 @@ from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite
 from bertwright.cli.output import say
-from bertwright.cli.reading import find_file
+from bertwright.cli.reading import LENGTHS, find_file
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.config.systems import SYSTEMS, system_of_model
+from bertwright.errors import ConfigError
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
@@ -27,7 +28,8 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
     That is by --model, else by the checkpoint of --init; a file of --config may hold either.
 
     Raises:
-        ConfigError: no such model, or a file that cannot be read.
+        ConfigError: no such model, a file that cannot be read, or an option that the system does
+            not read.
     """
     given = {name: _given(words, name) for name in ("model", "init", "config")}
     if given["config"]:
@@ -35,7 +37,22 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         given |= {name: given[name] or file.get(name) for name in ("model", "init")}
     model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
     system = None if model or not init else _model_type(Path(values.at_home(init)))
-    return _verb(SYSTEMS[system if system in SYSTEMS else system_of_model(model)])
+    name = system if system in SYSTEMS else system_of_model(model)
+    _refuse_ignored(words, name, SYSTEMS[name])
+    return _verb(SYSTEMS[name])
+
+
+def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> None:
+    """Raise ConfigError at an option that the runs of a system do not read."""
+    options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
+    for option in options:
+        key = option.removeprefix("--").replace("-", "_").removeprefix("no_")
+        # of the length, the run itself says what to give instead
+        if not run.reads(key) and key not in LENGTHS:
+            raise ConfigError(
+                f"{option} came, but {system} does not read it: leave it out. bertwright pretrain "
+                f"--model {run.default_model} --help-all lists what it reads"
+            )
 
 
 def _verb(run: type[RunConfig]) -> Callable[..., None]:
@@ -66,7 +83,11 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
             _print_end(folder, config)
 
+    if run.own_loop:
+        lengths = "one of --steps, --minutes and --epochs"
+        pretrain.__doc__ = str(pretrain.__doc__).replace(lengths, "--epochs, passes over the data")
     _describe(run)
+    pretrain.reads = run.reads  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
 

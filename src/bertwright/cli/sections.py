@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -26,22 +27,29 @@ COMMON = {
 follow by the part before their dot."""
 
 
-def options_of(verb: str, everything: bool) -> Group:
-    """The group of a verb's options, which knows how to show them."""
+def options_of(verb: str, everything: bool, reads: Callable[[str], bool] | None = None) -> Group:
+    """The group of a verb's options, which knows how to show them; `reads` says which keys it has,
+    where that depends on the model."""
 
     def show(console: Any, options: Any, panel: Any) -> None:
         from cyclopts.help import DefaultFormatter
 
-        sections = _split(panel.entries, verb)
+        entries = [e for e in panel.entries if reads is None or reads(_key(e))]
+        sections = _split(entries, verb)
         titles = list(sections) if everything or verb not in COMMON else ["Common options"]
         for title in titles:
             shown = copy(panel)
             shown.title, shown.entries = title, sections[title]
             DefaultFormatter()(console, options, shown)
-        if hidden := len(panel.entries) - sum(len(sections[title]) for title in titles):
+        if hidden := len(entries) - sum(len(sections[title]) for title in titles):
             console.print(f"{hidden} more options: bertwright {verb} --help-all\n")
 
     return Group("Parameters", help_formatter=show)
+
+
+def _key(entry: Any) -> str:
+    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
+    return str(entry.positive_names[0]).removeprefix("--").replace("-", "_")
 
 
 def _split(entries: Any, verb: str) -> dict[str, list[Any]]:

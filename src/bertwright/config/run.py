@@ -14,6 +14,12 @@ from bertwright.errors import ConfigError
 
 _OF_MODEL = "Of the model's configuration, by the name there; unset: as its size has it."
 
+OF_STEPS = (
+    *("steps", "minutes", "optimizer.", "schedule.", "batch.", "compile", "parallel"),
+    *("checkpoint.every", "log.every", "validation.every"),
+)
+"""The beginnings of keys of runs that are trained step by step."""
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -137,6 +143,9 @@ class RunConfig:
     """What `model` is where neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
     """Whether the system is counted or trained in passes of its own (`System.fit`)."""
+    ignored: ClassVar[tuple[str, ...]] = ()
+    """Keys that its runs do not read, by their beginnings, beside `OF_STEPS` where they have an own
+    loop. A `config.toml` may hold them; the command line has no such options."""
     reads_pairs: ClassVar[bool] = False
     """Whether its shards are pairs of sentences (`data build --parallel`)."""
     format: ClassVar[str] = ""
@@ -228,6 +237,11 @@ class RunConfig:
                 f"batch.micro_tokens is {micro}; one sequence may have {self.longest_sequence} "
                 "tokens"
             )
+
+    @classmethod
+    def reads(cls, key: str) -> bool:
+        """Whether the runs of the system read a key."""
+        return not key.startswith((*cls.ignored, *(OF_STEPS if cls.own_loop else ())))
 
     def require_length(self) -> None:
         """Raise ConfigError where the run has no length: after its data have been opened, as data

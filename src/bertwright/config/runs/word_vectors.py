@@ -73,6 +73,7 @@ class WordVectorsRun(RunConfig):
     """What a run of any static word vectors has beside `RunConfig`."""
 
     own_loop = True
+    ignored = ("validation.",)
     use = "words nearest --model {run} WORD"
     passes: ClassVar[float] = 5.0
     """As many where `epochs` is not given."""
