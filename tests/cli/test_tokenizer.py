@@ -42,6 +42,34 @@ def test_train_then_inspect(corpus: str, tmp_path: Path, ran: Ran, json_of: Json
     assert "special token" in ran("tokenizer", "inspect", "The [MASK]", "--tokenizer", out).out
 
 
+def test_accents_are_said_by_train_build_and_check(
+    tmp_path: Path, ran: Ran, json_of: JsonOf
+) -> None:
+    path, out = tmp_path / "hi.txt", tmp_path / "tokenizer"
+    path.write_text("मैं घर में हूँ।\nवह घर में है।\n\n" * 40, encoding="utf-8")
+    train = ["tokenizer", "train", path, "--vocab-size", "100", "--workers", "1", "--out"]
+    printed = ran(*train, out).err
+    assert "--strip-accents" in printed
+    assert "में" in printed
+    strip = tmp_path / "stripped"
+    assert "--no-strip-accents" in ran(*train, strip, "--strip-accents").err
+    for folder, level in ((out, None), (strip, "warning")):
+        shards = tmp_path / f"shards-{folder.name}"
+        build = ["data", "build", path, "--tokenizer", folder, "--out", shards, "--workers", "1"]
+        assert ("--no-strip-accents" in ran(*build).out) is (folder == strip)
+        found = json_of("data", "check", shards)["findings"]
+        notes = [each for each in found if each["name"] == "lost_marks"]
+        assert [each["level"] for each in notes] == ([level] if level else [])
+        if level:
+            assert notes[0]["value"] == pytest.approx(5 / 8)
+
+
+def test_after_standard_input_a_file_is_named(tmp_path: Path, ran: Ran) -> None:
+    words = ["tokenizer", "train", "-", "--out", tmp_path / "t", "--vocab-size", "60"]
+    printed = ran(*words, stdin=TEXT.encode()).err
+    assert "data build FILE --tokenizer" in printed
+
+
 def test_bad_input_has_its_exit_code(corpus: str, tmp_path: Path, ran: Ran) -> None:
     out = ["--out", tmp_path / "t", "--workers", "1"]
     printed = ran("tokenizer", "train", corpus, *out, "--vocab-size", "20", code=2)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
 from bertwright.cli.bars import bar
@@ -83,8 +83,36 @@ def train(
     print_fields(figures)
     for line in report.remarks():
         print(line)
+    if note := accents_note(training):
+        say(note)
     same = "" if reading == CorpusConfig() else " (and the same options of the corpus)"
+    if "-" in corpus:
+        say("Standard input cannot be read twice: the data are built from a file of the same text.")
     say(f"Next: bertwright data build {_with_tokenizer(corpus, out)}{same}")
+
+
+def accents_note(training: Mapping[str, Any]) -> str:
+    """What stripping accents does to the words of the corpus, and the option that decides it; empty
+    where it does nothing."""
+    fraction = training.get("accented_words_share", 0.0)
+    if not fraction:
+        return ""
+    percent = f"{fraction:.1%}" if fraction >= 0.001 else "less than 0.1%"
+    some = ", ".join(training["accented_words"][:2])
+    merged = "".join(
+        f"; {group.split()[0]} and {group.split()[1]} would be one word"
+        for group in training["merged_words"][:1]
+    )
+    if training["accents"] == "kept":
+        return (
+            f"Accents and other marks are kept: without them {percent} of the words would change "
+            f"({some}{merged}). --strip-accents strips them, as published uncased models do."
+        )
+    merged = merged.replace("would be", "are")
+    return (
+        f"Accents and other marks are stripped, which changes {percent} of the words ({some}"
+        f"{merged}); --no-strip-accents keeps them."
+    )
 
 
 def extend(
@@ -147,7 +175,8 @@ def extend(
 
 def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
     """The arguments of `data build`."""
-    return f"{shlex.join(corpus)} --tokenizer {shlex.quote(str(out))} --out shards"
+    named = ["FILE" if each == "-" else shlex.quote(each) for each in corpus]
+    return f"{' '.join(named)} --tokenizer {shlex.quote(str(out))} --out shards"
 
 
 def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None:

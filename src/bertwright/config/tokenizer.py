@@ -21,8 +21,10 @@ class TokenizerConfig:
     """`[PAD] [UNK] [CLS] [SEP] [MASK]`, or `[UNK]` alone, for systems that mask nothing."""
     lowercase: bool = True
     """Lower-case the text (an uncased vocabulary)."""
-    strip_accents: bool | None = None
-    """Remove accents; unset: as `lowercase`."""
+    strip_accents: Literal["auto"] | bool | None = "auto"
+    """Remove accents, and with them the vowel signs of other scripts; auto: as published for an
+    uncased vocabulary, unless that changes over 1 % of the corpus's words and makes one of two of
+    them, or touches Devanagari, Thai, kana, Cyrillic or Vietnamese; none: as `lowercase`."""
     chinese_characters: bool = True
     """Treat every Chinese character as a word."""
     min_frequency: int = 2

@@ -20,6 +20,7 @@ from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
+from bertwright.text.tokenizer.accents import MOST
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 CHUNK_TOKENS = 1 << 20
@@ -120,6 +121,18 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
         of = shards.num_documents if name == "title_documents" else shards.num_sentences
         if value > most * of:
             checkup.note("warning", name, value, f"{value:,} {message}", advice)
+    sampled = int(report.get("words_sampled", 0))
+    losing = int(report.get("words_losing_marks", 0)) / max(1, sampled)
+    if sampled:
+        checkup.note(
+            "warning" if losing > MOST else "ok",
+            "lost_marks",
+            round(losing, 6),
+            f"{losing:.1%} of the words lose accents, vowel signs or other marks, which the "
+            "vocabulary strips",
+            "if they make other words (as in Hindi, Thai, Japanese, Russian or Vietnamese), train "
+            "the vocabulary with tokenizer train --no-strip-accents, and build again",
+        )
 
 
 def _check_tokens(checkup: Checkup, shards: Shards, scan: Scan) -> None:

@@ -16,7 +16,12 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.data.shards import EncodedBlock, token_dtype
 from bertwright.text.corpus.read import split_document
 from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.tokenizer.accents import loses_marks
+from bertwright.text.tokenizer.normalize import split_parts
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+SAMPLED_CHARACTERS = 20_000
+"""Of each block, in which words that lose marks are counted."""
 
 
 class Encoder:
@@ -27,10 +32,13 @@ class Encoder:
         self.tokenizer, self.corpus, self.segmented = tokenizer, corpus, segmented
         self.dtype = token_dtype(tokenizer.vocab_size)
         self._continues = tokenizer.is_continuation
+        self._strips = tokenizer.strips_accents
 
     def __call__(self, documents: list[str]) -> EncodedBlock:
         """Documents [any number] -> ids; sentences and documents without ids are left out."""
         report = CorpusReport()
+        if self._strips:
+            self._sample_marks(documents, report)
         split = [split_document(text, self.corpus, report=report) for text in documents]
         sentences = [sentence for document in split for sentence in document]
         if self.segmented:
@@ -58,6 +66,19 @@ class Encoder:
             counts=counts,
             report=report,
         )
+
+    def _sample_marks(self, documents: list[str], report: CorpusReport) -> None:
+        """Count the words of the beginning of the block that lose marks."""
+        left = SAMPLED_CHARACTERS
+        for document in documents:
+            text = document[:left]
+            left -= len(text)
+            words = [w for w in split_parts(text) if any(map(str.isalnum, w))]
+            report.words_sampled += len(words)
+            if not text.isascii():
+                report.words_losing_marks += sum(map(loses_marks, words))
+            if left <= 0:
+                return
 
     def _encode_words(self, sentences: list[str]) -> tuple[npt.NDArray[np.uint32], Int64s, Bools]:
         """Encode word by word: ids [N], tokens of each sentence [S], word starts [N]."""

@@ -10,7 +10,8 @@ EXAMPLES = 5
 
 @dataclass
 class CorpusReport:
-    """Counts of one reading; every count is of what was met, none is an estimate."""
+    """Counts of one reading; every count is of what was met, none is an estimate, but that of words
+    that lose marks, which is of `words_sampled`."""
 
     files: int = 0  # files (or `datasets` splits) opened
     files_passed_over: int = 0  # files of folders left out because their extension is unknown
@@ -36,9 +37,17 @@ class CorpusReport:
     urls: int = 0  # web addresses
     templates: int = 0  # marks of wiki templates and links, and HTML entities
     title_documents: int = 0  # documents of one short line without an end of a sentence
+    # words looked at for accents, some of each block, and those that lose marks in this vocabulary
+    words_sampled: int = 0
+    words_losing_marks: int = 0
     duplicates: int = 0  # documents left out because an equal one came before
     # the first positions of malformed bytes, as `FILE, byte N`
     invalid_places: list[str] = field(default_factory=list)
+
+    @property
+    def losing_marks(self) -> float:
+        """Fraction of the words looked at that lose marks because the vocabulary strips accents."""
+        return self.words_losing_marks / max(1, self.words_sampled)
 
     def remarks(self) -> list[str]:
         """What was left out, split or replaced, a line each; nothing where nothing was."""
@@ -52,6 +61,11 @@ class CorpusReport:
             "malformed character{s} replaced": self.invalid_utf8,
         }
         lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
+        if self.losing_marks >= 0.001:
+            lines.append(
+                f"{self.losing_marks:.1%} of the words lose accents, vowel signs or other marks in "
+                "this vocabulary (tokenizer train --no-strip-accents keeps them)"
+            )
         return lines + [f"malformed: {where}" for where in self.invalid_places]
 
     def add(self, other: CorpusReport) -> None:

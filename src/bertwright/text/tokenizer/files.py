@@ -48,6 +48,11 @@ class BertRules:
     max_word_characters: int = 100
     """A longer word is one `[UNK]`."""
 
+    @property
+    def strips(self) -> bool:
+        """Whether accents are stripped."""
+        return self.lowercase if self.strip_accents is None else self.strip_accents
+
 
 def make_backend(
     vocab: Sequence[str] | Mapping[str, int], rules: BertRules

@@ -155,6 +155,11 @@ class Tokenizer:
             )
         return self._rules
 
+    @property
+    def strips_accents(self) -> bool:
+        """Whether text loses accents and other marks, by BERT's rules."""
+        return self._rules is not None and self._rules.strips
+
     @cached_property
     def ids_without_token(self) -> list[int]:
         """Ids below V that stand for nothing, as of a line that `vocab.txt` has twice: the last

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tokenizers
@@ -101,6 +102,12 @@ def train_on_counts(
             f"{rules_of(config).max_word_characters} characters; give a corpus with text in it"
         )
     begin = time.monotonic()
+    rules, accents = rules_of(config), None
+    if rules.strips:
+        accents = counted.accents(rules)
+        if config.strip_accents == "auto" and accents.harmful:
+            counted = counted.with_accents(rules)
+            rules = replace(rules, strip_accents=False)
     special = ["[UNK]"] if config.special_tokens == "unknown" else list(SPECIAL_TOKENS.values())
     size = config.vocab_size - len(special)
     counts, tokens_per_word = counted.counts, 1.0
@@ -122,7 +129,7 @@ def train_on_counts(
         known = sum(covered.values())
         entries, tokens_per_word = _wordpieces(covered, alphabet, size, config, on_progress)
     return (
-        make_tokenizer([*special, *entries], rules_of(config)),
+        make_tokenizer([*special, *entries], rules),
         {
             "algorithm": config.algorithm,
             "vocab_size": len(special)
@@ -135,6 +142,8 @@ def train_on_counts(
             "alphabet": len(alphabet.characters),
             "characters_dropped": len(alphabet.dropped),  # distinct ones, left out of the alphabet
             "words_too_long": counted.too_long,
+            "accents": "stripped" if rules.strips else "kept",
+            **(accents.as_dict() if accents else {}),
             "unknown_share": 1 - known / counted.words if counted.words else 0.0,  # of all words
             "pieces_per_word": round(tokens_per_word, 4),  # of the known words
             "seconds_learning": round(time.monotonic() - begin, 2),
@@ -194,10 +203,10 @@ def train_byte_bpe(
 
 
 def rules_of(config: TokenizerConfig) -> BertRules:
-    """The rules of a configuration."""
+    """The rules of a configuration; of `strip_accents` `auto`, the published ones."""
     return BertRules(
         lowercase=config.lowercase,
-        strip_accents=config.strip_accents,
+        strip_accents=None if config.strip_accents == "auto" else config.strip_accents,
         chinese_characters=config.chinese_characters,
     )
 

@@ -1,0 +1,125 @@
+"""Whether a vocabulary strips accents: what that does to the words of a corpus.
+
+The published uncased vocabularies decompose each character (NFD) and drop its combining marks
+(google-research/bert, `tokenization.py`): of English "naïve" becomes "naive". In other scripts the
+same marks are vowels and consonants: मैं becomes म, で becomes て, й becomes и, and ma, má and mả
+one word.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+MOST = 0.01
+"""Fraction of running words up to which stripping does no harm."""
+_LETTERS = (
+    ("Devanagari or another script of India", 0x0900, 0x0DFF),
+    ("Thai or a related script", 0x0E00, 0x109F),
+    ("Thai or a related script", 0x1780, 0x17FF),
+    ("kana", 0x3040, 0x30FF),
+    ("Cyrillic", 0x0400, 0x052F),
+)
+"""Scripts in which a mark makes another letter, and their ranges of base characters."""
+_VIETNAMESE = {0x031B, 0x0309, 0x0323}
+"""Horn, hook above and dot below: marks of Vietnamese that its neighbours in Europe lack."""
+EXAMPLES = 3
+
+
+@lru_cache(maxsize=1 << 16)
+def loses_marks(word: str) -> bool:
+    """Whether stripping accents takes a mark from the word."""
+    if word.isascii():
+        return False
+    return any(unicodedata.category(c) == "Mn" for c in unicodedata.normalize("NFD", word))
+
+
+def script_of_marks(word: str) -> str | None:
+    """The script of a word of which stripping takes letters rather than accents, if it is one."""
+    base, marks = 0, 0
+    for character in unicodedata.normalize("NFD", word):
+        if unicodedata.category(character) != "Mn":
+            base, marks = ord(character), 0
+            continue
+        marks += 1
+        if base < 0x250 and (ord(character) in _VIETNAMESE or marks > 1):
+            return "Vietnamese"
+        for name, first, last in _LETTERS:
+            if first <= base <= last:
+                return name
+    return None
+
+
+@dataclass(frozen=True)
+class Accents:
+    """What stripping accents does to the words of a corpus."""
+
+    words: int
+    """Running words, without punctuation."""
+    changed: int
+    """Those that lose marks."""
+    merged: tuple[tuple[str, ...], ...]
+    """Examples of different words that become one, the most frequent first."""
+    scripts: tuple[str, ...]
+    """Scripts in which a mark makes another letter, of words that change."""
+    examples: tuple[tuple[str, str], ...]
+    """Words and what they become, the most frequent first."""
+
+    @property
+    def fraction(self) -> float:
+        """Of the running words, those that lose marks."""
+        return self.changed / max(1, self.words)
+
+    @property
+    def harmful(self) -> bool:
+        """Whether `--strip-accents auto` keeps the marks."""
+        return self.fraction > MOST and bool(self.merged or self.scripts)
+
+    def as_dict(self) -> dict[str, object]:
+        """For `training.json`."""
+        return {
+            "accented_words_share": round(self.fraction, 6),
+            "accented_words": [f"{word} -> {becomes}" for word, becomes in self.examples],
+            "merged_words": [" ".join(group) for group in self.merged],
+        }
+
+
+def find_accents(counts: dict[str, int], accented: Iterable[tuple[str, str, int]]) -> Accents:
+    """What stripping does to a corpus.
+
+    Args:
+        counts: words of the corpus after stripping, and how often each occurs.
+        accented: words that change, what each becomes, and how often it occurs.
+    """
+    changed: Counter[str] = Counter()
+    becomes: dict[str, str] = {}
+    forms: dict[str, Counter[str]] = {}
+    scripts: set[str] = set()
+    for word, stripped, count in accented:
+        if not loses_marks(word):  # another composition of the same characters
+            continue
+        changed[word] += count
+        becomes[word] = stripped
+        forms.setdefault(stripped, Counter())[unicodedata.normalize("NFC", word)] += count
+        if script := script_of_marks(word):
+            scripts.add(script)
+    merged: list[tuple[int, tuple[str, ...]]] = []
+    for stripped, found in forms.items():
+        alone = counts.get(stripped, 0) - found.total()
+        group = [*([stripped] if alone > 0 else []), *sorted(found)]
+        if len(group) > 1 and stripped:
+            merged.append((found.total(), tuple(group[:4])))
+    merged.sort(key=lambda item: (-item[0], item[1]))
+    words = sum(count for word, count in counts.items() if any(map(str.isalnum, word)))
+    words += sum(count for word, count in changed.items() if not becomes[word])
+    often = sorted(changed.items(), key=lambda item: (-item[1], item[0]))[:EXAMPLES]
+    return Accents(
+        words=words,
+        changed=changed.total(),
+        merged=tuple(group for _, group in merged[:EXAMPLES]),
+        scripts=tuple(sorted(scripts)),
+        examples=tuple((word, becomes[word]) for word, _ in often),
+    )
