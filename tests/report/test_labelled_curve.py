@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +57,11 @@ def test_chart_and_table_of_all_methods() -> None:
     assert '<b class="ok">55.0%</b> <span class="soft">53 to 57</span>' in shown
     assert "one label for all" not in shown  # the most frequent label is nothing else
     assert "for 20, 5 epochs, also from random initialization" in shown
-    assert "<code>bertwright finetune classification --model numpy</code>" in shown
+    command = re.search("<code>(.*?)</code><button", shown)
+    assert command
+    words = re.findall("<span>(.*?)</span>", command[1])  # each is kept on one line
+    assert words == ["bertwright", "finetune", "classification", "--model", "numpy"]
+    assert re.sub("<.*?>", "", command[1]) == " ".join(words)  # what the button copies
 
 
 def test_whoever_wins_is_named() -> None:

@@ -1,4 +1,5 @@
-"""Pages: one HTML file each, without network or scripts, from `templates/*.html.j2`.
+"""Pages: one HTML file each, without network, from `templates/*.html.j2`; the only script is that
+of the button that copies a command, and of the page of attention.
 
 Whatever a template prints is escaped (Jinja2's autoescape), be it a path, a token or the name of a
 key; only markup of `plots` passes as it is. `RUN/report.html` is of a pre-training or a fine-tuned

@@ -1,0 +1,144 @@
+"""Every mark, line and legend of every page has a colour, and the legend has those of the marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertwright.inference.attention.maps import AttentionMaps
+from bertwright.inference.senses import Usage
+from bertwright.report.attention_page import attention_page
+from bertwright.report.pages import run_page, vector_page
+from bertwright.report.read import read_run
+from bertwright.report.senses_page import senses_page
+from tests.house.source import PACKAGE
+from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
+from tests.report.test_labelled_curve import figures
+from tests.report.test_pretrained_page import examples, parse, write_run
+
+POINTS = np.arange(24, dtype=np.float32).reshape(12, 2)
+VALUES = ["sport", "world", "science"] * 4
+SHAPES = ("circle", "path", "rect", "line", "polyline")
+COLOUR = re.compile(r"#[0-9a-f]{6}|var\(--\w+\)")
+
+
+def vectors(_: Path) -> str:
+    return vector_page("texts", POINTS, ["text"] * 12, VALUES, "kind")
+
+
+def senses(_: Path) -> str:
+    usages = [
+        Usage(word, sense, f"a {word} {n}", 2)
+        for word in ("bank", "bat")
+        for n, sense in enumerate(["one", "two"] * 3)
+    ]
+    found = [
+        {
+            "model": name,
+            "layer": 1,
+            "accuracy": [0.5, 0.75],
+            "words": {"bank": [0.5, 1], "bat": [0.5, 0.5]},
+        }
+        for name in ("first", "second")
+    ]
+    return senses_page(found, [POINTS] * 2, usages)
+
+
+def attention(_: Path) -> str:
+    weights = np.full((2, 3, 4, 4), 0.25, np.float32)
+    return attention_page([AttentionMaps("encoder", list("abcd"), list("abcd"), weights)], "mine")
+
+
+def quickstart(folder: Path) -> str:
+    plot = {"points": POINTS.tolist(), "texts": ["text"] * 12, "values": VALUES, "column": "kind"}
+    shown = examples() | {"plot": plot}
+    return run_page(read_run(write_run(folder, examples=shown, learning_curve=figures())))
+
+
+def finetuned(make: Callable[[], dict[str, object]]) -> Callable[[Path], str]:
+    return lambda folder: run_page(read_run(write_finetuned(folder, make())))
+
+
+PAGES: dict[str, Callable[[Path], str]] = {
+    "embed --plot": vectors,
+    "senses": senses,
+    "attention": attention,
+    "quickstart": quickstart,
+    "multitask": finetuned(multi_task),
+    **{f"finetune {kind}": finetuned(make) for kind, make in KINDS.items()},
+}
+
+
+def rules(page: str) -> list[tuple[set[str], dict[str, str]]]:
+    """The classes that each simple selector of the page's style sheets asks for, and its body."""
+    css = "".join(re.findall("<style>(.*?)</style>", page, re.DOTALL))
+    found = []
+    for selectors, body in re.findall(r"([^{}]+)\{([^{}]*)\}", css):
+        declared = dict(re.findall(r"([\w-]+):\s*([^;]+)", body))
+        for selector in selectors.split(","):
+            if re.fullmatch(r"(\.[\w-]+)+", selector.strip()):
+                found.append(({*selector.strip().strip(".").split(".")}, declared))
+    return found
+
+
+@pytest.fixture(params=PAGES)
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return PAGES[request.param](tmp_path / "run")
+
+
+def test_each_shape_has_a_colour(page: str) -> None:
+    found = rules(page)
+    for tag, given in parse(page).seen:
+        if tag not in SHAPES:
+            continue
+        colours = [given[key] or "" for key in ("fill", "stroke") if key in given]
+        classes = {*(given.get("class") or "").split()}
+        for wanted, declared in found:
+            if wanted <= classes:
+                colours += [declared[key] for key in ("fill", "stroke") if key in declared]
+        assert any(COLOUR.match(colour) for colour in colours), (tag, given)
+
+
+def test_each_variable_is_defined(page: str) -> None:
+    of_cells = {"--part"}  # each cell of a confusion matrix states its own
+    defined = (
+        of_cells | {*re.findall(r"(--[\w-]+)\s*:", page)} | {*re.findall(r"\"(--[\w-]+)\"", page)}
+    )
+    assert {*re.findall(r"var\((--[\w-]+)\)", page)} <= defined
+
+
+def test_a_legend_has_the_colours_of_the_marks(page: str) -> None:
+    for legend, dots in re.findall(
+        r'<ul class="legend">(.*?)</ul>.*?(<svg class="dots".*?)<details>', page, re.DOTALL
+    ):
+        keys = re.findall('fill="(.*?)"', legend)
+        assert len({*keys}) == len(keys) > 1
+        for plot in dots.split('<svg class="dots"')[1:]:
+            assert {*re.findall('fill="(.*?)"', plot)} == {*keys}
+
+
+def test_a_chart_draws_what_its_legend_names(page: str) -> None:
+    for caption, drawn in re.findall(
+        r"<figcaption>(.*?)</figcaption><svg class=\"chart\"(.*?)</svg>", page, re.DOTALL
+    ):
+        lines = {*re.findall(r'class="line (\w+)"', drawn)}
+        named = re.findall(r'class="line (\w+)"', caption)
+        assert len({*named}) == len(named)
+        assert {*named} <= lines
+        assert lines
+
+
+def test_every_page_with_marks_is_here() -> None:
+    templates = {path.name for path in (PACKAGE / "report" / "templates").glob("*.html.j2")}
+    parts = {"page.html.j2", "macros.html.j2", "dots.html.j2", "labelled.html.j2", "task.html.j2"}
+    assert templates - parts == {
+        "attention.html.j2",
+        "finetuned.html.j2",
+        "pretrained.html.j2",
+        "senses.html.j2",
+        "vectors.html.j2",
+    }
