@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 
 from bertwright.errors import DataError
 from bertwright.text.tokenizer import safety
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS
-from bertwright.text.tokenizer.safety import check_rules, check_time
+from bertwright.text.tokenizer.safety import _written, check_rules, check_time
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
 from tests.raising import raises
 
 VOCAB = [*SPECIAL_TOKENS.values(), *"abcde", "##a"]
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+MARKS = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always", "split": True}
 Load = Callable[..., Tokenizer]
 
 
@@ -71,8 +73,9 @@ def test_an_id_of_four_billion(load_with: Load) -> None:
         {"normalizer": times(9, {"type": "Prepend", "prepend": "aa"})},
         {"normalizer": times(2, times(3, replace({"String": "ab"}, "abababab")))},
         {"pre_tokenizer": times(9, BYTES, "pretokenizers")},
+        {"pre_tokenizer": times(9, MARKS, "pretokenizers")},
     ],
-    ids=["strings", "expressions", "prefixes", "nested", "bytes"],
+    ids=["strings", "expressions", "prefixes", "nested", "bytes", "marks"],
 )
 def test_rules_that_make_much_of_a_character(load_with: Load, changes: dict[str, Any]) -> None:
     raises(DataError, r"may make [\d,]+ characters of one", load_with, **changes)
@@ -83,7 +86,7 @@ def test_a_map_of_sentencepiece_with_a_long_entry() -> None:
     for longest, is_bad in ((18, False), (4000, True)):
         content = (8).to_bytes(4, "little") + bytes(8) + b"x\0" + b"y" * longest + b"\0"
         rule = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(content).decode()}
-        rules = {"normalizer": rule, "pre_tokenizer": None, "model": model}
+        rules = {"normalizer": rule, "pre_tokenizer": None, "post_processor": None, "model": model}
         if is_bad:
             raises(DataError, "4,000 characters of one", check_rules, rules)
         else:
@@ -98,7 +101,106 @@ def test_parts_that_are_too_long(load_with: Load) -> None:
     ):
         raises(DataError, key, load_with, model={**model, key: value})
     with pytest.raises(DataError, match="adds 2,000 special tokens"):
-        load_with(post_processor={**added, "single": added["single"] * 1000})
+        load_with(post_processor={**added, "single": added["single"][:1] * 1998 + added["single"]})
+
+
+DECODERS: dict[str, dict[str, Any]] = {
+    "strings": times(9, replace({"String": "e"}, "eeeee"), "decoders"),
+    "one": replace({"String": "e"}, "e" * 65),
+    "expressions": times(9, replace({"Regex": "e"}, "ee"), "decoders"),
+    "empty": times(4, replace({"String": ""}, "b"), "decoders"),
+    "nested": times(3, times(2, replace({"String": "ab"}, "abababab"), "decoders"), "decoders"),
+    "words": times(9, {"type": "WordPiece", "prefix": "##", "cleanup": False}, "decoders"),
+    "suffixes": times(9, {"type": "BPEDecoder", "suffix": ""}, "decoders"),
+    "delimiters": times(
+        9,
+        {"type": "CTC", "pad_token": "", "word_delimiter_token": "", "cleanup": True},
+        "decoders",
+    ),
+}
+
+
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=list(DECODERS))
+def test_decoders_that_write_much_for_a_character(load_with: Load, decoder: dict[str, Any]) -> None:
+    raises(DataError, r"decoder .* may write [\d,]+ characters for one", load_with, decoder=decoder)
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        BYTES,
+        replace({"String": "e"}, "e" * 7),
+        replace({"Regex": "e"}, "ee"),
+        replace({"String": ""}, "b"),
+        {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        {"type": "BPEDecoder", "suffix": ""},
+        {"type": "CTC", "pad_token": "", "word_delimiter_token": "", "cleanup": True},
+        {"type": "Metaspace", "replacement": "e", "prepend_scheme": "always", "split": True},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": "e", "start": 1, "stop": 0},
+    ],
+    ids=lambda rule: str(rule["type"]),
+)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_no_decoder_writes_more_than_is_counted(decoder: dict[str, Any], number: int) -> None:
+    backend = make_tokenizer(VOCAB)._backend
+    whole = json.loads(backend.to_str())
+    whole["decoder"] = times(number, decoder, "decoders")
+    made = tokenizers.Tokenizer.from_str(json.dumps(whole))
+    most = _written(decoder) ** number
+    for tokens in (["e"], ["a", "e", "e"], ["eee", "##e"], ["<0x61>", "e"]):
+        assert len(made.decoder.decode(tokens)) <= most * len("".join(tokens))
+
+
+def test_a_decoder_of_many_rules(load_with: Load) -> None:
+    raises(DataError, "1,000 rules", load_with, decoder=times(1000, {"type": "Fuse"}, "decoders"))
+
+
+def test_a_token_for_which_much_is_written(load_with: Load) -> None:
+    model = load_with.model  # type: ignore[attr-defined]
+    for size in (4000, 5000):
+        vocab = {**model["vocab"], "x" * size: 11}
+        given = {"model": {**model, "vocab": vocab}, "decoder": {"type": "Fuse"}}
+        if size > 4096:
+            raises(DataError, "a token of 5,000 characters", load_with, **given)
+        else:
+            assert load_with(**given).vocab_size == 12
+
+
+@pytest.mark.parametrize("expression", ["(a+)+$", r"([a-z]+\s?)+$"])
+def test_expressions_of_a_decoder_that_try_every_way(load_with: Load, expression: str) -> None:
+    with pytest.raises(DataError, match=r"mend the regular expressions in tokenizer\.json"):
+        load_with(decoder=replace({"Regex": expression}, "b"))
+
+
+def test_a_decoder_that_fails_on_a_text(load_with: Load) -> None:
+    strip = {"type": "Strip", "content": "a", "start": 0, "stop": 5}
+    tokenizer = load_with(decoder=strip)
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        tokenizer.decode([tokenizer.vocab["a"]])
+
+
+def test_templates_that_repeat_a_text(load_with: Load) -> None:
+    added = load_with.added  # type: ignore[attr-defined]
+    text, pair = added["single"], added["pair"]
+    for template in ({"single": text * 2}, {"pair": pair + [text[1]] * 3}):
+        twice = {**added, **template}
+        for rule in (twice, {"type": "Sequence", "processors": [twice]}):
+            raises(DataError, "expected each text once", load_with, post_processor=rule)
+    many = {**added, "pair": pair + [pair[0]] * 20}
+    raises(DataError, "23 special tokens to each pair", load_with, post_processor=many)
+
+
+def test_decoders_of_published_models_are_read(load_with: Load) -> None:
+    sentencepiece = [
+        replace({"String": "\u2581"}, " "),
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ]
+    for decoder in ({"type": "Sequence", "decoders": sentencepiece}, BYTES, None):
+        assert "a" in load_with(decoder=decoder).decode([5, 6])
 
 
 def test_rules_of_published_models_are_read(load_with: Load) -> None:

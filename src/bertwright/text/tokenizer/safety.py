@@ -1,9 +1,11 @@
 """What a tokenizer of strangers may cost, checked when it is loaded.
 
-A `tokenizer.json` is a program: normalizers that replace a character by many, regular expressions
-that try every way to match, ids that tables are made for. `check_vocabulary` and `check_rules`
-bound what it allocates, before anything is; `check_time` lets it tokenize a text that is hard for
-most bad expressions; `guarded` makes an error of each failure on a text.
+A `tokenizer.json` is a program: normalizers and decoders that replace a character by many,
+templates that repeat a text, regular expressions that try every way to match, ids that tables are
+made for.
+`check_vocabulary`, `check_rules` and `check_decoder` bound what it allocates, before anything is;
+`check_time` lets it tokenize and decode a text that is hard for most bad expressions; `guarded`
+makes an error of each failure on a text.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ import base64
 import functools
 import string
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
+
+import tokenizers
 
 from bertwright.errors import DataError
 
@@ -27,6 +31,10 @@ MAX_ADDED = 16
 MAX_CHARACTERS = 1024
 """Of a token that stands for unknown words, of a prefix, and of a word that is matched: the time
 for one is its cube."""
+MAX_WRITTEN = 4096
+"""Characters that the decoder may write for a token."""
+MAX_DECODERS = 64
+"""Rules of a decoder: generation runs all of them after each token, on all of the text."""
 PROBE = "".join(40 * character + "!\n" for character in string.ascii_letters + "0 .-_\u00e9\u4e2d")
 SECONDS = 1.0
 """For the probe; BERT's own rules take a thousandth of it."""
@@ -46,8 +54,9 @@ def check_rules(description: Mapping[str, Any]) -> None:
     """Check what the rules of a `tokenizer.json` make of a text of any kind.
 
     Raises:
-        DataError: they make too much of a character, or take too long for a word.
+        DataError: they make too much of a character, repeat a text, or take too long for a word.
     """
+    _check_templates(description["post_processor"])
     steps = [*_steps(description["normalizer"], "normalizers")]
     steps += _steps(description["pre_tokenizer"], "pretokenizers")
     grown = 1
@@ -69,6 +78,65 @@ def check_rules(description: Mapping[str, Any]) -> None:
             )
 
 
+def check_decoder(description: Mapping[str, Any], vocab: Iterable[str]) -> None:
+    """Check how much text the decoder of a `tokenizer.json` writes for a token.
+
+    Raises:
+        DataError: it is too much, or there are too many rules.
+    """
+    steps = list(_steps(description["decoder"], "decoders"))
+    if len(steps) > MAX_DECODERS:
+        raise DataError(
+            f"the decoder of the tokenizer has {len(steps):,} rules; at most {MAX_DECODERS} are "
+            "allowed: remove some from tokenizer.json"
+        )
+    grown = 1
+    for step in steps:
+        grown *= _written(step)
+    if grown > MAX_GROWTH:
+        raise DataError(
+            f"the decoder of the tokenizer may write {grown:,} characters for one; at most "
+            f"{MAX_GROWTH} are allowed: remove rules of the decoder from tokenizer.json"
+        )
+    longest = max(map(len, vocab), default=0)
+    if longest * grown > MAX_WRITTEN:
+        raise DataError(
+            f"the tokenizer has a token of {longest:,} characters, for which its decoder may write "
+            f"{longest * grown:,}; at most {MAX_WRITTEN:,} are allowed: remove the token"
+        )
+
+
+def _check_templates(rule: Any) -> None:
+    """Raise DataError for a template that has a text more than once."""
+    for step in _steps(rule, "processors"):
+        for form in ("single", "pair") if step["type"] == "TemplateProcessing" else ():
+            names = [part["Sequence"]["id"] for part in step[form] if "Sequence" in part]
+            if len(names) > len(set(names)):
+                raise DataError(
+                    f"the post-processor of the tokenizer has a text {len(names):,} times in its "
+                    f"template {form}; expected each text once: mend it in tokenizer.json"
+                )
+
+
+def _written(step: dict[str, Any]) -> int:
+    """Characters that a rule of a decoder writes for one, at most.
+
+    An expression may match before and behind a character that is a token of its own, and so does an
+    empty string.
+    """
+    kind = step["type"]
+    if kind == "Replace":
+        size, string = len(step["content"]), step["pattern"].get("String")
+        return -(-size // len(string)) or 1 if string else 1 + 2 * size
+    if kind == "WordPiece":  # a blank before a word
+        return 2
+    if kind == "BPEDecoder":
+        return 1 if step["suffix"] else 3
+    if kind == "CTC":
+        return 1 if step["word_delimiter_token"] else 3
+    return 1
+
+
 def _steps(rule: Any, parts: str) -> Iterator[dict[str, Any]]:
     """The rules of a sequence, one after the other."""
     if rule is not None and rule["type"] == "Sequence":
@@ -83,6 +151,8 @@ def _growth(step: dict[str, Any]) -> int:
     kind = step["type"]
     if kind == "ByteLevel":
         return 4
+    if kind == "Metaspace":  # a mark before each part, at which the next rule may split
+        return 2
     if kind == "Prepend":
         return 1 + len(step["prepend"])
     if kind == "Replace":
@@ -97,9 +167,28 @@ def _growth(step: dict[str, Any]) -> int:
     return 1
 
 
-def check_time(tokenize: Callable[[list[str]], object]) -> None:
+def check_decoding_time(description: Mapping[str, Any], backend: tokenizers.Tokenizer) -> None:
+    """Decode the text of `check_time`, as one token and with a token for each character, if the
+    decoder has regular expressions: its other rules take time in proportion to the text.
+
+    Raises:
+        DataError: it fails, or takes more than `SECONDS`.
+    """
+    steps = _steps(description["decoder"], "decoders")
+    if not any("Regex" in step.get("pattern", {}) for step in steps):
+        return
+    vocab = {token: index for index, token in enumerate(dict.fromkeys([PROBE, *PROBE]))}
+    probe = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token=PROBE))
+    probe.decoder = backend.decoder
+    ids = [[0], [vocab[character] for character in PROBE]]
+    check_time(
+        lambda _: probe.decode_batch(ids), "decode"
+    )  # which lets others run, unlike `decode`
+
+
+def check_time(tokenize: Callable[[list[str]], object], verb: str = "tokenize") -> None:
     """Tokenize a text of runs of letters, each with something else behind it; `tokenize` lets other
-    threads run meanwhile.
+    threads run meanwhile, and does what `verb` says.
 
     Raises:
         DataError: it fails, or takes more than `SECONDS`.
@@ -116,7 +205,7 @@ def check_time(tokenize: Callable[[list[str]], object]) -> None:
     thread.start()
     thread.join(SECONDS)
     if failures or thread.is_alive():
-        what = "fails on" if failures else f"does not tokenize within {SECONDS:g} second"
+        what = "fails on" if failures else f"does not {verb} within {SECONDS:g} second"
         raise DataError(
             f"the tokenizer {what} a text of {len(PROBE)} ordinary characters: mend the regular "
             "expressions in tokenizer.json"

@@ -46,6 +46,8 @@ from bertwright.text.tokenizer.normalize import (
 )
 from bertwright.text.tokenizer.safety import (
     MAX_ADDED,
+    check_decoder,
+    check_decoding_time,
     check_rules,
     check_time,
     check_vocabulary,
@@ -106,8 +108,13 @@ class Tokenizer:
         )
         self._description = json.loads(backend.to_str())
         check_rules(self._description)
-        if (added_tokens := backend.num_special_tokens_to_add(False)) > MAX_ADDED:
-            raise DataError(f"the tokenizer adds {added_tokens:,} special tokens to each text")
+        check_decoder(self._description, self.vocab)
+        for is_pair, of in ((False, "text"), (True, "pair of texts")):
+            if (added_tokens := backend.num_special_tokens_to_add(is_pair)) > MAX_ADDED:
+                raise DataError(
+                    f"the tokenizer adds {added_tokens:,} special tokens to each {of}; at most "
+                    f"{MAX_ADDED} are allowed: mend the post-processor in tokenizer.json"
+                )
         self._rules = self._find_rules()
         self._memo = _Memo(self) if self._rules is not None else None
         self._corpus_backend: tokenizers.Tokenizer | None = None
@@ -293,6 +300,7 @@ class Tokenizer:
         (found,) = self._backend.encode_batch([text], add_special_tokens=False)
         return list(found.ids)
 
+    @guarded
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text that `ids` stand for, as near as the vocabulary keeps it."""
         return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
@@ -420,6 +428,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
         tokenizer = Tokenizer(*read)
         if tokenizer._memo is None:  # else the rules are BERT's own
             check_time(tokenizer._raw().encode_batch_fast)
+        check_decoding_time(tokenizer._description, tokenizer._backend)
     except DataError as error:
         raise DataError(f"{folder}: {error}") from error
     return tokenizer
