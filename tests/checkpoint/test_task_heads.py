@@ -315,15 +315,11 @@ def test_names_no_task_can_have(name: str) -> None:
         make_learner(CONFIG, [], {name: TEXT})
 
 
-WIDE = HeadConfig(network="bilstm", network_size=65_537)
-
-
 @pytest.mark.parametrize(
     ("task", "message"),
     [
         (replace(TEXT, max_length=18), "max_length is 18; this model has positions for 17"),
         (replace(TASKS["answers"], null_threshold=float("nan")), "null_threshold is nan"),
-        (replace(TEXT, head=WIDE), "network_size is 65537; expected 65536 or less"),
         (replace(TEXT, head=HeadConfig(layers="sum-last-4")), "has 3 layers; it needs 4"),
     ],
 )

@@ -33,22 +33,34 @@ class Pair(NamedTuple):
     learner: Learner
 
 
-def make_theirs(name: str, seed: int = 3) -> Any:
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "openai-gpt": ("openai-gpt", {}),
+    "gpt2": ("gpt2", {}),
+    "gpt2, exact gelu": ("gpt2", {"activation_function": "gelu"}),
+    "gpt2, relu of 43": ("gpt2", {"activation_function": "relu", "n_inner": 43}),
+    "openai-gpt, relu": ("openai-gpt", {"afn": "relu"}),
+}
+
+
+def make_theirs(name: str, seed: int = 3, **changes: Any) -> Any:
     torch.manual_seed(seed)
     config, model = {
         "openai-gpt": ("OpenAIGPTConfig", "OpenAIGPTLMHeadModel"),
         "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
     }[name]
     ends = {"bos_token_id": 5, "eos_token_id": 5, "pad_token_id": 5}
-    theirs = getattr(transformers, model)(getattr(transformers, config)(**SIZES, **STILL, **ends))
+    theirs = getattr(transformers, model)(
+        getattr(transformers, config)(**SIZES, **STILL, **ends, **changes)
+    )
     for parameter in theirs.parameters():
         parameter.data.add_(torch.randn_like(parameter) * 0.15)
     return theirs
 
 
-@pytest.fixture(params=["openai-gpt", "gpt2"])
+@pytest.fixture(params=KINDS)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
-    theirs = make_theirs(request.param)
+    name, changes = KINDS[request.param]
+    theirs = make_theirs(name, **changes)
     theirs.save_pretrained(tmp_path / "theirs")
     return Pair(theirs, checkpoint.load(tmp_path / "theirs").learner)
 
@@ -187,7 +199,7 @@ def test_the_bare_names_of_published_files(pair: Pair, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("activation_function", "relu"), ("n_inner", 7), ("n_head", 5)]
+    ("key", "value"), [("activation_function", "silu"), ("add_cross_attention", True), ("n_head", 5)]
 )
 def test_another_kind_is_refused(tmp_path: Path, key: str, value: Any) -> None:
     theirs = make_theirs("gpt2")

@@ -60,6 +60,8 @@ class Header(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     """As safetensors calls it."""
+    stored: str
+    """The tensor's name in the file."""
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -189,7 +191,7 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
             path = headers[name].file
             if path not in open_files:
                 open_files[path] = stack.enter_context(_open(path))
-            tensors[name] = finite(name, path, open_files[path].get_tensor(name))
+            tensors[name] = finite(name, path, open_files[path].get_tensor(headers[name].stored))
     return tensors
 
 
@@ -201,18 +203,31 @@ def finite(name: str, path: Path, tensor: Tensor) -> Tensor:
 
 
 def headers_of(path: Path) -> dict[str, Header]:
-    """Name -> where it is, its shape and type, of one file.
+    """Name -> where it is, its shape and type, of one file; names as `unwrapped` gives them.
 
     Raises:
-        IntegrityError: it is truncated or damaged.
+        IntegrityError: it is truncated or damaged, or two names are one so.
         DataError: it is a pickle.
     """
     headers = {}
     with _open(path) as file:
-        for name in file.keys():  # noqa: SIM118 - no mapping
-            part = file.get_slice(name)
-            headers[name] = Header(path, tuple(part.get_shape()), part.get_dtype())
+        for stored, name in unwrapped(file.keys()).items():
+            if name in headers:
+                raise IntegrityError(f"{path} has '{stored}' and '{name}': one tensor twice")
+            part = file.get_slice(stored)
+            headers[name] = Header(path, tuple(part.get_shape()), part.get_dtype(), stored)
     return headers
+
+
+def unwrapped(names: Collection[str]) -> dict[str, str]:
+    """Each name of a file's tensors -> the same without what PyTorch's wrappers put into it.
+
+    `torch.compile` adds `_orig_mod.`, anywhere; data parallelism `module.`, in front of all.
+    """
+    found = {name: name.replace("_orig_mod.", "") for name in names}
+    while found and all(name.startswith("module.") for name in found.values()):
+        found = {stored: name.removeprefix("module.") for stored, name in found.items()}
+    return found
 
 
 def _headers_of_shards(folder: Path) -> dict[str, Header]:
@@ -227,7 +242,8 @@ def _headers_of_shards(folder: Path) -> dict[str, Header]:
         if not (folder / name).is_file():
             raise IntegrityError(f"{folder / name} is missing; {INDEX} lists it")
         headers |= headers_of(folder / name)
-    wrong = [n for n, shard in shards.items() if n not in headers or headers[n].file.name != shard]
+    listed = {name: shards[stored] for stored, name in unwrapped(shards).items()}
+    wrong = [n for n, shard in listed.items() if n not in headers or headers[n].file.name != shard]
     if wrong or len(shards) != len(headers):
         raise IntegrityError(
             f"{index} and its shards list different tensors"

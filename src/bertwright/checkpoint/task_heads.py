@@ -58,7 +58,6 @@ HEADS = "heads.safetensors"
 
 _FORMAT = 1
 _MOST_TASKS = 1_000
-_WIDEST = 65_536
 _CLASSES = {
     "classification": Classifier,
     "regression": Classifier,
@@ -287,9 +286,6 @@ def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
             raise ConfigError(
                 f"max_length is {task.max_length}; this model has positions for {spec.max_length}"
             )
-        for key in ("network_size", "hidden_size"):
-            if getattr(task.head, key) > _WIDEST:
-                raise ConfigError(f"{key} is {getattr(task.head, key)}; expected {_WIDEST} or less")
         if not math.isfinite(task.null_threshold):
             raise ConfigError(f"null_threshold is {task.null_threshold}; expected a finite number")
 

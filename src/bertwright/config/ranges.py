@@ -89,6 +89,8 @@ def transformer(section: object) -> None:
     `section` has, are none."""
     for name, most in LARGEST_SIZES.items():
         value = getattr(section, name, 1)
+        if name == "intermediate_size" and value is None:  # GPT's: 4 H
+            continue
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
             raise OutOfRange(section, name, f"a whole number from 1 to {most}")
     below_one(section, "hidden_dropout_prob", "attention_probs_dropout_prob")

@@ -108,7 +108,7 @@ def layers_of(
         kind(
             hidden_size=config.hidden_size,
             heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size,
+            intermediate_size=config.intermediate_size or 4 * config.hidden_size,
             activation=config.hidden_act,
             dropout=config.hidden_dropout_prob,
             attention_dropout=config.attention_probs_dropout_prob,

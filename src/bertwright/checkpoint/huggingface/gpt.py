@@ -42,6 +42,11 @@ _PREFIX = "transformer."
 _HEADS = ("score.", "multiple_choice_head.", "classifier.")
 
 
+def _times(factor: int, value: Any) -> int | None:
+    """A multiple of a number of a file; of anything else None."""
+    return factor * value if isinstance(value, int) else None
+
+
 class GptFormat(Format[GptConfig]):
     """GPT as transformers stores it."""
 
@@ -50,8 +55,13 @@ class GptFormat(Format[GptConfig]):
     """The token and position embeddings."""
     architectures: ClassVar[tuple[str, str]] = ("OpenAIGPTModel", "OpenAIGPTLMHeadModel")
     """Without and with the output layer."""
+    activation: ClassVar[str] = "afn"
+    """The key of the activation of the feed-forward part."""
+    activations: ClassVar[Mapping[str, str]] = {"gelu": "gelu_tanh", "relu": "relu"}
+    """Its values and our names for them; of several for one, the first is written."""
+    inner: ClassVar[str | None] = None
+    """The key of the width of the feed-forward part, where there is one."""
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "afn": ("gelu",),
         "tie_word_embeddings": (True,),
         "quantization_config": (None,),
     }
@@ -59,11 +69,14 @@ class GptFormat(Format[GptConfig]):
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> GptConfig:
         """See `Format`."""
-        width = content.get("n_embd")
-        allowed = {**self.held, "n_inner": (None, 4 * width if isinstance(width, int) else None)}
+        allowed = {**self.held, self.activation: tuple(self.activations)}
         allowed["embd_pdrop"] = (content.get("resid_pdrop"),)  # they are one dropout here
         check_settings(content, path, self.model_type, allowed, _REQUIRED)
         given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
+        if self.activation in content:
+            given["hidden_act"] = self.activations[content[self.activation]]
+        if self.inner is not None and content.get(self.inner) != _times(4, content["n_embd"]):
+            given["intermediate_size"] = content.get(self.inner)
         return super().read_config(given, path)
 
     def write_config(self, config: GptConfig, objectives: frozenset[str]) -> dict[str, Any]:
@@ -75,8 +88,17 @@ class GptFormat(Format[GptConfig]):
             "embd_pdrop": config.hidden_dropout_prob,
             "bos_token_id": None,
             "eos_token_id": None,
+            self.activation: next(
+                theirs for theirs, ours in self.activations.items() if ours == config.hidden_act
+            ),
+            **self._inner(config),
             **{key: values[0] for key, values in self.held.items() if values[0] is not None},
         }
+
+    def _inner(self, config: GptConfig) -> dict[str, int]:
+        """The width of the feed-forward part, where it is not 4 H."""
+        size = config.intermediate_size
+        return {} if size is None or self.inner is None else {self.inner: size}
 
     def mappings(self, config: GptConfig) -> Parts:
         """See `Format`."""
@@ -110,8 +132,17 @@ class Gpt2Format(GptFormat):
     repeats: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.wte.weight"}
     tables: ClassVar[tuple[str, str]] = ("wte", "wpe")
     architectures: ClassVar[tuple[str, str]] = ("GPT2Model", "GPT2LMHeadModel")
+    activation: ClassVar[str] = "activation_function"
+    activations: ClassVar[Mapping[str, str]] = {
+        "gelu_new": "gelu_tanh",
+        "gelu_pytorch_tanh": "gelu_tanh",
+        "gelu_fast": "gelu_tanh",
+        "gelu": "gelu",
+        "gelu_python": "gelu",
+        "relu": "relu",
+    }
+    inner: ClassVar[str | None] = "n_inner"
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
         "reorder_and_upcast_attn": (False, True),

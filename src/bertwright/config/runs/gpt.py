@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bertwright.config.bert import PRESETS, LeftToRightBertConfig
 from bertwright.config.ranges import transformer
@@ -22,6 +22,9 @@ class GptConfig:
     """L, layers."""
     num_attention_heads: int = 12
     """A, attention heads of a layer, each H / A wide; the feed-forward part is 4 H wide."""
+    hidden_act: Literal["gelu_tanh", "relu"] = "gelu_tanh"
+    """Activation of the feed-forward layer: GELU by its tanh approximation, as published, or
+    ReLU."""
     hidden_dropout_prob: float = 0.1
     """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
     attention_probs_dropout_prob: float = 0.1
@@ -33,15 +36,10 @@ class GptConfig:
     layer_norm_eps: float = 1e-5
     """Added to the variance in layer normalization."""
 
-    hidden_act = "gelu_tanh"
+    intermediate_size = None
 
     def __post_init__(self) -> None:
         transformer(self)
-
-    @property
-    def intermediate_size(self) -> int:
-        """F."""
-        return 4 * self.hidden_size
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,11 @@ class Gpt2Config(GptConfig):
     """V, entries of the vocabulary."""
     max_position_embeddings: int = 1024
     """Maximum length of a sequence, in tokens."""
+    hidden_act: Literal["gelu", "gelu_tanh", "relu"] = "gelu_tanh"  # type: ignore[assignment]
+    """Activation of the feed-forward layer: GELU, exact or by its tanh approximation (as
+    published), or ReLU."""
+    intermediate_size: int | None = None  # type: ignore[assignment]
+    """F, width inside the feed-forward layer; unset: 4 H, as published."""
 
 
 def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
@@ -85,10 +88,15 @@ class GptRun(
 
 
 @dataclass(frozen=True)
-class Gpt2Run(GptRun):
+class Gpt2Run(
+    GptRun,
+    presets=_sizes(Gpt2Config, "gpt2"),
+    fixed="initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
     """A run of a GPT-2; gpt2 is the smallest that was published."""
 
-    presets = _sizes(Gpt2Config, "gpt2")
     default_model = "gpt2-mini"
     format = "bertwright.checkpoint.huggingface.gpt:GPT2"
 
