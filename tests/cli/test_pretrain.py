@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.bert import BertRun
 from bertwright.config.runs.word_vectors import Word2VecRun
+from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.cli.conftest import Ran
@@ -336,3 +338,28 @@ def test_two_processes_stop_and_go_on(data: Path, tmp_path: Path, number: signal
     told = [r["step"] for r in records(tmp_path / "run") if r["split"] == "train"]
     assert told == sorted(set(told))
     assert told[-1] == step + 10
+
+
+def test_a_text_given_as_data_is_to_be_built(tmp_path: Path, pretrain: Ran) -> None:
+    corpus = tmp_path / "my corpus.txt"
+    corpus.write_text("A text.\n")
+    said = pretrain(corpus, tmp_path / "run", "--steps", "1", code=4).err
+    assert f"bertwright data build '{corpus}' --tokenizer DIR --out " in said
+    assert f"--out '{corpus}'" not in said
+    assert "my corpus-shards" in said
+
+
+@pytest.mark.parametrize("model", ["awd-lstm-mini", "nnlm-small", "gpt2-mini", "ngram"])
+def test_the_command_at_the_end_works(data: Path, tmp_path: Path, model: str, ran: Ran) -> None:
+    run_class = SYSTEMS[system_of_model(model)]
+    out = tmp_path / "run"
+    small = ["--architecture.hidden-size", "16"] if model != "ngram" else []
+    length = [] if model == "ngram" else ["--steps", "1"]
+    if model == "gpt2-mini":
+        small += ["--architecture.num-attention-heads", "2", "--sequence-length", "32"]
+    ran("pretrain", "--data", data, "--out", out, "--model", model, *small, *length)
+    (tmp_path / "test.txt").write_text((data.parent / "corpus.txt").read_text()[:500])
+    words = shlex.split(
+        run_class.use.format(run=out).replace("test.txt", str(tmp_path / "test.txt"))
+    )
+    ran(*words)

@@ -199,7 +199,8 @@ def test_the_bare_names_of_published_files(pair: Pair, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("activation_function", "silu"), ("add_cross_attention", True), ("n_head", 5)]
+    ("key", "value"),
+    [("activation_function", "silu"), ("add_cross_attention", True), ("n_head", 5)],
 )
 def test_another_kind_is_refused(tmp_path: Path, key: str, value: Any) -> None:
     theirs = make_theirs("gpt2")

@@ -20,6 +20,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -236,7 +237,16 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a built corpus; see `open_shards` for the errors."""
     path = folder / MANIFEST
     if not path.is_file():
-        command = f"bertwright data build CORPUS --tokenizer DIR --out {folder}"
+        command = "bertwright data build {} --tokenizer DIR --out {}"
+        if folder.is_file():
+            built = folder.with_name(f"{folder.name.partition('.')[0] or 'corpus'}-shards")
+            out = quote(str(built))
+            raise DataError(
+                f"{folder} is a file; expected the folder of a built corpus. If it is the text to "
+                f"train on, build it with: {command.format(quote(str(folder)), out)}, and give "
+                f"--data {out}"
+            )
+        command = command.format("CORPUS", quote(str(folder)))
         if folder.exists():
             raise DataError(
                 f"{folder} is no built corpus (it has no {path.name}); make one with: {command}"

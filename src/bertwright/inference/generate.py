@@ -51,7 +51,11 @@ def decoder_of(runner: ModelRunner) -> CausalDecoder:
     keeps what it has read."""
     runner.require("next_token", "generation")
     if not generates(runner):
-        raise DataError(f"{runner.name} generates no text: it keeps nothing of what it has read")
+        raise DataError(
+            f"{runner.name} is a language model that does not generate text here; expected a GPT, "
+            "a GPT-2, a bert-ltr or an n-gram model. How well it predicts a text is shown by: "
+            f"bertwright perplexity FILE --model {runner.name}"
+        )
     head: Any = runner.learner.objectives["next_token"]
     lay_out(runner.learner, *([head.weight] if isinstance(head, NextToken) else []))
     return CheckedDecoder(runner.encoder, head)

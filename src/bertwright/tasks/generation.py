@@ -104,7 +104,10 @@ class CausalDecoder:
     def __init__(self, encoder: Encoder, head: GivesLogits, paired: bool = False) -> None:
         """`paired`: the text that follows is of the second segment."""
         if not isinstance(encoder, GoesOn):
-            raise ConfigError("this encoder keeps nothing of what it has read: it writes no target")
+            raise ConfigError(
+                "this encoder does not generate text, which a generation task needs: use a BERT, a "
+                "GPT or a GPT-2 as --model"
+            )
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
 

@@ -135,6 +135,7 @@ class NnlmRun(
     """A run of an NNLM."""
 
     default_model = "nnlm-small"
+    use = "perplexity test.txt --model {run}"
     format = "bertwright.checkpoint.native.language_models:NNLM"
 
     optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
@@ -215,6 +216,7 @@ class AwdLstmRun(
     their text once."""
 
     default_model = "awd-lstm-small"
+    use = "perplexity test.txt --model {run}"
     format = "bertwright.checkpoint.native.language_models:AWD_LSTM"
 
     optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
