@@ -14,6 +14,8 @@ A message says what came, what was expected and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class BertwrightError(Exception):
     """A run failed for the reason in its message."""
@@ -47,6 +49,12 @@ class DataError(BertwrightError, ValueError):
     """Input data that cannot be read or trained on."""
 
     exit_code = 4
+
+    def __init__(self, message: str, options: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
+        """Options with which the command may work, as `("--label", "2")`; the command line prints
+        the whole command with them."""
 
 
 class IntegrityError(BertwrightError):

@@ -31,7 +31,7 @@ from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import Model, load
-from bertwright.labelled.columns import Columns
+from bertwright.labelled.columns import make_columns
 from bertwright.labelled.source import Rows
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
@@ -234,7 +234,7 @@ def finetune(
     name: str = "task",
     text: str | None = None,
     text2: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     config: FinetuneConfig | Mapping[str, Any] | str | Path | None = None,
     overwrite: bool = False,
     progress: bool = True,
@@ -258,7 +258,8 @@ def finetune(
         out: the folder of the run.
         name: of the task in the model.
         text, text2, label: columns of a text, of the second of a pair, and of the label; None:
-            found by their names.
+            found by their names. With `multi_label=True` several labels: a column for each class,
+            or the names of the classes of a list of 0 and 1.
         config, overwrite, progress, on_log, log_to: as of `pretrain`.
         settings: any key of `bertwright finetune --help-all`, as `epochs=3` or `multi_label=True`.
 
@@ -276,6 +277,9 @@ def finetune(
         rows["dev"] = _rows(dev, kind, "dev")
     given = {"text": text, "text2": text2, "label": label, "model": str(model), "out": str(out)}
     given |= {key: each if isinstance(each, str) else each.name for key, each in rows.items()}
+    names = settings.get("label_map")
+    if isinstance(names, Mapping):
+        settings["label_map"] = [f"{name}={meant}" for name, meant in names.items()]
     flat = values.merge(_mapping(config), settings | {k: v for k, v in given.items() if v})
     of_run, of_task = values.keys_of(FinetuneConfig), values.keys_of(TaskFilesConfig)
     for key in flat:
@@ -302,7 +306,8 @@ def evaluate(
     task: str | None = None,
     text: str | None = None,
     text2: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
+    label_map: Mapping[str, str] | None = None,
     metric: str | None = None,
     null_threshold: float | None = None,
     intervals: bool = True,
@@ -318,7 +323,9 @@ def evaluate(
         model: a loaded model, or the folder of one.
         data: examples with labels, in any form that `finetune` takes.
         task: which of the model's tasks; None where it has one.
-        text, text2, label: columns; None: those of training, or found by their names.
+        text, text2, label: columns; None: those of training, or found by their names. Several
+            labels: a column for each class.
+        label_map: other names of labels in the data, as `{"0": "bad", "1": "good"}`.
         metric: the metric to put first; None: the usual one of the kind.
         null_threshold: of a span task, in place of the model's; `inf`: never "no answer".
         intervals: whether to bootstrap 95 % intervals.
@@ -337,8 +344,9 @@ def evaluate(
             loaded,
             _rows(data, kind, "data"),
             task,
-            Columns(text, text2, label),
+            make_columns(text, text2, label),
             main=metric,
+            label_map=label_map,
             null_threshold=null_threshold,
             intervals=intervals,
             bleu_tokenize=bleu_tokenize,

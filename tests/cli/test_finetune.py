@@ -183,3 +183,29 @@ def test_a_model_that_learned_nothing_is_not_called_ready(
     assert f"WARNING: {out} holds a model that has learned nothing of task" in error
     assert "What to try next: another --learning-rate (lower where" in error
     assert "is ready" not in error
+
+
+def test_the_error_of_a_column_has_the_whole_command(ran, tiny, tmp_path):
+    rows = [f"{n},a text of words {n},{'good' if n % 2 else 'bad'},z" for n in range(8)]
+    path = tmp_path / "posts.csv"
+    path.write_text("\n".join(["n1,phrase,polarity,who", *rows]) + "\n")
+    words = ["finetune", "classification", "--model", tiny, f"--train={path}", "--out", "o"]
+    shown = f"bertwright finetune classification --model {tiny} --train {path} --out o"
+    for more in ([], ["--label", "nope"], ["--label=nope", "--text", "phrase"]):
+        error = ran(*words, *more, code=4).err.replace("\n", " ")
+        assert f"{shown} --text phrase --label polarity" in error
+
+
+def test_several_label_columns_from_the_command_line(ran, json_of, tiny, tmp_path):
+    path, out = tmp_path / "toxic.csv", tmp_path / "run"
+    rows = [f"some text {n},{n % 2},{n % 3 == 0:d}" for n in range(12)]
+    path.write_text("\n".join(["comment_text,toxic,mild", *rows]) + "\n")
+    words = ["--train", path, "--dev", path, "--label", "toxic", "mild", "--multi-label"]
+    ran("finetune", "classification", "--model", tiny, *words, "--out", out, "--epochs", "1")
+    found = json_of("evaluate", "--model", out, "--data", path)
+    assert [each["label"] for each in found["per_class"]] == ["toxic", "mild"]
+    again = ["finetune", "classification", "--config", out / "config.toml"]
+    ran(*again, "--out", tmp_path / "again")
+    assert (tmp_path / "again" / "results.json").exists()
+    error = ran("finetune", "classification", *words[:-1], "--model", tiny, "--out", "o", code=2)
+    assert "multi" in error.err

@@ -12,7 +12,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.tagged_texts import split_words
-from tests.labelled.conftest import parse, tagged
+from tests.labelled.conftest import parse, parse_stream, tagged
 
 CONLL = """\
 -DOCSTART- -X- O O
@@ -272,3 +272,55 @@ def test_marks_of_chinese_and_japanese_stand_alone():
     text = "ここである。「ジョン・スミス」さん、हिन्दी।"
     words = ["ここである", "。", "「", "ジョン・スミス", "」", "さん", "、", "हिन्दी", "।"]
     assert [text[start:end] for start, end in split_words(text)] == words
+
+
+COMMENTS = """# id 7 domain=en
+Rome _ _ B-LOC
+is _ _ O
+
+# id 8 domain=en
+# another
+# _ _ O
+hash _ _ O
+"""
+
+
+def test_comment_lines_are_left_out_and_counted(write):
+    for content in (COMMENTS, COMMENTS.replace("7 domain", "7\tdomain")):
+        read = parse(write("a.conll", content), "tagging")
+        assert tagged(read) == [("Rome is", "B-LOC O"), ("# hash", "O O")]
+        (skipped,) = read.log.skipped.values()
+        assert skipped.lines == [1, 5, 6]
+    words = write("b.conll", "# id = 5\na O\n# O\n\n#b B-X\n")
+    assert tagged(parse(words, "tagging")) == [("a #", "O O"), ("#b", "B-X")]
+    # of labels of words, where a line may be of any tag, a comment is `# key = value`
+    tags = write("c.conll", "# sent_id = 1\na x y NOUN\n# z z SYM\n\n# u v SYM\n")
+    assert tagged(parse(tags, "tagging")) == [("a #", "NOUN SYM"), ("#", "SYM")]
+    predicted = parse_stream(write("d.txt", COMMENTS), "tagging", labels=["O", "B-LOC"])
+    assert [each.words for each in predicted.examples] == [("Rome", "is"), ("#", "hash")]
+
+
+FIRST = "B-PER\tAnn\nO\tsees\n\nO\tin\nB-LOC\tRome\n"
+
+
+def test_tags_in_the_first_column_are_noticed(write):
+    right = [("Ann sees", "B-PER O"), ("in Rome", "O B-LOC")]
+    read = parse(write("a.conll", FIRST), "tagging")
+    assert tagged(read) == right
+    assert read.scheme == "iob2"
+    assert any("--text 1 --label 2" in each for each in read.warnings)
+    # a file to predict, or dev, is read as the training file was, though it has no entity
+    dev = write("b.conll", "O\twords\nO\talone\n")
+    assert tagged(parse(dev, "tagging", hint=read.columns)) == [("words alone", "O O")]
+    stream = parse_stream(write("a.txt", FIRST), "tagging", labels=["O", "B-LOC", "B-PER"])
+    assert [each.words for each in stream.examples] == [("Ann", "sees"), ("in", "Rome")]
+
+
+def test_an_option_names_the_column_of_words(write):
+    path = write("a.conll", "1a\tB-PER\tAnn\n1b\tO\tsees\n")
+    read = parse(path, "tagging", Columns("3", None, "2"))
+    assert tagged(read) == [("Ann sees", "B-PER O")]
+    assert read.warnings == []
+    assert tagged(parse(path, "tagging", Columns("3"))) == [("Ann sees", "B-PER O")]
+    with pytest.raises(DataError, match=r"no column '4' of words; it has '1', '2', '3'"):
+        parse(path, "tagging", Columns("4"))

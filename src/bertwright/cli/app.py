@@ -36,7 +36,7 @@ from bertwright.cli.examples import epilogue
 from bertwright.cli.output import complain, say
 from bertwright.cli.reading import complete, read
 from bertwright.cli.sections import options_of
-from bertwright.errors import BertwrightError
+from bertwright.errors import BertwrightError, DataError
 from bertwright.machine import bound_threads
 from bertwright.version import __version__
 
@@ -169,6 +169,8 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         message, exit_code = explain(error)
         if isinstance(error, BertwrightError) and error.retry:
             message += _again(tokens, *error.retry)
+        if isinstance(error, DataError) and (command := _with_options(words, error.options)):
+            message += f". With what is probably meant, the command is:\n  {command}"
         complain(message)
         return exit_code
 
@@ -190,6 +192,30 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{error.strerror or error}{where}", BertwrightError.exit_code
     message = f"unexpected {type(error).__name__}: {error}\nThis is a bug of bertwright; "
     return message + "--debug shows where it happened.", BertwrightError.exit_code
+
+
+def _with_options(words: Sequence[str], options: Sequence[str]) -> str:
+    """The command line with these options in place of its own; empty for a verb that has not the
+    options of labelled files."""
+    if not options or words[:1] not in (["finetune"], ["evaluate"], ["predict"]):
+        return ""
+    added, kept = _by_option(options), _by_option(words)
+    names = {name for name, _ in added if name != "--label" or words[0] != "predict"}
+    whole = [each for each in kept if each[0] not in names]
+    whole += [each for each in added if each[0] in names]
+    return shlex.join(["bertwright", *(word for name, values in whole for word in (name, *values))])
+
+
+def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The words of a command line, those behind an option with it; the verb stands first."""
+    found: list[tuple[str, list[str]]] = []
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not found or (len(word) > 2 and word.startswith("--")):
+            found.append((name, [value]) if sign and found else (word, []))
+        else:
+            found[-1][1].append(word)
+    return found
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+from cyclopts import Parameter
+
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, LabelledOptions
 from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.config.finetune import label_map as read_label_map
 from bertwright.config.task import BleuTokenize, Kind
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError
@@ -21,7 +24,8 @@ def evaluate(
     predictions: Path | None = None,
     kind: Kind | None = None,
     data: str,
-    label: str | None = None,
+    label: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    label_map: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     metric: str | None = None,
     intervals: bool = True,
     bleu_tokenize: BleuTokenize | None = None,
@@ -40,7 +44,9 @@ def evaluate(
             columns, a table with a column of them, or of predict), with --kind.
         kind: With --predictions: the kind of task.
         data: Labelled file, as for finetune, or - for standard input.
-        label: Column of the label; unset: that of training, or found by its name.
+        label: Column of the label; unset: that of training, or found by its name. Of a model of
+            several labels: a column for each class, or the names of a list of 0 and 1.
+        label_map: Other names of labels in the file, as 0=bad 1=good.
         metric: Metric to print first; unset: the usual one of the kind of task.
         intervals: Compute 95 % intervals, by bootstrap.
         bleu_tokenize: Generation: sacreBLEU's tokenizer; unset: that of training, else by script.
@@ -49,18 +55,22 @@ def evaluate(
     if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
         raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
     refuse_existing(out, options.overwrite)
+    other_names = read_label_map(label_map)
 
-    from bertwright.labelled.columns import Columns
+    from bertwright.labelled.columns import make_columns
     from bertwright.labelled.source import refuse_missing
 
     refuse_missing(data)
-    columns = Columns(options.text, options.text2, label)
+    columns = make_columns(options.text, options.text2, label)
     if predictions is not None and kind is not None:
         from bertwright.labelled.file import ReadOptions
         from bertwright.recipes.predictions import evaluate_predictions
 
         reading = ReadOptions(
-            format=options.format, bad_rows=options.bad_rows, wrong_answers="keep"
+            format=options.format,
+            label_map=other_names,
+            bad_rows=options.bad_rows,
+            wrong_answers="keep",
         )
         found = evaluate_predictions(
             str(predictions),
@@ -85,6 +95,7 @@ def evaluate(
                 columns,
                 main=metric,
                 form=options.format,
+                label_map=other_names,
                 bad_rows=options.bad_rows,
                 null_threshold=options.null_threshold,
                 intervals=intervals,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
+from bertwright.cli.options import EVERY_KEY, EVERY_KEY_OF_SEVERAL, ConfigFile, Json, Overwrite
 from bertwright.cli.output import counted, print_json, print_table, say
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
@@ -26,7 +26,7 @@ def finetune(
     /,
     *,
     config: Annotated[FinetuneConfig, EVERY_KEY],
-    files: Annotated[TaskFilesConfig | None, EVERY_KEY] = None,
+    files: Annotated[TaskFilesConfig | None, EVERY_KEY_OF_SEVERAL] = None,
     tasks: Path | None = None,
     name: str = "task",
     config_file: ConfigFile = None,

@@ -97,6 +97,8 @@ Device = Annotated[
 
 EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""
+EVERY_KEY_OF_SEVERAL = Parameter(name="*", consume_multiple=True)
+"""The same, where an option of a list takes several words: `--label toxic obscene`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,20 @@ from bertwright.config.task import BleuTokenize, Form, HeadPooling, Layers, Netw
 from bertwright.errors import ConfigError
 
 TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
+
+
+def label_map(pairs: Sequence[str]) -> dict[str, str]:
+    """Return what each label is read as, of pairs as `0=bad`; ConfigError for one without a `=`."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, meant = pair.rpartition("=")
+        if not sign or not name.strip() or not meant.strip():
+            raise ConfigError(
+                f"label_map has {pair!r}; expected a label of the file, = and the label that it "
+                "means, as 0=bad 1=good"
+            )
+        found[name.strip()] = meant.strip()
+    return found
 
 
 @dataclass(frozen=True)
@@ -25,19 +40,23 @@ class TaskFilesConfig:
     """Column of the text; unset: found by its name."""
     text2: str | None = None
     """Column of the second text of a pair; unset: found by its name, if there is one."""
-    label: str | None = None
-    """Column of the label, by name (CoNLL columns: by number from 1); unset: found."""
+    label: tuple[str, ...] | str | None = None
+    """Column of the label, by name or number from 1; unset: found. With multi_label several: a
+    column of 0 and 1 for each class, or the names of the classes of a list of 0 and 1."""
     dev_text: str | None = None
     """Column of the text in dev, where it is another one than in train."""
     dev_text2: str | None = None
     """Column of the second text in dev, where it is another one."""
-    dev_label: str | None = None
-    """Column of the label in dev, where it is another one."""
+    dev_label: tuple[str, ...] | str | None = None
+    """Column of the label in dev, where it is another one; several as label."""
+    label_map: tuple[str, ...] = ()
+    """Other names of labels, as 0=bad 1=good: what is before the sign is read as what is behind."""
     format: Form | None = None
     """Form of the files: tsv, csv, jsonl, json, parquet, conll, conllu; unset: by their names or
     headers."""
     multi_label: bool = False
-    """A text may have several labels, separated by commas or in a column each."""
+    """A text may have several labels: a list, separated by commas, or a 0 or 1 for each class in a
+    list or in columns."""
     metric: str | None = None
     """Metric that selects the best epoch and seed; unset: the usual one of the kind of task."""
     class_weights: Literal["none", "balanced"] = "none"
@@ -79,6 +98,16 @@ class TaskFilesConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "weight")
+        for key in ("label", "dev_label"):
+            value = getattr(self, key)
+            if isinstance(value, tuple) and len(value) < 2:
+                object.__setattr__(self, key, value[0] if value else None)
+            elif isinstance(value, tuple) and not self.multi_label:
+                raise ConfigError(
+                    f"{key} names {len(value)} columns, and a text has one label; for a class a "
+                    "column pass multi_label too"
+                )
+        label_map(self.label_map)
         for key in ("dev_text", "dev_text2", "dev_label"):
             if self.dev is None and getattr(self, key) is not None:
                 raise ConfigError(f"{key} names a column of dev, and there is no dev; pass --dev")

@@ -41,7 +41,7 @@ Scheme = Literal["none", "iob1", "iob2", "iobes"]
 _WINDOWS_TOKENS = 8192
 """Of the windows of one text, unless configured: a micro-batch on a CPU."""
 
-Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "text"]
+Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "fasttext", "text"]
 """The forms of labelled files (docs/tasks-formats.md)."""
 
 

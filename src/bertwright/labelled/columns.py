@@ -53,6 +53,9 @@ class Columns:
     text: str | None = None
     text2: str | None = None
     label: str | None = None
+    labels: tuple[str, ...] = ()
+    """Several in place of `label`: a column for each class, or the names of the classes of a list
+    of 0 and 1."""
 
     def __post_init__(self) -> None:
         names = self.names()
@@ -65,7 +68,7 @@ class Columns:
 
     def names(self) -> list[str]:
         """Those that are not None."""
-        return self.texts() + ([] if self.label is None else [self.label])
+        return self.texts() + ([] if self.label is None else [self.label]) + [*self.labels]
 
     def or_of(self, hint: Columns, there: Sequence[str]) -> Columns:
         """These, or where none is chosen, those of the training file that are `there`."""
@@ -73,9 +76,21 @@ class Columns:
         text, text2, label = self.text, self.text2, self.label
         if not self.texts() and names.issuperset(map(plain, hint.texts())):
             text, text2 = hint.text, hint.text2
-        if label is None and plain(hint.label or "") in names and hint.label not in (text, text2):
+        label_is_free = label is None and not self.labels
+        if label_is_free and plain(hint.label or "") in names and hint.label not in (text, text2):
             label = hint.label
-        return Columns(text, text2, label)
+        labels = self.labels
+        if label is None and not labels and names.issuperset(map(plain, hint.labels)):
+            labels = hint.labels
+        return Columns(text, text2, label, labels)
+
+
+def make_columns(text: str | None, text2: str | None, label: str | Sequence[str] | None) -> Columns:
+    """Return the columns that options name; the label is one or several."""
+    several = (label,) if isinstance(label, str) else tuple(label or ())
+    if len(several) == 1:
+        return Columns(text, text2, several[0])
+    return Columns(text, text2, None, several)
 
 
 def plain(name: str) -> str:

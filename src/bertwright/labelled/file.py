@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,6 +28,8 @@ class Stream:
     source: Source
     scheme: Scheme = "none"
     """How the tags mark entities (tagging)."""
+    classes: tuple[str, ...] = ()
+    """All classes in their order, where the file has a 0 or 1 for each; else empty."""
     unanswerable: bool = False
     """Whether some questions have no answer (span); of a stream, whether SQuAD JSON says so."""
 
@@ -54,6 +56,8 @@ class ReadOptions:
     """The form of the file; None: by its suffix or its header."""
     labels: Sequence[str] | None = None
     """The known ones; a row with another one is a bad row."""
+    label_map: Mapping[str, str] = field(default_factory=dict)
+    """Other names of labels: what each of them is read as."""
     multi_label: bool = False
     """A label is any number of classes: a list, or a text with commas."""
     hint: Columns = field(default_factory=Columns)
@@ -99,8 +103,10 @@ class File:
 
     def refuse_unused(self, used: Sequence[str], form: str) -> None:
         """Raise DataError for a column that is named but not read."""
-        for name in ("text", "text2", "label"):
+        for name in ("text", "text2", "label", "labels"):
             value = getattr(self.chosen, name)
+            if name == "labels":
+                name, value = "label", " ".join(value) or None
             if value is not None and name not in used:
                 what = f"--{name} {value} names a column, but {self.log.name} is read {form}"
                 raise DataError(f"{what}; leave the option out")

@@ -4,7 +4,7 @@ options are listed in docs/tasks-formats.md."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +12,17 @@ from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.choices import read_choices
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.examples import SpanExample, classes_of
+from bertwright.labelled.examples import (
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    SpanExample,
+    TextExample,
+    classes_of,
+)
 from bertwright.labelled.file import File, Read, ReadOptions, Stream
-from bertwright.labelled.source import BadRowLog, Rows, name_of, shorten, texts_of_folder
+from bertwright.labelled.label_names import warn_of_spellings
+from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten, texts_of_folder
 from bertwright.labelled.squad import read_span
 from bertwright.labelled.table import open_form
 from bertwright.labelled.tags import read_tagging
@@ -49,16 +57,43 @@ def read_examples(
     if not examples:
         summary = " ".join(found.log.summary())
         raise DataError(f"{found.log.name} has no example. {summary}".strip())
-    counts = Counter(name for each in examples for name in classes_of(each))
-    if len(counts) == 1 and counts.total() >= len(examples) > 1:
-        found.log.warn(f"all have the label {shorten(*counts)}; there is nothing to tell apart")
-    elif kind == "classification" and not options.labels and 2 * len(counts) > len(examples) > 2:
-        found.log.warn(
-            f"{len(counts):,} classes in {len(examples):,} examples; is --label the right column?"
-        )
+    warn_of_labels(examples, kind, found, options)
     if any(isinstance(each, SpanExample) and each.answers == () for each in examples):
         found.unanswerable = True
     return Read(**{**vars(found), "examples": examples})
+
+
+def warn_of_labels(
+    examples: Sequence[Example], kind: Kind, found: Stream, options: ReadOptions
+) -> None:
+    """Add warnings of labels that cannot be what is meant: the same for all examples, nearly as
+    many as examples, or one under two names."""
+    counts = Counter(name for each in examples for name in classes_of(each))
+    labels = {_label_of(each) for each in examples}
+    few = not found.classes and not options.labels and kind == "classification"
+    alike = len(examples) > 1 and len(labels) == 1 and labels != {None}
+    if alike or (len(counts) == 1 and counts.total() >= len(examples) > 1):
+        label = next(iter(labels)) if alike else (*counts,)
+        names = label if isinstance(label, tuple) else (label,)
+        shown = f"the label{'s' * (len(names) > 1)} {listed(names)}" if names else "no class"
+        found.log.warn(f"all have {shown}; there is nothing to tell apart")
+    elif few and 2 * len(counts) > len(examples) > 2:
+        found.log.warn(
+            f"{len(counts):,} classes in {len(examples):,} examples; is --label the right column?"
+        )
+    for name in found.classes if len(examples) > 1 and len(labels) > 1 else ():
+        if counts[name] in (0, len(examples)):
+            none = "no example has" if not counts[name] else "all examples have"
+            found.log.warn(f"{none} the class {shorten(name)}")
+    if not options.labels:
+        warn_of_spellings(counts, found.log)
+
+
+def _label_of(example: Example) -> Hashable:
+    """The label, to compare; None where examples of its kind may well have the same."""
+    if isinstance(example, TextExample | ChoiceExample):
+        return example.label
+    return example.target if isinstance(example, GenerationExample) else None
 
 
 def stream_examples(
@@ -77,8 +112,11 @@ def stream_examples(
         )
     log = BadRowLog(name_of(path), options.bad_rows)
     if not options.require_labels:
-        options = replace(options, hint=replace(options.hint, label=None))
-    source, form = open_form(path, [*columns.names(), *options.hint.names()], options.format)
+        options = replace(options, hint=replace(options.hint, label=None, labels=()))
+    named = [*columns.names(), *options.hint.names()]
+    if kind == "tagging":  # numbers are columns of words and tags, not of a table of texts
+        named = [name for name in named if not name.isdecimal()]
+    source, form = open_form(path, named, options.format)
     file = File(source, form, kind, columns, options, log)
     if not options.require_labels:
         file.refuse_unused(("text", "text2"), "without labels")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from bertwright.text.tables import split_lines
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
 HEAD_LINES = 200  # that are looked at before the form is decided
+HEAD_CHARACTERS = 1 << 24  # after which no more lines are, so that memory has a bound
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # the first line of a CSV file of Excel
 
 
 @dataclass
@@ -109,6 +112,10 @@ class Source:
     """Malformed bytes that were replaced, known when all is read."""
     json: Any = None
     """The value of a JSON file, once it is read; the rows in memory."""
+    separator: str | None = None
+    """What the first line of a CSV file of Excel says: `;` of `sep=;`."""
+    quotes: bool = True
+    """Whether quoted fields of TSV are recognized; not where `--format tsv` says that it is TSV."""
 
     @property
     def first(self) -> str:
@@ -148,10 +155,19 @@ def open_source(path: Path) -> Source:
     empty, binary or not UTF-8."""
     name, report = name_of(path), CorpusReport()
     lines = _lines(open_bytes(path), name, report)
-    head = list(itertools.islice(lines, HEAD_LINES))
+    head = list[str]()
+    size = 0
+    while len(head) < HEAD_LINES and size < HEAD_CHARACTERS:
+        if (line := next(lines, None)) is None:
+            break
+        head.append(line)
+        size += len(line)
+    separator = None
+    if head and (said := _SEPARATOR.fullmatch(head[0])):
+        separator, head[0] = said[1], ""  # an empty line is no row, and lines keep their numbers
     if not any(line.strip() for line in head):
         raise DataError(f"{name} is empty; expected labelled examples or texts")
-    return Source(name, path, head, lines, report)
+    return Source(name, path, head, lines, report, separator=separator)
 
 
 def refuse_missing(path: str) -> None:

@@ -11,6 +11,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any, TypeVar, get_args
 from bertwright.config.task import Form
 from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, is_known, plain
+from bertwright.labelled.guess import is_unknown_header
+from bertwright.labelled.parquet import parquet_rows
+from bertwright.labelled.quotes import split_tsv
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
@@ -32,7 +36,7 @@ from bertwright.labelled.source import (
     suffix_of,
 )
 from bertwright.text.corpus.files import open_bytes
-from bertwright.text.tables import ROWS, csv_delimiter, open_parquet, replace_surrogates, split_rows
+from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogates, split_rows
 
 E = TypeVar("E")
 FORMS: dict[str, Form] = {f".{form}": form for form in get_args(Form) if form != "text"}
@@ -43,6 +47,9 @@ Row = dict[Any, Any]
 """The values of a row by the names of their columns; None where the row lacks one."""
 WRONG_WIDTH = "wrong number of fields"
 _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
+PREFIX = "__label__"
+"""What a label begins with in fastText's files."""
+_LABEL_WORDS = re.compile(rf"(?<!\S){PREFIX}\S*\s*")
 _MARK = re.compile(r"[*?#%]{0,3}")  # what linguists wrote before a sentence, nearly always "*"
 
 
@@ -60,6 +67,16 @@ class Table:
     log: BadRowLog
     first: str = ""
     """For messages about a file without a header: its first line."""
+    sample: Callable[[], list[list[Any]]] = list
+    """The values of all columns of the first rows, from which forms of labels are known; `rows`
+    gives them again."""
+    guess: tuple[str, ...] = ()
+    """Options that name the columns which probably are meant, for messages."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a column of this name, or number from 1."""
+        there = name in self.columns or plain(name) in map(plain, self.columns)
+        return there or (name.isdecimal() and 1 <= int(name) <= len(self.columns))
 
     def named(self, name: str, option: str) -> str:
         """The column that an option names, or numbers from 1, also where there is a header; letters
@@ -73,9 +90,13 @@ class Table:
 
     def error(self, what: str, option: str) -> DataError:
         """The error of a table that has `what`, where an option is to name a column."""
+        options = [*self.guess]
+        if option.startswith("--") and option.split()[-1] not in options:
+            options += [*option.split(), "COLUMN"]
         return DataError(
             f"{self.name} has {what}; it has {listed(self.columns)}{self.first}. Name one: "
-            f"{option} COLUMN"
+            f"{option} COLUMN",
+            options if option.startswith("--") else (),
         )
 
     def known(self, what: str, option: str, used: Sequence[str | None] = ()) -> str | None:
@@ -142,14 +163,20 @@ def open_form(
     """Open a file. Its form is the one given, or that of its suffix or first line; else `text`."""
     if isinstance(path, Rows):
         return Source(path.name, Path(path.name), json=path.rows), "json"
-    form = form or FORMS.get(suffix_of(path))
-    if form == "parquet":
+    by_suffix = FORMS.get(suffix_of(path))
+    if "parquet" in (form, None if form else by_suffix):
+        form = "parquet"
         return Source(name_of(path), path), form
     source = open_source(path)
-    return source, form or _by_first_line(source.first, named)
+    source.quotes = form != "tsv"
+    if form in (None, "tsv") and source.separator:
+        form = "csv"
+    return source, form or by_suffix or _by_first_line(source.first, named)
 
 
 def _by_first_line(line: str, named: Sequence[str]) -> Form:
+    if line.lstrip().startswith(PREFIX):
+        return "fasttext"
     if line.lstrip().startswith(('{"', "[{", "{ ")) or line.strip() in ("{", "["):
         return "json"
     names, cells = {*map(plain, named)}, line.split("\t")
@@ -170,7 +197,25 @@ def read_table(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
         return _parquet(source.path, log)
     if form in ("json", "jsonl"):
         return _objects(source, form, log)
+    if form == "fasttext":
+        return _fasttext(source, log)
     return _delimited(source, form, named, log)
+
+
+def _fasttext(source: Source, log: BadRowLog) -> Table:
+    """fastText's lines: a text among whose words those that begin with `__label__` are labels."""
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        for number, line in source.lines():
+            words = line.split()
+            if not words:
+                continue
+            labels = [word.removeprefix(PREFIX) for word in words if word.startswith(PREFIX)]
+            text = _LABEL_WORDS.sub("", line).strip()
+            row = {"text": text, "label": labels[0] if len(labels) == 1 else labels}
+            yield number, [row[name] for name in names]
+
+    return Table(source.name, ["text", "label"], "fastText's lines", rows, log)
 
 
 def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
@@ -197,8 +242,19 @@ def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
 
 
 def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
-    lines = (line for _, line in source.lines())
-    split = split_rows(lines, source.name, quoted=form == "csv")
+    def split_all(lines: Iterator[str], log: BadRowLog) -> Iterator[tuple[int, list[str]]]:
+        if form == "csv":
+            return split_rows(lines, source.name, quoted=True, delimiter=source.separator)
+        return split_tsv(lines, log, quotes=source.quotes)
+
+    def head() -> list[list[str]]:
+        """The first rows, whole ones; the header among them."""
+        found: list[list[str]] = []
+        with suppress(DataError):  # the last lines may be a part of a row
+            found += (row for _, row in split_all(iter(source.head), BadRowLog(source.name)))
+        return found
+
+    split = split_all((line for _, line in source.lines()), log)
     first = next(split)
     columns, header = [cell.strip() for cell in first[1]], None
     format, shown = form.upper(), ""
@@ -207,6 +263,12 @@ def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
         _refuse_doubled(columns, source.name)
     elif _is_cola(columns):
         columns, format = ["source", "label", "mark", "sentence"], "GLUE's CoLA"
+    elif len(columns) > 1 and is_unknown_header(columns, head()[1:]):
+        header = first[1]
+        log.warn(
+            f"the first line is taken for a header, as its {listed(columns)} stand above values of "
+            "another kind"
+        )
     else:
         columns = [str(number) for number in range(1, len(columns) + 1)]
         format += " without a header"
@@ -223,7 +285,10 @@ def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
                 expected = f"{len(columns)} as in the first line; separators in texts need quotes"
                 log.bad(number, WRONG_WIDTH, str(len(row)), expected)
 
-    return Table(source.name, columns, format, rows, log, shown)
+    def sample() -> list[list[Any]]:
+        return [row for row in head() if len(row) == len(columns) and row != header]
+
+    return Table(source.name, columns, format, rows, log, shown, sample)
 
 
 def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
@@ -284,7 +349,9 @@ def _parse(line: str, log: BadRowLog) -> Any:
 
 def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     """An array of objects, `{"data": [...]}`, or an object a line; the keys are the columns."""
-    value = None if form == "jsonl" else _json_value(source, log)
+    begin = source.json is None and source.first.strip()
+    lines = form == "jsonl" and not (begin and (begin[0] == "[" or begin == "{"))
+    value = None if lines else _json_value(source, log)
     values: Iterator[tuple[int, Any]]
     if value is None:
         values = ((n, _parse(line, log)) for n, line in source.lines() if line.strip())
@@ -306,7 +373,11 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
                 wrong = row if isinstance(row, Exception) else f"a {type(row).__name__}"
                 log.bad(number, "not a JSON object", str(wrong), "an object")
 
-    return Table(log.name, columns, "JSON lines" if value is None else "JSON", rows, log)
+    def sample() -> list[list[Any]]:
+        return [[row.get(name) for name in columns] for _, row in head if isinstance(row, dict)]
+
+    form = "JSON lines" if value is None else "JSON"  # type: ignore[assignment]
+    return Table(log.name, columns, form, rows, log, sample=sample)
 
 
 def _parquet(path: Path, log: BadRowLog) -> Table:
@@ -318,12 +389,16 @@ def _parquet(path: Path, log: BadRowLog) -> Table:
     classes = _class_names((schema.metadata or {}).get(b"huggingface", b"{}"))
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        with open_bytes(path) as stream, open_parquet(stream, log.name) as file:
-            batches = file.iter_batches(ROWS, columns=list(dict.fromkeys(names)))
-            for number, row in enumerate(chain.from_iterable(b.to_pylist() for b in batches), 1):
-                yield number, [_named(row[name], classes.get(name)) for name in names]
+        wanted = list(dict.fromkeys(names))
+        values = parquet_rows(path, log.name, wanted)
+        for number, row in enumerate(values, 1):
+            by_name = dict(zip(wanted, row, strict=True))
+            yield number, [_named(by_name[name], classes.get(name)) for name in names]
 
-    return Table(log.name, list(schema.names), "Parquet", rows, log)
+    def sample() -> list[list[Any]]:
+        return [values for _, values in islice(rows(schema.names), HEAD_LINES)]
+
+    return Table(log.name, list(schema.names), "Parquet", rows, log, sample=sample)
 
 
 def _class_names(metadata: bytes) -> dict[str, list[str]]:

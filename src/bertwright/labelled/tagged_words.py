@@ -1,16 +1,19 @@
 """Words with tags, a word a line or a row: CoNLL columns, CoNLL-U, tables of words.
 
 CoNLL columns (CoNLL 2000 and 2003) are separated by tabs if every line has one, else by blanks; a
-sentence a line is `w w w TAB t t t` (Resume-NER). Where the first column counts the words of each
-sentence, the second is the word and lines that begin with `#` are comments: CoNLL-U (Nivre et al.
-2020), GermEval 2014. Of CoNLL-U ranges (`1-2`) and empty nodes (`1.1`) are not read.
+sentence a line is `w w w TAB t t t` (Resume-NER). Lines before a sentence that begin with `#` and
+have not the columns of a word are comments (MultiCoNER). Where the first column holds the tags of
+entities, the words are in the second (MIT's restaurants and movies). Where the first column counts
+the words of each sentence, the second is the word and all lines that begin with `#` are comments:
+CoNLL-U (Nivre et al. 2020), GermEval 2014. Of CoNLL-U ranges (`1-2`) and empty nodes (`1.1`) are
+not read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, zip_longest
 
@@ -24,6 +27,7 @@ from bertwright.labelled.table import WRONG_WIDTH, Table
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # of a word; of a range of words, or an empty node
 _DOCUMENT = "-DOCSTART-"
+_ENTITY_TAG = re.compile(r"[BIESMLU]-.+", re.DOTALL)
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _VALUES = ("feats", "deps", "misc")  # where `_` is a value; in others it is a missing one
@@ -46,22 +50,49 @@ class Layout:
     numbered: bool = False
     """Whether the number of a word in its sentence stands before it."""
     universal: bool = False  # CoNLL-U
+    usual_word: int = 0
+    """The column of words unless an option or the tags say another."""
+    tags: frozenset[str] = frozenset()
+    """The values of the last column in the first lines; of entity tags alone, else empty."""
+
+    def is_comment(self, line: str, begins: bool) -> bool:
+        """Whether a line that begins with # is a comment: any where words are numbered; else one at
+        the beginning of a sentence that has not the columns of a word, or no tag in the last."""
+        if line[:1] != "#" or self.numbered:
+            return line[:1] == "#"
+        if not begins or self.a_line:
+            return False
+        cells = _split(line, self.tabs)
+        if len(cells) != self.width:
+            return len(cells) > 1
+        is_pair = len(cells) > 2 and (cells[2] == "=" or "=" in cells[-1][1:-1])
+        return bool(_BLANKS.match(line[1:])) and (
+            is_pair if not self.tags else cells[-1] not in self.tags and not is_tag(cells[-1])
+        )
 
 
 def read_conll(file: File) -> Stream:
     """The sentences of CoNLL columns, CoNLL-U or a sentence a line."""
-    file.refuse_unused(("label",), "as a word a line")
+    file.refuse_unused(("text", "label"), "as a word a line")
     layout = _layout(file.source, file.form == "conllu")
+    layout, tag = _chosen_columns(file, layout)
     columns = [layout.word]
     form = "CoNLL-U" if layout.universal else f"CoNLL columns ({layout.width})"
     form = "a sentence a line: words, a tab, tags" if layout.a_line else form
-    if file.options.require_labels:
-        tag = _tag_index(file, layout)
+    if layout.word != layout.usual_word:
+        form += (
+            f", words in column {layout.names[layout.word] if layout.names else layout.word + 1}"
+        )
+    if tag is not None:
         columns.append(tag)
         form += f", tags in column {layout.names[tag] if layout.names else tag + 1}"
     check = partial(_check, layout, columns[1:])
-    examples = _sentences(_words(file.source, layout), columns, file.log, check)
-    return file.found(examples, file.chosen, form)
+    examples = _sentences(_words(file.source, layout, file.log), columns, file.log, check)
+    found = file.chosen
+    if layout.word != layout.usual_word:  # for files that are read like this one
+        label = file.chosen.label or (None if tag is None else str(tag + 1))
+        found = Columns(str(layout.word + 1), None, label)
+    return file.found(examples, found, form)
 
 
 def _layout(source: Source, universal: bool = False) -> Layout:
@@ -77,12 +108,97 @@ def _layout(source: Source, universal: bool = False) -> Layout:
     counts = [row[0] for row in own if len(row) > 2 and _NUMBER.fullmatch(row[0])]
     numbered = len(counts) == len(own) and "1" in counts and {*counts} != {"1"}
     if universal or (tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}):
-        return Layout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True)
+        return Layout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True, usual_word=1)
     sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
     a_line = tabs and 2 * len(sentences) > len(rows)
     names = () if word is None else tuple(rows[0])
     word = int(numbered) if word is None else word
-    return Layout(tabs, 2 if a_line else len(rows[0]), names, a_line, word, numbered)
+    width = 2 if a_line else len(rows[0])
+    last = {row[-1] for row in own if len(row) == width}
+    tags = frozenset(last if width > 1 and all(map(is_tag, last)) else ())
+    return Layout(tabs, width, names, a_line, word, numbered, usual_word=word, tags=tags)
+
+
+def _chosen_columns(file: File, layout: Layout) -> tuple[Layout, int | None]:
+    """The layout with its column of words, and the column of tags (None where they are not read):
+    those that options name, or where the last column has no tags of entities but one other has
+    them alone, that one, and the words in the first of the others."""
+    options, chosen = file.options, file.chosen
+    word = None if chosen.text is None else _column(layout, chosen.text)
+    if chosen.text is not None and word is None:
+        raise _no_column(file, layout, "words", chosen.text, "--text")
+    if word is None and options.hint.text is not None and layout.width > 1:
+        word = _column(layout, options.hint.text)  # as in training
+    if (
+        word is None
+        and chosen.label is None
+        and (found := _entity_column(file, layout)) is not None
+    ):
+        others = [at for at in range(layout.width) if at != found]
+        moved = layout.word == found
+        layout = replace(layout, word=others[0] if moved else layout.word)
+        if options.require_labels:
+            column, words = found + 1, layout.word + 1
+            file.log.warn(
+                f"column {column} has tags of entities and the last has not; taken are column "
+                f"{column} for the tags and column {words} for the words. If that is wrong, name "
+                f"them: --text {column} --label {layout.width}"
+            )
+        return layout, found if options.require_labels else None
+    layout = layout if word is None else replace(layout, word=word)
+    if not options.require_labels:
+        return layout, None
+    if chosen.label is None and word is not None and layout.width > 1:
+        entity = _entity_column(file, layout)
+        others = [at for at in range(layout.numbered, layout.width) if at != word]
+        hinted = _column(layout, options.hint.label or "")
+        return layout, next(
+            at for at in (entity, hinted, others[-1]) if at is not None and at != word
+        )
+    return layout, _tag_index(file, layout)
+
+
+def _column(layout: Layout, name: str) -> int | None:
+    """Index of the column of a name, or number from 1; None if there is none."""
+    names = [*map(plain, layout.names)]
+    if plain(name) in names:
+        return names.index(plain(name))
+    index = int(name) - 1 if name.isdecimal() else -1
+    return index if layout.numbered <= index < layout.width else None
+
+
+def _entity_column(file: File, layout: Layout) -> int | None:
+    """The one column that holds tags of entities alone, where the last does not; None if the last
+    does, or not one alone."""
+    if layout.width < 2 or layout.a_line or layout.universal or layout.names:
+        return None
+    rows = [
+        cells
+        for line in _not_blank(file.source)
+        if not line.startswith((_DOCUMENT, "#"))
+        and len(cells := _split(line, layout.tabs)) == layout.width
+    ]
+    columns = [{row[at] for row in rows} for at in range(layout.width)]
+    found = [
+        at
+        for at, values in enumerate(columns)
+        if all(map(is_tag, values)) and any(value != "O" for value in values) and len(values) > 1
+    ]
+    return found[0] if len(found) == 1 and found[0] != layout.width - 1 else None
+
+
+def is_tag(value: str) -> bool:
+    """Whether a value is O, or a letter of a scheme with a type, as B-PER."""
+    return value == "O" or bool(_ENTITY_TAG.fullmatch(value))
+
+
+def _no_column(file: File, layout: Layout, what: str, name: str, option: str) -> DataError:
+    there = listed(layout.names or range(1, layout.width + 1))
+    return DataError(
+        f"{file.log.name} has no column {shorten(name)} of {what}; it has {there}. Name one: "
+        f"{option} COLUMN",
+        (option, "COLUMN"),
+    )
 
 
 def _not_blank(source: Source) -> list[str]:
@@ -114,14 +230,18 @@ def _tag_index(file: File, layout: Layout) -> int:
     which = "" if chosen is None else f" {shorten(chosen)}"
     raise DataError(
         f"{file.log.name} has no column{which} of tags beside the word, column {layout.word + 1} "
-        f"of {listed(names or range(1, width + 1))}; name one: --label COLUMN"
+        f"of {listed(names or range(1, width + 1))}; name one: --label COLUMN",
+        ("--label", "COLUMN"),
     )
 
 
-def _words(source: Source, layout: Layout) -> Iterator[_Word]:
-    sentence, document, is_new = 0, 0, True
+def _words(source: Source, layout: Layout, log: BadRowLog) -> Iterator[_Word]:
+    sentence, document, is_new, begins = 0, 0, True, True
     for number, line in source.lines():
-        is_comment = layout.numbered and line[:1] == "#"
+        is_comment = layout.is_comment(line, begins)
+        begins = is_comment or not line.strip(" \t") or line.startswith(_DOCUMENT)
+        if is_comment and not layout.numbered:
+            log.skipped.add(number, "comment lines, which begin with #")
         if line.startswith(_DOCUMENT) or (is_comment and _NEW_DOCUMENT.match(line)):
             document += not is_new
             sentence, is_new = sentence + 1, True
@@ -190,8 +310,9 @@ def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
     layout = _layout(source)
     if layout.universal or labels is None:
         return layout.universal
-    rows = [line.split() for line in lines if not (layout.numbered and line[0] == "#")]
-    return all(len(row) > 1 and row[-1] in labels for row in rows[bool(layout.names) :])
+    rows = [line.split() for line in lines if not layout.is_comment(line, True)]
+    rows = rows[bool(layout.names) :]
+    return any(all(len(row) > 1 and row[at] in labels for row in rows) for at in (-1, 0))
 
 
 def are_words(columns: Sequence[str]) -> bool:

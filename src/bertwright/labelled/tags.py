@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -23,10 +23,10 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, plain
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import File, Stream
+from bertwright.labelled.label_names import UNSEEN, expected_label
 from bertwright.labelled.source import shorten
 from bertwright.labelled.tagged_texts import read_lists
 from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
-from bertwright.labelled.texts import UNSEEN, expected_label
 
 _TAG = re.compile(r"([BIESMLU])(?:-(.+))?", re.DOTALL)  # bare: of one type, without a name
 _SAME = {"M": "I", "L": "E", "U": "S"}
@@ -72,6 +72,9 @@ def _with_scheme(
     """The examples with tags that follow one scheme, the scheme, and what it is called."""
     options, log, labels = file.options, file.log, file.options.labels
     sentences = [(each, each.tags or ()) for each in examples if isinstance(each, TaggingExample)]
+    if options.label_map:
+        mapped = [tuple(_mapped(t, options.label_map) for t in tags) for _, tags in sentences]
+        sentences = [(replace(e, tags=t), t) for (e, _), t in zip(sentences, mapped, strict=True)]
     counts = Counter(chain.from_iterable(tags for _, tags in sentences))
     scheme = detect_scheme(tags for _, tags in sentences)
     given = options.as_scheme or ("iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme)
@@ -103,6 +106,12 @@ def _with_scheme(
         )
     title = scheme_title(scheme, counts)
     return kept, given, title if given == scheme else f"{title}, given as {given.upper()}"
+
+
+def _mapped(tag: str, names: Mapping[str, str]) -> str:
+    """What a tag is read as: by its own name, or by that of its type, as `PER` of `B-PER`."""
+    letter, sign, label = tag.partition("-")
+    return names.get(tag) or (f"{letter}-{names[label]}" if sign and label in names else tag)
 
 
 def _refuse_tag(

@@ -3,7 +3,6 @@ of a table, or plain lines to predict. A source with several targets is several 
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Sequence
@@ -12,40 +11,92 @@ from typing import Any
 from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Stream
+from bertwright.labelled.guess import guess_columns
+from bertwright.labelled.label_names import known_label
+from bertwright.labelled.several_labels import LabelColumns, columns_of_zeros, find_label_columns
 from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
-
-UNSEEN = "label unseen in training"
 
 
 def read_texts(file: File) -> Stream:
     """Classification and regression."""
     table = file.table()
-    columns = _columns(table, file)
+    _take_guessed_columns(table, file)
+    label = _label_columns(table, file)
+    columns = _columns(table, file, label)
     gold = plain(columns.label or "") == "gold_label"
 
     def make(row: Row, id_: str, line: int) -> TextExample | None:
         text = read_text(row, columns.text)
         text2 = None if columns.text2 is None else read_text(row, columns.text2)
-        if columns.label is None:
+        if label is None:
             return TextExample(text, text2, None, id_, line)
         if gold and row[columns.label] == "-":  # MNLI, SNLI
             file.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
             return None
-        return TextExample(text, text2, _label(row[columns.label], file), id_, line)
+        value = label.read(row, file, line)
+        if value is None and label.classes is not None:
+            return None
+        return TextExample(text, text2, _label(value, file, line), id_, line)
 
-    return file.found(table.examples(columns.names(), make), columns, table)
+    found = file.found(table.examples(columns.names(), make), columns, table)
+    found.classes = () if label is None else label.classes or ()
+    return found
 
 
-def _columns(table: Table, file: File) -> Columns:
+def _take_guessed_columns(table: Table, file: File) -> None:
+    """Choose the columns of a table of two by their values, where neither an option nor a name says
+    which is the label, and warn of what was taken. Set the guess for messages of other tables."""
+    if not file.options.require_labels:
+        return
+    numbers = file.kind == "regression"
+    guess = guess_columns(table.columns, table.sample(), numbers=numbers)
+    table.guess = guess.options()
+    zeros = columns_of_zeros(table, [guess.text]) if guess.label is None else []
+    if zeros and file.kind == "classification":
+        table.guess = (*table.guess, "--multi-label", "--label", *zeros)
+    free = [name for name in table.columns if plain(name) not in NAMES["ids"][0]]
+    chosen = file.chosen
+    if len(free) != 2 or chosen.label or chosen.labels or chosen.text2:
+        return
+    if guess.text is None or guess.label is None or chosen.text not in (None, guess.text):
+        return
+    if table.known("numbers" if numbers else "labels", "--label") is not None:
+        return
+    if chosen.text is None and table.known("texts", "--text") not in (None, guess.text):
+        return
+    at = table.columns.index(guess.label)
+    values = list(dict.fromkeys(str(row[at]).strip() for row in table.sample()))
+    text, label = (
+        name if name.isdecimal() else shorten(name) for name in (guess.text, guess.label)
+    )
+    file.log.warn(
+        f"no option and no known name says which column is the label; taken are column {text} for "
+        f"the text and column {label} for the label ({listed(values, 4)}). If that is wrong, name "
+        f"them: --text {guess.label} --label {guess.text}"
+    )
+    file.chosen = Columns(guess.text, None, guess.label)
+
+
+def _label_columns(table: Table, file: File) -> LabelColumns | None:
+    """Where the labels stand; None where they are not read."""
+    if not file.options.require_labels:
+        return None
+    used = file.chosen.texts()
+    if file.options.multi_label:
+        return find_label_columns(table, file, used)
+    column = file.label(table, "numbers" if file.kind == "regression" else "labels", used)
+    return None if column is None else LabelColumns((column,))
+
+
+def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
     """The columns of a classification or regression file. A text that is chosen alone stands alone,
     also where its name is half of a pair; where training's text did, it does."""
     chosen, hint = file.chosen, file.options.hint
-    what = "numbers" if file.kind == "regression" else "labels"
-    label = file.label(table, what, chosen.texts())
+    labels = () if label is None else label.columns
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
     alone = chosen.texts() or (hint.text is not None and hint.text2 is None)
-    free = {} if alone else {plain(name): name for name in table.columns if name != label}
+    free = {} if alone else {plain(name): name for name in table.columns if name not in labels}
     pairs = [(free[a], free[b]) for a, b in NAMES["pairs"] if a in free and b in free]
     if len(pairs) > 1:
         several = "; ".join(map(listed, pairs))
@@ -53,10 +104,12 @@ def _columns(table: Table, file: File) -> Columns:
     if pairs:
         text, text2 = pairs[0]
     else:
-        text = table.find(chosen.text, "texts", "--text", [label, text2])
+        text = table.find(chosen.text, "texts", "--text", [*labels, text2])
     if hint.text2 is not None and text2 is None:
         raise table.error("no column of second texts", "--text2")
-    return Columns(text, text2, label)
+    if len(labels) > 1:
+        return Columns(text, text2, None, labels)
+    return Columns(text, text2, labels[0] if labels else None)
 
 
 def read_targets(file: File) -> Stream:
@@ -73,18 +126,18 @@ def read_targets(file: File) -> Stream:
     return file.found(examples, Columns(source, None, target), table)
 
 
-def _label(value: Any, file: File) -> Label:
+def _label(value: Any, file: File, line: int) -> Label:
     several, known = file.options.multi_label, file.options.labels
     if file.kind == "regression":
         return _number(value)
     found = _several(value) if several else [value]
-    names = tuple(_class_name(each) for each in found)
+    names = [_class_name(each) for each in found]
+    names = [file.options.label_map.get(name, name) for name in names]
+    if known is not None:
+        names = [known_label(name, known, file.log, line) for name in names]
     if len({*names}) < len(names):
         raise BadValue("class more than once", shorten(value), "the classes that hold, as [1, 4]")
-    for name in names:
-        if known is not None and name not in known:
-            raise BadValue(UNSEEN, shorten(name), expected_label(name, known))
-    return names if several else names[0]
+    return tuple(names) if several else names[0]
 
 
 def _several(value: Any) -> Sequence[Any]:
@@ -97,12 +150,6 @@ def _several(value: Any) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     return [] if value is None or value != value else [value]
-
-
-def expected_label(name: str, known: Sequence[str]) -> str:
-    """The known labels, for a message, and which of them is nearest."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"one of {listed(known)}" + (f" (did you mean {shorten(near[0])}?)" if near else "")
 
 
 def _class_name(value: Any) -> str:

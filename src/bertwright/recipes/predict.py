@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ def evaluate_file(
     *,
     form: Form | None = None,
     main: str | None = None,
+    label_map: Mapping[str, str] | None = None,
     bad_rows: BadRows = "refuse",
     null_threshold: float | None = None,
     intervals: bool = True,
@@ -63,7 +64,8 @@ def evaluate_file(
     """
     name = model.task_name(task_name)
     task = with_bleu_tokenizer(model.tasks[name], bleu_tokenize)
-    read = read_examples(path, task.kind, columns, reading(task, bad_rows, form))
+    options = replace(reading(task, bad_rows, form), label_map=label_map or {})
+    read = read_examples(path, task.kind, columns, options)
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)

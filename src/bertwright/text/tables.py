@@ -48,11 +48,13 @@ def csv_delimiter(line: str) -> str:
     return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
 
 
-def split_rows(lines: Iterator[str], name: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+def split_rows(
+    lines: Iterator[str], name: str, *, quoted: bool, delimiter: str | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """The rows of a file that are not empty, with the line that each begins at.
 
     It is CSV if it is `quoted`; otherwise tabs separate, and a quote is a character. Lines have no
-    ends; `name` is for messages.
+    ends; `name` is for messages. Without a `delimiter` that of CSV is found by the first line.
 
     Raises:
         DataError: a quote that is not closed.
@@ -66,7 +68,7 @@ def split_rows(lines: Iterator[str], name: str, *, quoted: bool) -> Iterator[tup
     # The limit is global in csv, and 128 KiB by default: far less than a book.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
     ended = (f"{line}\n" for line in chain(head[1:], lines))
-    reader = csv.reader(ended, delimiter=csv_delimiter(head[-1]), strict=True)
+    reader = csv.reader(ended, delimiter=delimiter or csv_delimiter(head[-1]), strict=True)
     number = 1
     try:
         for row in reader:

@@ -5,6 +5,7 @@ labelled file -> examples (`labelled/read.py`) -> instances (`tasks/task_data.py
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.columns import Columns
+from bertwright.labelled.columns import Columns, make_columns
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
@@ -94,7 +95,7 @@ def set_up(
         bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
         rouge_l_of(())
     read = _read(spec.train or files.train, kind, files, say)
-    labels = _labels(kind, read.examples, files.train)
+    labels = _labels(kind, read, files.train)
     if files.dev is None:
         train, dev = hold_out(read.examples, config.seed)
         warnings = [
@@ -183,6 +184,7 @@ def _read(
         format=files.format,
         labels=labels or None,
         multi_label=files.multi_label,
+        label_map=label_map(files.label_map),
         iob1_as_iob2=True,
         as_scheme=like.scheme if kind == "tagging" and like is not None else None,
         hint=Columns() if like is None else like.columns,
@@ -190,14 +192,21 @@ def _read(
         bad_tags=files.bad_tags,
         wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
-    columns = Columns(files.text, files.text2, files.label)
+    columns = make_columns(files.text, files.text2, files.label)
     if like is not None:
-        columns = Columns(
+        columns = make_columns(
             files.dev_text or files.text,
             files.dev_text2 or files.text2,
             files.dev_label or files.label,
         )
-    read = read_examples(path, kind, columns, options)
+    try:
+        read = read_examples(path, kind, columns, options)
+    except DataError as error:
+        if like is None or not error.options:
+            raise
+        message = str(error).replace("Name one: --", "Name one: --dev-")
+        options_of_dev = [re.sub("^--(text2?|label)$", r"--dev-\1", each) for each in error.options]
+        raise DataError(message, options_of_dev) from error
     count = len(read.examples)
     name = path.name if isinstance(path, Rows) else path
     say(f"{name}: {count:,} example{'s' * (count != 1)}, {read.format}")
@@ -206,7 +215,8 @@ def _read(
 
 def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
     columns = read.columns
-    found = {"text": columns.text, "text2": columns.text2, "label": columns.label}
+    label = columns.label or [*columns.labels] or None
+    found = {"text": columns.text, "text2": columns.text2, "label": label}
     return {
         "file": Path(path).name,
         "examples": examples,
@@ -276,9 +286,11 @@ def _task(
     )
 
 
-def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
-    """The labels of the training examples; a prediction of nothing, O, is number 0."""
-    found = labels_of(train)
+def _labels(kind: Kind, read: Read, path: str) -> tuple[str, ...]:
+    """The labels of the training examples, in the order of the file if it has a 0 or 1 for each; a
+    prediction of nothing, O, is number 0."""
+    train = read.examples
+    found = read.classes or labels_of(train)
     has_none = any(isinstance(e, TextExample) and e.label == () for e in train)  # multi-label
     if kind in ("classification", "tagging") and len(found) + has_none < 2:
         raise DataError(
