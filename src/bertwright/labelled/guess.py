@@ -84,7 +84,7 @@ def _are_labels(values: Sequence[str], texts: Sequence[str]) -> bool:
     distinct = len({*values})
     one_word = all(len(value.split()) == 1 for value in values)
     few = 2 * distinct <= len(values) or (distinct < len(values) < 8 and one_word)
-    return few and distinct <= len({*texts}) and 1.5 * _length(values) <= _length(texts)
+    return few and 1 < distinct <= len({*texts}) and 1.5 * _length(values) <= _length(texts)
 
 
 def _are_numbers(values: Sequence[str], texts: Sequence[str]) -> bool:
