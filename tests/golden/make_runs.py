@@ -41,7 +41,14 @@ from bertwright.cli.app import run as run_verb
 
 FOLDER = Path(__file__).resolve().parent
 RUNS, EXPECTED = FOLDER / "runs", FOLDER / "expected"
-CLOCKED = ("seconds", "tokens_per_second", "utilization", "memory_gb", "cores")
+CLOCKED = (
+    "seconds",
+    "tokens_per_second",
+    "examples_per_second",
+    "utilization",
+    "memory_gb",
+    "cores",
+)
 """Keys of a line of `metrics.jsonl` that depend on the computer and on the clock."""
 Json = Any
 
