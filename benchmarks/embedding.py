@@ -9,10 +9,10 @@
 best of the rounds counts. sentence-transformers runs as it comes (float32, batches of 32), with
 dtype bfloat16 and, where their packages are installed, with its onnx and openvino backends; DIR is
 a copy of the model with `onnx/model.onnx` (or openvino), as
-`SentenceTransformer(MODEL, backend="onnx").save_pretrained(DIR)` writes it; in a virtual
-environment of their own: `pip install "sentence-transformers[onnx]"`, `"[openvino]"`. Ours is
-float32, bfloat16 and int8. Also told: the largest difference of vectors in float32, and the least
-and mean cosine of the faster ones with float32.
+`SentenceTransformer(MODEL, backend="onnx").save_pretrained(DIR)` writes it; they need beyond
+`.[dev]`: `pip install "sentence-transformers[onnx]"`, or `"[openvino]"`, in a virtual environment
+of their own. Ours is float32, bfloat16 and int8. It also prints the largest difference of vectors
+in float32, and the least and mean cosine of the faster ones with float32.
 
 `million`: made-up short sentences to `.npy` by the command line: rate, peak memory; with --kill the
 run is killed in the middle and gone on with, and the files are held against each other.
@@ -42,6 +42,9 @@ import numpy as np
 import torch
 from machine import machine
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
+from needs import needs
+
 
 def read_texts(files: list[str], most: int) -> list[str]:
     """Lines that are not empty, the same number of each file, shuffled."""
@@ -70,6 +73,7 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
     for backend in ("onnx", "openvino"):
         folder = getattr(args, backend)
         if folder:
+            needs("optimum", f'"sentence-transformers[{backend}]"')
             peers[f"peer {backend}"] = SentenceTransformer(folder, device="cpu", backend=backend)
     found: dict[str, Callable[[], Any]] = {
         name: partial(peer.encode, texts, show_progress_bar=False) for name, peer in peers.items()

@@ -11,6 +11,8 @@ Ours runs by its default precision (bf16 where that is measured to be faster) an
 `--bf16`: also the Trainer under bf16 autocast, and ours in bf16 with attention dropout as the peer.
 Seconds are of training alone, as both sides count them. Every side is a process of its own; sides
 take turns, and the best of the rounds counts. Prints the machine, then one JSON line a task.
+
+Needs beyond `.[dev]`: accelerate, which transformers' Trainer imports (`pip install accelerate`).
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ from typing import Any
 from machine import machine
 
 EXPERIMENT = Path(__file__).resolve().parents[1] / "experiments" / "finetuning"
-sys.path.insert(0, str(EXPERIMENT))
+sys.path[:0] = [str(EXPERIMENT), str(EXPERIMENT.parent)]
 
+from needs import needs  # noqa: E402
 from settings import SETTINGS, data_folder, files, model_folder  # noqa: E402
 
 SIDES = {
@@ -114,6 +117,7 @@ def main() -> None:
     parser.add_argument("--model", default=None, help="folder; by default the packaged MiniLM")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    needs("accelerate", "accelerate")
     given.model = given.model or model_folder()
     if given.one:
         with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,8 @@ seed, model, precision) to DIR/peer.jsonl and leaves out what is there. `example
 training alone, by the clock; `examples_per_cpu_second` by the time the processor gave to it, for a
 machine that works on other things as well. `--attention eager` is the same mathematics and faster
 on a CPU where attention has dropout; sdpa is transformers' default.
+
+Needs beyond `.[dev]`: accelerate, which transformers' Trainer imports (`pip install accelerate`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -35,6 +38,9 @@ from settings import (
     files,
     model_folder,
 )
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from needs import needs
 
 
 def make_trainer(
@@ -147,6 +153,7 @@ def main() -> None:
     parser.add_argument("--attention", choices=["sdpa", "eager"], default="sdpa")
     parser.add_argument("--max-steps", type=int, help="stop early, to measure; nothing is written")
     given = parser.parse_args()
+    needs("accelerate", "accelerate")
     given.model = given.model or model_folder()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     given.out.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ tokens); once more with one step alone, as the control: an LSTM that was not tra
 
 `evaluate` trains a linear layer on frozen features of TREC-6, SST-5, 10,000 rows of SST-2 and the
 pairs of SICK (entailment), pooled over a text or pair, some seeds each, and writes the means of the
-test accuracy to experiments/road/cove.json.
+test accuracy to OUT/cove.json.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ import torch
 from bertwright.inference.model import load
 from bertwright.scripting import evaluate
 
-FOUND = Path(__file__).with_suffix(".json")
+FOUND = Path(__file__).with_suffix(".json").name
+"""The file of the figures in OUT; the one beside this file has those of the documentation."""
 FEATURES = {
     "word vectors": ("cove", "embeddings"),
     "word vectors + CoVe": ("cove", "embeddings+last"),
@@ -115,8 +116,13 @@ def main() -> None:
     if arguments.part == "train":
         train(arguments.corpus, arguments.out)
         return
-    found: dict[str, Any] = json.loads(FOUND.read_text()) if FOUND.exists() else {}
-    found |= {"torch": torch.__version__, "finetune": FINETUNE}
+    for model in dict.fromkeys(model for model, _ in FEATURES.values()):
+        if not (arguments.out / model / "model").exists():
+            sys.exit(
+                f"there is no run {arguments.out / model}: "
+                f"cove.py train --corpus english.txt --out {arguments.out}"
+            )
+    found: dict[str, Any] = {"torch": torch.__version__, "finetune": FINETUNE}
     for task in arguments.tasks:
         for seed in range(1, arguments.seeds + 1):
             for name, (model, layers) in FEATURES.items():
@@ -124,7 +130,7 @@ def main() -> None:
                 out = arguments.out
                 own["accuracy"].append(round(accuracy(task, out / model, layers, seed, out), 4))
                 own["mean"] = round(sum(own["accuracy"]) / len(own["accuracy"]), 4)
-                FOUND.write_text(json.dumps(found, indent=1) + "\n")
+                (arguments.out / FOUND).write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

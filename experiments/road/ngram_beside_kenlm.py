@@ -3,8 +3,10 @@
     python experiments/road/ngram_beside_kenlm.py SHARDS HELD --lmplz build/bin/lmplz --out OUT
 
 SHARDS have a tokenizer that knows every word of their text, as lmplz does not count <unk> (word,
-`--min-frequency 1`). HELD is a text; both models score its lines through KenLM's reader (`pip
-install kenlm`), without its unknown words. Prints one JSON object.
+`--min-frequency 1`). HELD is a text; both models score its lines through KenLM's reader, without
+its unknown words. Prints one JSON object.
+
+Needs beyond `.[dev]`: KenLM's reader (`pip install kenlm`) and its estimator, built from source.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +23,9 @@ import numpy as np
 from bertwright.cli.app import run
 from bertwright.data.shards import open_shards
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from needs import needs
 
 ORDER = "5"
 
@@ -37,7 +43,8 @@ def main() -> None:
     parser.add_argument("--lmplz", required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    import kenlm  # built from source where it is installed
+    needs("kenlm", "kenlm")
+    import kenlm
 
     out: Path = given.out
     out.mkdir(parents=True, exist_ok=True)

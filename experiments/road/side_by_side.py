@@ -2,13 +2,15 @@
 
     python side_by_side.py pretrain --text TRAIN.txt --shared FOLDER --out OUT [--minutes 15]
     python side_by_side.py evaluate --held-out TEXT.txt --shared FOLDER --out OUT [--seeds 1]
-    python side_by_side.py table
+    python side_by_side.py table [--out OUT]
 
 `--text` is cased text, a blank line between documents; `--shared` has `translation/multi30k`,
 `classification/TREC-6`, `pairs/SICK`, `tagging/CoNLL-2003`, `language_modelling/blimp` and
 `word_vectors`. Every neural system has the same minutes on one thread; counted ones and word
 vectors read the whole text, some passes. Each is used in two ways: its features, frozen, under a
-linear layer, and fine-tuned whole. What is there is not made again; `side_by_side.json` has all.
+linear layer, and fine-tuned whole. `evaluate` writes `OUT/side_by_side.json`; runs and figures that
+are in OUT are not made again. `table` prints the figures of OUT, or without `--out` those of
+docs/road.md, which are in `side_by_side.json` beside this file.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import contextlib
 import io
 import json
 import lzma
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +28,10 @@ from typing import Any
 
 from bertwright.cli.app import run
 
-RESULTS = Path(__file__).with_suffix(".json")
+PUBLISHED = Path(__file__).with_suffix(".json")
+"""The figures of docs/road.md."""
+RESULTS = PUBLISHED.name
+"""The file of the figures in the folder of `--out`."""
 CPU = ["--device", "cpu", "--seed", "1"]
 LANGUAGE_MODEL = "--sequence-length 128 --validation.tokens 65536"
 TRAINED_POSITIONS = f"{LANGUAGE_MODEL} --architecture.max-position-embeddings 128"
@@ -213,13 +219,25 @@ def transfer(
 
 
 def evaluate(given: argparse.Namespace) -> None:
-    """Every figure that is not there."""
-    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    """Every figure of the runs in OUT that is not there.
+
+    Raises:
+        SystemExit: a run that is to be evaluated is not in OUT.
+    """
+    for name in SYSTEMS:
+        if name in (given.only or SYSTEMS) and not (given.out / name / "model").exists():
+            sys.exit(
+                f"there is no run {given.out / name}: pre-train it first, or name the runs that "
+                f"are there with --only. side_by_side.py pretrain --only {name!r} --text TRAIN.txt "
+                f"--shared FOLDER --out {given.out}"
+            )
+    results = given.out / RESULTS
+    found: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
 
     def keep(row: dict[str, Any], key: str, make: Any) -> None:
         if key not in row:
             row[key] = make()
-            RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
             print(json.dumps({key: row[key]}), flush=True)
 
     words = [given.shared / f"word_vectors/{n}.txt" for n in ("EN-WS-353-ALL", "EN-MEN-TR-3k")]
@@ -246,8 +264,10 @@ def evaluate(given: argparse.Namespace) -> None:
                     keep(row, key, lambda about=about: transfer(*about))
 
 
-def table() -> None:
+def table(results: Path) -> None:
     """Print the results as the rows of a table, in percent but for bits."""
+    if not results.is_file():
+        sys.exit(f"there is no file {results}: side_by_side.py evaluate --out OUT writes it")
 
     def percent(value: float | None) -> str:
         return "" if value is None else f"{100 * value:.1f}"
@@ -256,7 +276,7 @@ def table() -> None:
         values = [value["score"] for key, value in row.items() if key.startswith(start)]
         return percent(sum(values) / len(values) if values else None)
 
-    for name, row in json.loads(RESULTS.read_text()).items():
+    for name, row in json.loads(results.read_text()).items():
         scores = row.get("scores", {})
         bits = scores.get("bits_per_character")
         words = [percent(found["score"]) for found in row.get("words", {}).get("results", [])]
@@ -284,9 +304,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="+")
     given = parser.parse_args()
     if given.part == "table":
-        table()
-    else:
-        {"pretrain": pretrain, "evaluate": evaluate}[given.part](given)
+        table(PUBLISHED if given.out is None else given.out / RESULTS)
+        return
+    required = {"pretrain": ("text", "shared", "out"), "evaluate": ("held_out", "shared", "out")}
+    for name in required[given.part]:
+        if getattr(given, name) is None:
+            parser.error(f"{given.part} needs --{name.replace('_', '-')}")
+    {"pretrain": pretrain, "evaluate": evaluate}[given.part](given)
 
 
 if __name__ == "__main__":

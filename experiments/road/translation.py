@@ -4,7 +4,7 @@ beside sequence to sequence of as many parameters; and that with and without att
 
     BERTWRIGHT_SHARED=shared/data python experiments/road/translation.py data --out OUT
     ... translation.py train NAME --out OUT            for each of RUNS, in their order
-    ... translation.py evaluate [NAME] --out OUT       writes experiments/road/translation.json
+    ... translation.py evaluate [NAME] --out OUT       writes OUT/translation.json
 
 One vocabulary (byte-level BPE, 8,000, cased) for both languages; 29,000 pairs, of which a hundredth
 is held out; seed 1.
@@ -29,7 +29,8 @@ from bertwright.config.generation import TranslationConfig
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation.translate import evaluate_translations
 
-FOUND = Path(__file__).with_suffix(".json")
+FOUND = Path(__file__).with_suffix(".json").name
+"""The file of the figures in OUT; the one beside this file has those of the documentation."""
 COMMON = "--schedule.curve linear --log.every-seconds 20 --validation.tokens 8192"
 SEQ2SEQ = f"--model seq2seq-small --batch.tokens 4096 --optimizer.learning-rate 5e-3 {COMMON}"
 TRANSFORMER = (
@@ -145,15 +146,20 @@ def training(run: Path) -> dict[str, Any]:
 
 def evaluate(out: Path, only: str | None) -> None:
     """One run, or all that are there; what others gave is kept."""
-    found: dict[str, Any] = json.loads(FOUND.read_text("utf-8")) if FOUND.exists() else {}
+    wanted = [name for name in RUNS if only in (name, None) and (out / name / "model").exists()]
+    if not wanted:
+        train_it = f"translation.py train {only or next(iter(RUNS))} --out {out}"
+        sys.exit(f"there is no run {out / (only or 'NAME')}: {train_it}")
+    results = out / FOUND
+    found: dict[str, Any] = json.loads(results.read_text("utf-8")) if results.exists() else {}
     found |= {"torch": torch.__version__, "processor": platform.processor()}
     for name, (pair, options) in RUNS.items():
-        if only in (name, None) and (out / name / "model").exists():
+        if name in wanted:
             made = of_transformer(out) if name == "transformer" else of_length(out, name)
             settings = {"pair": pair, "options": options}
             found[name] = {**settings, "training": training(out / name), **made}
             print(name, json.dumps(found[name], ensure_ascii=False), flush=True)
-    FOUND.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    results.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def main() -> None:

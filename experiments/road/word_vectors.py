@@ -3,9 +3,9 @@
     python word_vectors.py --data SHARDS --tests FOLDER --runs FOLDER --systems cbow --seeds 1,2
 
 Each system is trained by both, one after the other, and evaluated by the same code on the files of
-FOLDER; results are added to `word_vectors.json`. Seconds are of the training alone; processor
-seconds are of all threads, so that other work on the computer disturbs them little. gensim has no
-GloVe; it is run alone.
+FOLDER; results are added to `word_vectors.json` in the folder of runs. Seconds are of the training
+alone; processor seconds are of all threads, so that other work on the computer disturbs them
+little. gensim has no GloVe; it is run alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from bertwright.inference.word_vectors.table import WordTable, open_words
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-RESULTS = Path(__file__).with_suffix(".json")
+RESULTS = Path(__file__).with_suffix(".json").name
+"""The file of the figures in `--runs`; the one beside this file has those of the documentation."""
 FILES = ("EN-WS-353-ALL", "EN-SIMLEX-999", "EN-MEN-TR-3k", "EN-RG-65", "questions-words")
 SIZES: dict[str, Any] = {"width": 100, "window": 5, "negative": 5, "epochs": 3, "workers": 2}
 RATES = {"skip-gram": 0.025, "cbow": 0.05, "fasttext": 0.05}
@@ -138,8 +139,10 @@ def main() -> None:
                     "covered": {f: r.covered for f, r in found.items()},
                 }
                 print(json.dumps(row), flush=True)
-                kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-                RESULTS.write_text(json.dumps([*kept, row], indent=1) + "\n")
+                results = Path(given.runs) / RESULTS
+                kept = json.loads(results.read_text()) if results.exists() else []
+                results.parent.mkdir(parents=True, exist_ok=True)
+                results.write_text(json.dumps([*kept, row], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,81 @@ def test_commands_of_documents_are_there(path: Path) -> None:
         options = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words.partition("#")[0]))
         missing = options - set(re.findall(r"--[a-z][a-z0-9-]*", helps()[ROOT / name]))
         assert not missing, f"{place(path)}: {name} takes no {', '.join(sorted(missing))}"
+
+
+def run_script(*words: object, without: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program as if the package `without` were not installed."""
+    start = (
+        "import runpy, sys; missing, path, *words = sys.argv[1:]; "
+        "sys.modules.update({missing: None} if missing else {}); "
+        "sys.argv, sys.path[0] = [path, *words], path.rpartition('/')[0]; "
+        "runpy.run_path(path, run_name='__main__')"
+    )
+    command = [sys.executable, "-c", start, without, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+def required() -> set[str]:
+    """The distributions that `pip install -e ".[dev]"` names, in lower case with hyphens."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [*content["dependencies"], *content["optional-dependencies"]["dev"]]
+    return {re.split(r"[^\w.-]", each)[0].lower().replace("_", "-") for each in named}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=place)
+def test_what_it_needs_beyond_dev_is_said(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(str(node.module).partition(".")[0])
+    asked = {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "needs"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    known = sys.stdlib_module_names | {"bertwright", "needs", *(each.stem for each in SCRIPTS)}
+    distributions = packages_distributions()
+    for name in imported - known - asked:
+        found = {each.lower().replace("_", "-") for each in distributions.get(name, [name])}
+        assert found & required(), f"{place(path)} imports {name} and does not call needs()"
+    if asked:
+        said = ast.get_docstring(tree) or ""
+        assert "beyond" in said, f"{place(path)}: its docstring says what it needs"
+        assert "pip install" in said, f"{place(path)}: its docstring says what it needs"
+
+
+def test_a_package_that_is_missing_ends_with_the_command(tmp_path: Path) -> None:
+    out = run_script(ROOT / "benchmarks" / "finetuning.py", without="accelerate")
+    assert out.returncode == 3
+    assert out.stderr.splitlines()[-1].endswith("pip install accelerate")
+    assert not out.stdout
+    peer = ROOT / "experiments" / "finetuning" / "peer.py"
+    out = run_script(peer, "--out", tmp_path, without="accelerate")
+    assert out.returncode == 3
+    assert "pip install accelerate" in out.stderr
+
+
+def test_side_by_side_prints_no_figures_that_it_did_not_compute(tmp_path: Path) -> None:
+    program = ROOT / "experiments" / "road" / "side_by_side.py"
+    given = ["--held-out", tmp_path, "--shared", tmp_path, "--out", tmp_path]
+    out = run_script(program, "evaluate", *given)
+    assert out.returncode != 0
+    assert str(tmp_path) in out.stderr
+    assert not out.stdout
+    for part in ("evaluate", "pretrain"):
+        assert run_script(program, part, "--out", tmp_path).returncode == 2
+    assert run_script(program, "table", "--out", tmp_path).returncode != 0
+    assert "BERT" in run_script(program, "table").stdout
+    figures = {"BERT": {"pre-training": {}, "TREC-6, features, 1": {"score": 0.125, "seconds": 1}}}
+    (tmp_path / "side_by_side.json").write_text(json.dumps(figures), encoding="utf-8")
+    (row,) = run_script(program, "table", "--out", tmp_path).stdout.splitlines()
+    assert "12.5" in row
 
 
 def names_of(name: str) -> set[str]:
