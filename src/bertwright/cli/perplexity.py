@@ -40,8 +40,8 @@ def perplexity(
         weights: Weights of the mixture, one a model; unset: equal.
         tune: Other held-out text, to find the weights of the mixture on.
         documents: What separates texts in a file: a blank line, the file, or every line.
-        pairs: Table of minimal pairs, columns good and bad: show how often the good sentence is
-            likelier.
+        pairs: Table of minimal pairs, columns good and bad, or sentence_good and sentence_bad:
+            show how often the good sentence is likelier.
         by: Column of --pairs to count by.
         out: File to write: a JSON line a text, with the log-probability of each token
     """

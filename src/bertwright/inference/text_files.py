@@ -13,10 +13,10 @@ from __future__ import annotations
 import codecs
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -68,6 +68,7 @@ def open_texts(
     bad_rows: BadRows = "refuse",
     option: str = "--input",
     longest: int | None = None,
+    names: Mapping[str, Sequence[str]] | None = None,
 ) -> Texts:
     """Open a file of texts, or `-`.
 
@@ -77,6 +78,7 @@ def open_texts(
         beside: a column whose value is given with each text.
         bad_rows: whether a row without a text stops the reading, or is counted and left out.
         option: what named the file, for messages.
+        names: other names of a column that the caller names; the file has one of them.
         longest: bytes that a text may have; unset: any number. A longer line is never read whole.
 
     Raises:
@@ -89,7 +91,7 @@ def open_texts(
     log = BadRowLog(name_of(file), bad_rows)
     named = [name for name in (text, text2, beside) if name is not None]
     if suffix_of(file) in TABLES or (path == "-" and (named or _is_json_lines())):
-        return _from_table(file, text, text2, beside, log, longest)
+        return _from_table(file, text, text2, beside, log, longest, names or {})
     if named:
         raise DataError(
             f"{path} is read as one text a line and has no columns; name a .jsonl, .csv, .tsv or "
@@ -179,11 +181,22 @@ def _from_table(
     beside: str | None,
     log: BadRowLog,
     longest: int | None,
+    others: Mapping[str, Sequence[str]],
 ) -> Texts:
-    table = _table(path, [name for name in (text, text2, beside) if name is not None], log)
+    named = [name for name in (text, text2, beside) if name is not None]
+    table = _table(path, [*named, *chain.from_iterable(others.values())], log)
     names = []
     for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
-        if column is not None:
+        if column in others:
+            usual = (column, *others[column])
+            found = next((name for name in usual if table.has(name)), None)
+            if found is None:
+                raise DataError(
+                    f"{table.name} has no column {' or '.join(usual)}; it has "
+                    f"{', '.join(table.columns)}. Give the column this name"
+                )
+            names.append(table.named(found, option))
+        elif column is not None:
             names.append(table.named(column, option))
         elif option == "--text":
             names.append(table.find(None, "texts", option))

@@ -135,7 +135,7 @@ def minimal_pairs(
         ConfigError, DataError: as `perplexity`, or no such column.
     """
     weights = _check(models, weights)
-    opened = open_texts(path, "good", "bad", by, option="--pairs")
+    opened = open_texts(path, "good", "bad", by, option="--pairs", names=PAIR_NAMES)
     right: dict[str, list[int]] = {}
     done = 0
     for chunk in chunks(opened.rows, 1024):
@@ -165,6 +165,10 @@ def minimal_pairs(
             if by is not None
         },
     }
+
+
+PAIR_NAMES = {"good": ("sentence_good",), "bad": ("sentence_bad",)}
+"""Other names of the columns of minimal pairs: BLiMP's."""
 
 
 def _check(models: Sequence[Model], weights: Sequence[float]) -> list[float]:

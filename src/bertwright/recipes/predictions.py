@@ -138,11 +138,18 @@ def _answers(path: str, read: Read) -> list[Prediction]:
         return _rows(path, "span", read)
     ids = [getattr(example, "id", "") for example in read.examples]
     if missing := [id_ for id_ in ids if id_ not in answers]:
-        raise DataError(
-            f"{path} has no answer to {len(missing):,} of {len(ids):,} questions: "
-            f'{listed(missing, 3)}; expected {{"id": "answer", ...}}, "" where there is none'
-        )
-    return [_span(answers[id_]) for id_ in ids]
+        what = f"has no answer to {len(missing):,} of {len(ids):,} questions: {listed(missing, 3)}"
+        if len(missing) == len(ids):
+            raise DataError(
+                f'{path} {what}; expected {{"id": "answer", ...}}, "" where there is none'
+            )
+        read.log.warnings.append(f"{path} {what}; each of them counts as wrong")
+    return [_span(answers.get(id_, _NOT_ANSWERED)) for id_ in ids]
+
+
+_NOT_ANSWERED = "\ufffe"
+"""In place of an answer that is missing, as SQuAD's script counts it: no character of a text, so
+that it is wrong also where a question has no answer."""
 
 
 def _span(answer: str) -> SpanPrediction:

@@ -134,7 +134,7 @@ def verdict(results: Results) -> Verdict:
     if mean is None:
         return Verdict("unknown", "The run has no main metric.")
     if not others:
-        return Verdict("unknown", "No baseline was run, so there is nothing to compare with.")
+        return Verdict("unknown", "No baseline was run, so there is nothing to compare with; --baselines runs some.")
     if all(seed["degenerate"] for seed in seeds):
         return Verdict("no", "No: every seed is degenerate, predicting the same for all examples.")
     sign = direction(metric)

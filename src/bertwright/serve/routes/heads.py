@@ -204,9 +204,14 @@ def _pair_task(engine: Engine, name: str | None) -> str:
     scoring = [name for name, task in tasks.items() if len(task.labels) in (0, 2)]
     known = [name for name in scoring if engine.reads_pairs(name)]
     if len(known) != 1:
-        reason = f"{engine.name} has {len(known)} heads that score pairs"
-        more = "name one as task; vectors are compared by /similarity"
-        raise invalid_request(f"{reason}: {more}", "which_task")
+        if known:
+            reason = f"several heads score pairs; name one as task: {', '.join(known)}"
+        else:
+            reason = (
+                "no head was trained on pairs with two classes or a number. Compare vectors by "
+                f"/similarity, or name a head as task to score pairs by it: {', '.join(tasks)}"
+            )
+        raise invalid_request(f"{engine.name}: {reason}", "which_task")
     return known[0]
 
 
