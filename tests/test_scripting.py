@@ -13,6 +13,7 @@ import bertwright
 from bertwright import scripting
 from bertwright.config import values
 from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from tests.recipes.sample import build_data, mapping_of
@@ -74,7 +75,7 @@ def test_data_in_memory_is_data_of_a_file(form: str, tmp_path: Path) -> None:
     rows = scripting._rows(data, "classification", "train")
     assert isinstance(rows, Rows)
     assert rows.name == "train (30 rows)"
-    found = read_examples(rows, "classification", scripting.Columns(**columns))
+    found = read_examples(rows, "classification", Columns(**columns))
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in TEXTS))
     expected = read_examples(path, "classification").examples

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertwright.report.numbers import baseline_title, show, spread, title
-from bertwright.report.verdict import failed, next_steps, pretraining_verdict, verdict
+from bertwright.report.verdict import failed, falling_loss, next_steps, pretraining_verdict, verdict
 
 
 def run(
@@ -154,3 +154,14 @@ def test_a_model_that_learned_nothing() -> None:
         found = run(values, {}, main=main, fallen=fallen) | {"best_seed": 1, "task": {"kind": kind}}
         assert failed(found) is expected
         assert bool(next_steps(found)) is expected
+
+
+def test_a_loss_that_falls_asks_for_more_epochs():
+    def records(*losses, seed=1):
+        return [{"split": "train", "seed": seed, "loss": loss} for loss in losses]
+
+    results = {"best_seed": 2}
+    assert "from 0.7 to 0.5" in falling_loss(results, records(0.7, 0.6, 0.5, seed=2))
+    assert falling_loss(results, records(0.7, 0.69, 0.7, seed=2)) == ""
+    assert falling_loss(results, records(0.9, 0.1) + records(0.5, 0.5, seed=2)) == ""
+    assert "short" in falling_loss(results, records(0.7, seed=2))

@@ -66,7 +66,8 @@ def finetune(
     if json:
         print_json(results)
         return
-    from bertwright.report.verdict import failed
+    from bertwright.report.verdict import failed, falling_loss
+    from bertwright.train.log import read_records
 
     for each in results.get("tasks", {name: results}).values():
         _show(each, said)
@@ -76,8 +77,19 @@ def finetune(
         names = ", ".join(each["name"] for each in useless)
         say(
             f"WARNING: {config.out} holds a model that has learned nothing of {names}: it is of no "
-            "use. To see what it predicts:"
+            "use."
         )
+        records = read_records(Path(config.out) / "metrics.jsonl")
+        if falls := next((said for each in useless if (said := falling_loss(each, records))), ""):
+            epochs = useless[0]["settings"]["epochs"]
+            settings = shlex.quote(str(Path(config.out) / "config.toml"))
+            longer = shlex.quote(f"{config.out.rstrip('/')}-longer")
+            say(f"{falls}: train for more epochs:")
+            say(
+                f"  bertwright finetune {kind} --config {settings} --epochs {3 * epochs:g} --out "
+                f"{longer}"
+            )
+        say("To see what it predicts:")
     else:
         say(f"{config.out} is ready. What to do next:")
     say(f"  bertwright report {run}")

@@ -134,7 +134,10 @@ def verdict(results: Results) -> Verdict:
     if mean is None:
         return Verdict("unknown", "The run has no main metric.")
     if not others:
-        return Verdict("unknown", "No baseline was run, so there is nothing to compare with; --baselines runs some.")
+        return Verdict(
+            "unknown",
+            "No baseline was run, so there is nothing to compare with; --baselines runs some.",
+        )
     if all(seed["degenerate"] for seed in seeds):
         return Verdict("no", "No: every seed is degenerate, predicting the same for all examples.")
     sign = direction(metric)
@@ -185,3 +188,20 @@ def next_steps(results: Results) -> str:
         "pre-trained longer, or on text of this kind"
         f"{baseline if baselines(results, results['main']) else ''}"
     )
+
+
+def falling_loss(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
+    """Say that the training loss of the kept seed was still falling, so that more epochs may help;
+    empty where it was not. A run too short for two lines of loss in its log is such a run too."""
+    seed = results["best_seed"]
+    losses = [
+        loss
+        for record in records
+        if record.get("split") == "train" and record.get("seed", seed) == seed
+        if (loss := number(record.get("loss"))) is not None
+    ]
+    if len(losses) < 2:
+        return "The run was so short that its log has one training loss"
+    if losses[-1] > 0.98 * losses[0]:
+        return ""
+    return f"The training loss was still falling (from {losses[0]:.3g} to {losses[-1]:.3g})"
