@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import ConfigError
-from bertwright.nn.features import pool
+from bertwright.nn.features import _pool_segments, pool
 from bertwright.nn.sequences import Sequences
 
 LENGTHS = [5, 3, 3, 1, 4]
@@ -41,6 +41,14 @@ def test_places_of_windows_count_on() -> None:
     parts = zip(x.split(LENGTHS), starts, strict=True)
     expected = torch.stack([weighted(part, start) for part, start in parts])
     torch.testing.assert_close(pool(x, Sequences(LENGTHS), "weighted", starts), expected)
+
+
+@pytest.mark.parametrize("pooling", BY_HAND)
+@pytest.mark.parametrize("starts", [[0] * len(LENGTHS), [0, 4, 9, 2, 5]])
+def test_all_at_once_as_on_a_gpu(pooling: str, starts: list[int]) -> None:
+    x, sequences = torch.randn(sum(LENGTHS), 7), Sequences(LENGTHS)
+    found = _pool_segments(x, sequences, pooling, starts)
+    torch.testing.assert_close(found, pool(x, sequences, pooling, starts))
 
 
 def test_several_stand_side_by_side() -> None:

@@ -12,7 +12,7 @@ from torch import nn
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import OptimizerConfig
 from bertwright.train.hardware import Precision
-from bertwright.train.muon import COEFFICIENTS, ITERATIONS, orthogonal
+from bertwright.train.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
 from bertwright.train.optim import clip_gradients, make_optimizers
 from tests.small_bert import STILL as SMALL
 
@@ -217,6 +217,33 @@ def test_muon_steps_along_an_orthogonal_matrix() -> None:
     assert singular.min() > 0.4 * singular.max()
     assert float(step.square().mean().sqrt()) == pytest.approx(0.2 * rate, rel=0.3)
     assert float((step * module.square.weight.grad).sum()) < 0
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_matrices_of_one_shape_move_together_as_one_by_one(good: bool) -> None:
+    """As a GPU moves them; a step that is not to be done changes nothing, moments included."""
+    torch.manual_seed(1)
+    alone, together = (
+        [nn.Parameter(torch.randn(shape)) for shape in ((24, 16), (24, 16), (16, 24), (20, 20))]
+        for _ in range(2)
+    )
+    for one, other in zip(alone, together, strict=True):
+        other.data.copy_(one.data)
+    optimizers = [Muon(each, 0.1, 0.1, torch.float32) for each in (alone, together)]
+    for step in range(3):
+        for one, other in zip(alone, together, strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        optimizers[1].good = torch.tensor(good or step == 0)
+        if step and not good:
+            together[0].grad[0, 0] = float("nan")
+        else:
+            optimizers[0].step()
+        optimizers[1].step()
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-6)
+        first, second = (o.state[p] for o, p in zip(optimizers, (one, other), strict=True))
+        torch.testing.assert_close(second["momentum_buffer"], first["momentum_buffer"])
 
 
 @pytest.mark.parametrize("most", [0.0, 0.5, 1e9])

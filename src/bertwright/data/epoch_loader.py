@@ -11,7 +11,6 @@ step is a function of (instances, epoch, step), so resuming is asking for the ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -24,7 +23,6 @@ from bertwright.data.instances import Instances
 from bertwright.errors import ConfigError
 
 B = TypeVar("B", bound=Batch)
-_Step = tuple[int, int, int, int]
 
 
 class EpochLoader(Generic[B]):
@@ -35,21 +33,14 @@ class EpochLoader(Generic[B]):
         instances: Instances[B],
         rank: int = 0,
         world_size: int = 1,
-        prefetch: bool = False,
     ) -> None:
-        """With `prefetch` a thread makes the step after the requested one; results are the same.
-
-        Raises:
-            ConfigError: an unusable rank.
-        """
+        """Open instances for one of the ranks; ConfigError where there is no such rank."""
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank is {rank}; expected 0 to {world_size - 1}")
         self.instances = instances
         self.rank = rank
         self.world_size = world_size
         self._epoch: Callable[[int], tuple[Int64s, Int64s]] = lru_cache(maxsize=2)(self._measure)
-        self._pool = ThreadPoolExecutor(1, "bertwright-batches") if prefetch else None
-        self._next: tuple[_Step, Future[list[B]]] | None = None
 
     def tokens_in_epoch(self, epoch: int) -> int:
         """Tokens of all sequences of an epoch, special tokens included, over all ranks."""
@@ -86,30 +77,6 @@ class EpochLoader(Generic[B]):
             ConfigError: a sequence of the full length does not fit into a micro-batch.
             IndexError: the epoch has fewer steps.
         """
-        wanted = (epoch, step_in_epoch, batch_tokens, micro_batch_tokens)
-        if self._pool is None:
-            return self._make_step(*wanted)
-        ready, self._next = self._next, None
-        batches = ready[1].result() if ready and ready[0] == wanted else self._make_step(*wanted)
-        following = (epoch, step_in_epoch + 1, batch_tokens, micro_batch_tokens)
-        if step_in_epoch + 1 >= self.steps_in_epoch(epoch, batch_tokens):
-            following = (epoch + 1, 0, batch_tokens, micro_batch_tokens)
-        self._next = (following, self._pool.submit(self._make_step, *following))
-        return batches
-
-    def close(self) -> None:
-        """End the thread; `step` must not be called afterwards."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _measure(self, epoch: int) -> tuple[Int64s, Int64s]:
-        """The lengths of an epoch's sequences, and where each ends in tokens of the epoch."""
-        lengths = self.instances.lengths(epoch)
-        return lengths, np.cumsum(lengths)
-
-    def _make_step(
-        self, epoch: int, step_in_epoch: int, batch_tokens: int, micro_batch_tokens: int
-    ) -> list[B]:
         longest = self.instances.longest
         if micro_batch_tokens < longest:
             raise ConfigError(
@@ -124,6 +91,11 @@ class EpochLoader(Generic[B]):
             self.instances.batch(epoch, rows)
             for rows in _split(own, lengths[own], micro_batch_tokens, longest)
         ]
+
+    def _measure(self, epoch: int) -> tuple[Int64s, Int64s]:
+        """The lengths of an epoch's sequences, and where each ends in tokens of the epoch."""
+        lengths = self.instances.lengths(epoch)
+        return lengths, np.cumsum(lengths)
 
 
 def _split(positions: Int64s, lengths: Int64s, micro_tokens: int, spare: int) -> list[Int64s]:

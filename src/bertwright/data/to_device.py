@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bertwright.data.batch import InputArrays, collate
+from bertwright.nn.host import send
 from bertwright.nn.sequences import Inputs, Sequences
 
 B = TypeVar("B")
@@ -19,7 +20,8 @@ B = TypeVar("B")
 def to_device(batch: B, device: torch.device | str) -> B:
     """The same dataclass with tensors in place of its arrays, and `Inputs` of its `InputArrays`.
 
-    On CUDA they are copied without waiting, from pinned memory.
+    They are copied to CUDA from pinned memory, without waiting, and the offsets of the sequences
+    with them.
     """
     given: Any = batch
     moved = {f.name: _move(getattr(given, f.name), torch.device(device)) for f in fields(given)}
@@ -33,6 +35,8 @@ def inputs_to_device(inputs: InputArrays, device: torch.device | str) -> Inputs:
     segments = None if inputs.segments is None else _tensor(inputs.segments, device)
     prefixes = None if inputs.prefixes is None else inputs.prefixes.tolist()
     sequences = Sequences(inputs.lengths.tolist(), device, prefixes)
+    if device.type != "cpu":
+        _ = sequences.cu_seqlens  # the offsets go to the device with the batch
     return Inputs(_tensor(inputs.ids, device), sequences, segments)
 
 
@@ -56,7 +60,4 @@ def _move(value: Any, device: torch.device) -> Any:
 
 
 def _tensor(array: Any, device: torch.device) -> Tensor:
-    tensor = torch.from_numpy(array)
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
+    return send(torch.from_numpy(array), device)

@@ -185,14 +185,22 @@ class Embedder:
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         done, total = 0, sum(map(len, tokenized.ids))
         how = "+".join(self.config.pooled)
+        waiting: list[tuple[list[int], Tensor]] = []  # copies that a GPU has still to make
         for rows, sequences, layers in batches:
             done += sequences.total
             with torch.inference_mode():
                 of_rows = [tokenized.starts[row] for row in rows]
                 parts = [pool(layer, sequences, how, of_rows) for layer in layers]
                 pooled = self._combine(parts) if whole else torch.cat(parts, 1)
-                vectors[rows] = pooled.cpu().numpy()
+                if pooled.is_cuda:
+                    waiting.append((rows, pooled.to("cpu", non_blocking=True)))
+                else:
+                    vectors[rows] = pooled.numpy()
             on_progress(done, total)
+        if waiting:
+            torch.cuda.synchronize()
+        for rows, copied in waiting:
+            vectors[rows] = copied.numpy()
         if not whole:
             lengths = np.array([len(ids) for ids in tokenized.ids])
             starts = np.array(tokenized.starts)

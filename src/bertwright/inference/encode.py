@@ -24,6 +24,7 @@ from bertwright.data.batch import token_batches
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.host import send_numbers
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.text.framing import Framing
@@ -320,4 +321,4 @@ def positions_in(rows: list[int], sequences: Sequences, positions: Positions) ->
     """The positions in N of these positions of these rows, `[R]`, sequence by sequence."""
     starts = zip(rows, sequences.offsets[:-1], strict=True)
     found = [start + position for row, start in starts for position in positions[row]]
-    return torch.tensor(found, dtype=torch.long, device=sequences.device)
+    return send_numbers(found, sequences.device)

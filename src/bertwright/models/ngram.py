@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from bertwright.config.runs.language_models import NgramConfig
 from bertwright.models.encoder import Encoder, EncoderSpec
+from bertwright.nn.host import send
 from bertwright.nn.sequences import Inputs
 
 
@@ -29,7 +30,7 @@ class LastTokens(NamedTuple):
 
     def select(self, rows: Tensor) -> LastTokens:
         """See `nn/search.py`."""
-        return LastTokens(self.ids[rows])
+        return LastTokens(self.ids.index_select(0, send(rows, self.ids.device)))
 
     def join(self, other: LastTokens) -> LastTokens:
         """See `nn/search.py`."""

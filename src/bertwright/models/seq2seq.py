@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from bertwright.config.runs.translation import Seq2SeqConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
+from bertwright.nn.host import send
 from bertwright.nn.ragged import pack
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs
@@ -97,16 +98,16 @@ class DecoderState:
     """Of the source: vectors and keys, `[R, S, H]`, their bias `[R, S]`; nothing without
     attention."""
     owners: Tensor
-    """`[R]`: which of the B sources a row is of."""
+    """`[R]`, on the host: which of the B sources a row is of."""
 
     def select(self, rows: Tensor | slice) -> DecoderState:
-        """Of these rows, `[r]`, any of them more than once."""
+        """Of these rows, `[r]` on the host, any of them more than once."""
         owners, source = self.owners[rows], self.source
+        there = rows if isinstance(rows, slice) else send(rows, self.fed.device)
         if not torch.equal(owners, self.owners):  # else other beams of the same sources
-            source = tuple(x[rows] for x in source)
-        return DecoderState(
-            tuple((h[rows], c[rows]) for h, c in self.states), self.fed[rows], source, owners
-        )
+            source = tuple(x[there] for x in source)
+        states = tuple((h[there], c[there]) for h, c in self.states)
+        return DecoderState(states, self.fed[there], source, owners)
 
 
 class Seq2SeqDecoder(nn.Module):
@@ -141,12 +142,12 @@ class Seq2SeqDecoder(nn.Module):
         """The state of one row a source, nothing read."""
         sequences = memory.sequences
         x = memory.last.to(self.initial.weight.dtype)
-        last = torch.tensor(sequences.offsets[1:], device=x.device) - 1
+        last = sequences.cu_seqlens[1:].long() - 1
         half = x.shape[1] // 2
         ends = torch.cat([x[last, :half], x[sequences.first, half:]], 1)  # [B, H]
         first = self.initial(ends).tanh().chunk(2 * len(self.cells), 1)
         states = tuple(zip(first[::2], first[1::2], strict=True))
-        owners = torch.arange(sequences.count, device=x.device)
+        owners = torch.arange(sequences.count)
         fed = x.new_zeros(sequences.count, self.width)
         return DecoderState(states, fed, self._source(x, memory), owners)
 
@@ -170,7 +171,7 @@ class Seq2SeqDecoder(nn.Module):
         with torch.autocast(target.ids.device.type, enabled=False):  # a recurrence: no rounding
             state = self.begin(memory)
             rows = self.dropout(self.table(target.ids))[packing.order]
-            state = state.select(packing.owners)
+            state = state.select(packing.owners_on_host)
             found, maps = [], []
             for x in rows.split(packing.sizes):
                 if len(x) < len(state.fed):

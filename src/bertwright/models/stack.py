@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from bertwright.models.encoder import Encoded, Encoder
 from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
+from bertwright.nn.host import send_numbers
 from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import TransformerLayer
 
@@ -119,7 +120,7 @@ class GoingOn(Stack):
 
     def advance(self, ids: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """See `GoesOn`."""
-        positions = torch.tensor(state.lengths, device=ids.device)
+        positions = send_numbers(state.lengths, ids.device)
         state.grow()
         self._check(max(state.lengths))
         x = self.embeddings(ids, positions, torch.full_like(ids, state.segment))

@@ -26,6 +26,7 @@ from bertwright.config.runs.translation import TransformerConfig
 from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.models.stack import Stack
 from bertwright.nn.dropout import Dropout
+from bertwright.nn.host import send
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import Cache, DecoderLayer, layers_of, sinusoids
@@ -87,13 +88,14 @@ class DecoderState:
     bias: Tensor
     """`[P, 1, 1, S]`: 0 where a source has a token, -inf where it has not."""
     owners: Tensor
-    """`[R]`: which of the P sources a row is of, rising."""
+    """`[R]`, on the host: which of the P sources a row is of, rising."""
 
     def select(self, rows: Tensor) -> DecoderState:
-        """Of these rows, `[r]`, any of them more than once."""
+        """Of these rows, `[r]` on the host, any of them more than once."""
 
         def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
-            return tuple(tuple(x.index_select(0, rows) for x in cache) for cache in caches)
+            there = send(rows, self.bias.device)
+            return tuple(tuple(x.index_select(0, there) for x in cache) for cache in caches)
 
         owners = self.owners[rows]
         state = replace(self, own=pick(self.own, rows))
@@ -103,8 +105,9 @@ class DecoderState:
         each = int(counts[0])
         if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
             kept, each = owners, 1
-        owners = torch.arange(len(kept), device=rows.device).repeat_interleave(each)
-        return replace(state, source=pick(self.source, kept), bias=self.bias[kept], owners=owners)
+        owners = torch.arange(len(kept)).repeat_interleave(each)
+        bias = self.bias.index_select(0, send(kept, self.bias.device))
+        return replace(state, source=pick(self.source, kept), bias=bias, owners=owners)
 
 
 class TransformerDecoder(nn.Module):
@@ -144,7 +147,7 @@ class TransformerDecoder(nn.Module):
         parts = [layer.cross_attention.keys_values(memory.last) for layer in layers]
         source = tuple((of_rows(k), of_rows(v)) for k, v in parts)
         bias = sequences.bias(memory.last)
-        owners = torch.arange(sequences.count, device=bias.device)
+        owners = torch.arange(sequences.count)
         return DecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
 
     def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:

@@ -10,7 +10,7 @@ target causally (`Sequences.prefixes`).
 | CPU | neighbours of equal or nearly equal length go through one batched product; its gradient is
         written out, because the fused kernel's backward is three times slower at 128 |
 | CUDA, bf16 and fp16 | one variable-length flash call over the whole batch; blocks where
-        sequences have a prefix |
+        sequences have a prefix, or heads are not of a width that it takes |
 | dropout of probabilities above 0 | plain products, group by group, on any device |
 
 Letters: N queries, M keys, H hidden, A heads, D = H / A, T and S tokens of a sequence of queries
@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.nn.dropout import drop
+from bertwright.nn.host import send
 from bertwright.nn.sequences import Group, Sequences
 
 # Scores of one block fill at most this many numbers, so that they stay in the processor's cache.
@@ -37,6 +38,8 @@ BLOCK = 1 << 21
 # Neighbours share a block while its rows are at most NEAR times its tokens, and SPARE more: of
 # short sequences another block costs more than padding rows.
 NEAR, SPARE = 1.2, 256
+FLASH_WIDTH = 256
+"""The widest head that the variable-length kernel takes."""
 
 
 Attend = Callable[[Tensor], Tensor]
@@ -200,7 +203,7 @@ def _attend(
     if dropout > 0:
         blocks = _blocks_of(queries, keys, q.shape[1], causal, exact=True)
         return _attend_by_block(q, k, v, blocks, dropout)[0]
-    if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not prefixed:
+    if takes_flash(q) and not prefixed:
         return _attend_varlen(q, k, v, queries, keys, causal)
     blocks = _blocks_of(queries, keys, q.shape[1], causal)
     return BlockAttention.apply(blocks, *parts)  # type: ignore[no-any-return, no-untyped-call]
@@ -286,7 +289,7 @@ def _blocks(
         rows = _make_rows(queries, run)
         of_keys = rows if keys is queries else _make_rows(keys, run)
         bias = row_bias(own, theirs, heads, causal, prefixes and prefixes[run])
-        blocks.append(Block(rows, of_keys, None if bias is None else bias.to(queries.device)))
+        blocks.append(Block(rows, of_keys, None if bias is None else send(bias, queries.device)))
     return blocks
 
 
@@ -329,7 +332,7 @@ def _make_rows(sequences: Sequences, run: slice) -> Rows:
     target = real.flatten().nonzero()[:, 0]
     source = torch.zeros(group.count * group.length, dtype=torch.long)
     source[target] = torch.arange(len(target))
-    return Rows(group, source.to(sequences.device), target.to(sequences.device))
+    return Rows(group, send(source, sequences.device), send(target, sequences.device))
 
 
 def row_bias(
@@ -440,6 +443,19 @@ class BlockAttention(torch.autograd.Function):
             keys.put(_scaled(d_s, queries.take(q), scale), d_k)
             keys.put(torch.bmm(p, d_context), d_v)
         return None, *gradients
+
+
+def takes_flash(q: Tensor) -> bool:
+    """Whether the variable-length kernel takes queries `[N, A, D]`: fp16 or bf16 on a GPU of
+    compute capability 8.0 and up, D a multiple of 8 up to 256."""
+    if not q.is_cuda or q.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    return q.shape[2] % 8 == 0 and q.shape[2] <= FLASH_WIDTH and _has_flash(q.device)
+
+
+@cache
+def _has_flash(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device) >= (8, 0) and torch.version.cuda is not None
 
 
 def _attend_varlen(

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.nn.attention import attend_packed, attend_rows, heads_of, neighbours, row_bias
+from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
 
 SPARE = 64  # tokens that room is made for at once
@@ -61,7 +62,8 @@ class KeyValueCache:
         self.store = _with_room(self.store, max(self.lengths), SPARE)
         self._blocks, self._rows = _blocks(self.lengths, self.store), None
         if min(self.lengths) < max(self.lengths):
-            rows = torch.tensor([range(len(self.lengths)), self.lengths], device=self.store.device)
+            both = [list(range(len(self.lengths))), self.lengths]
+            rows = send_numbers(both, self.store.device)
             self._rows = rows[0], rows[1] - 1
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
@@ -82,13 +84,13 @@ class KeyValueCache:
         return torch.cat(found)[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
-        """Of these rows `[r]` alone, in this order."""
+        """Of these rows `[r]` alone, in this order; see `nn/search.py`."""
         kept = rows.tolist()
         if kept == list(range(len(self.lengths))):
             return self
         lengths = [self.lengths[row] for row in kept]
         longest = max(lengths)
-        store = self.store[..., : longest + SPARE, :].index_select(2, rows)
+        store = self.store[..., : longest + SPARE, :].index_select(2, send(rows, self.store.device))
         return KeyValueCache(store, lengths, self.segment)
 
     def join(self, other: KeyValueCache) -> KeyValueCache:
@@ -111,7 +113,13 @@ def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor 
     for rows in neighbours(ones, lengths, sys.maxsize, NEAR, SPARE_ROWS):
         own = lengths[rows]
         bias = row_bias(ones[rows], own, 1)
-        found.append((rows, max(own), None if bias is None else bias[:, None].to(store)))
+        found.append(
+            (
+                rows,
+                max(own),
+                None if bias is None else send(bias[:, None].to(store.dtype), store.device),
+            )
+        )
     return found
 
 
@@ -124,7 +132,7 @@ def read_prompts(
     """
     layers = list(layers)
     cache = KeyValueCache.empty(len(layers), layers[0].attention.heads, sequences, x)
-    last = torch.tensor(sequences.offsets[1:], device=x.device) - 1
+    last = sequences.cu_seqlens[1:].long() - 1
     for number, layer in enumerate(layers):
         read = last if number == len(layers) - 1 else None
         causal = layer.attention.causal

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from bertwright.config.task import Layers
 from bertwright.config.vectors import poolings_of
 from bertwright.errors import ConfigError
+from bertwright.nn.host import send_numbers
 from bertwright.nn.sequences import Sequences
 
 
@@ -130,6 +131,10 @@ def pool(
     modes = poolings_of(pooling)
     if modes == ("cls",):
         return x[sequences.first].float()
+    if x.is_cuda:
+        offsets = list(starts) if starts else [0] * sequences.count
+        found = [_pool_segments(x.float(), sequences, mode, offsets) for mode in modes]
+        return torch.cat(found, 1)
     parts, done = [], 0
     for group in sequences.groups:
         rows = x[group.start : group.stop].float()
@@ -153,9 +158,28 @@ def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
     return mean * math.sqrt(rows.shape[1]) if mode == "mean-sqrt" else mean
 
 
+def _pool_segments(x: Tensor, sequences: Sequences, mode: str, starts: list[int]) -> Tensor:
+    """All sequences at once, `[N, H]` -> `[B, H]`: on a GPU the groups of equal lengths, which are
+    fast on a CPU, would be hundreds of small kernels."""
+    ends = sequences.cu_seqlens.long()
+    if mode in ("cls", "last"):
+        return x.index_select(0, ends[:-1] if mode == "cls" else ends[1:] - 1)
+    if mode == "max":
+        found: Tensor = torch.segment_reduce(x, "max", offsets=ends, unsafe=True)
+        return found
+    weights = x.new_ones(len(x), 1)
+    if mode == "weighted":
+        first = send_numbers(starts, x.device).index_select(0, sequences.index)
+        weights = (sequences.positions + 1 + first)[:, None].to(x.dtype)
+    both = torch.cat([x * weights, weights], 1)
+    sums: Tensor = torch.segment_reduce(both, "sum", offsets=ends, unsafe=True)
+    total, weight = sums[:, :-1], sums[:, -1:]
+    return total / (weight.sqrt() if mode == "mean-sqrt" else weight)
+
+
 def _weighted(rows: Tensor, offsets: list[int]) -> Tensor:
     """`[b, T, H]` and b positions to count from -> `[b, H]`"""
     positions = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32)
-    weights = positions + torch.tensor(offsets, device=rows.device)[:, None]  # [b, T]
+    weights = positions + send_numbers(offsets, rows.device)[:, None]  # [b, T]
     weights = weights / weights.sum(1, keepdim=True)
     return (rows * weights[:, :, None]).sum(1)

@@ -15,11 +15,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from bertwright.nn.host import send
+
 
 def owners_of(counts: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
     """The owner of each row, `[M]`, from the E numbers of rows."""
     rows = torch.tensor(counts, dtype=torch.long)
-    return torch.arange(len(counts)).repeat_interleave(rows).to(device, non_blocking=True)
+    return send(torch.arange(len(counts)).repeat_interleave(rows), device)
 
 
 def merge(x: Tensor, owners: Tensor, count: int, how: Literal["mean", "max"]) -> Tensor:
@@ -74,6 +76,8 @@ class Packing:
     """Owners that have a row 0, a row 1, ...: falling, none 0."""
     owners: Tensor
     """`[sizes[0]]`: the owners that have rows, most rows first."""
+    owners_on_host: Tensor
+    """The same on the host."""
 
 
 def pack(counts: Sequence[int], device: torch.device | str) -> Packing:
@@ -91,8 +95,9 @@ def pack(counts: Sequence[int], device: torch.device | str) -> Packing:
     sizes = torch.bincount(positions).tolist()
     first = sizes[0] if sizes else 0
     return Packing(
-        order.to(device, non_blocking=True),
-        inverse.to(device, non_blocking=True),
+        send(order, device),
+        send(inverse, device),
         sizes,
-        by_length[:first].to(device, non_blocking=True),
+        send(by_length[:first], device),
+        by_length[:first],
     )

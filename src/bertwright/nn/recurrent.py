@@ -33,6 +33,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from bertwright.nn.dropout import Dropout
+from bertwright.nn.host import send
 from bertwright.nn.ragged import pack
 from bertwright.nn.sequences import Sequences
 
@@ -271,4 +272,4 @@ def _mirror(counts: Sequence[int], device: torch.device) -> Tensor:
     lengths = torch.tensor(counts, dtype=torch.long)
     ends = lengths.cumsum(0)
     first_and_last = (2 * ends - lengths - 1).repeat_interleave(lengths)
-    return (first_and_last - torch.arange(int(ends[-1]))).to(device, non_blocking=True)
+    return send(first_and_last - torch.arange(int(ends[-1])), device)

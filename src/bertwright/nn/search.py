@@ -27,6 +27,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.nn.finite import NotFinite, require_finite
+from bertwright.nn.host import send, send_numbers
 
 PART = 64  # tokens of which the most probable is looked at first
 NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
@@ -35,9 +36,10 @@ NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold
 class Generates(Protocol):
     """A decoder.
 
-    Its state (a KV cache, an LSTM's) has `select(rows)`: that of these rows `[r]` in this order,
-    one may be there several times; and, where rows may begin at different times, `join(other)`: the
-    rows of both. The search uses no state again that it passed on: it may be changed in place.
+    Its state (a KV cache, an LSTM's) has `select(rows)`: that of these rows `[r]`, a tensor of the
+    host, in this order, one may be there several times; and, where rows may begin at different
+    times, `join(other)`: the rows of both. The search uses no state again that it passed on: it may
+    be changed in place.
     """
 
     def begin(self, source: Any) -> tuple[Tensor, Any]:
@@ -74,7 +76,7 @@ class RowsInFlight:
     ) -> None:
         """`ends`, `never`: as `beam_steps` has them."""
         self.decoder = decoder
-        self.ends, self.never = frozenset(ends), list(never)
+        self.ends, self._never = frozenset(ends), torch.tensor(list(never), dtype=torch.long)
         self.rows: list[Row] = []
         self._state: Any = None
         self._device = torch.device("cpu")
@@ -90,8 +92,9 @@ class RowsInFlight:
         logits, state = self.decoder.begin(source)
         owners = [number for number, of_source in enumerate(rows) for _ in of_source]
         if len(owners) > len(rows):
-            index = torch.tensor(owners, device=logits.device)
-            logits, state = logits[index], state.select(index)
+            index = torch.tensor(owners)
+            logits = logits.index_select(0, send(index, logits.device))
+            state = state.select(index)
         self._begun.append(([row for of_source in rows for row in of_source], logits, state))
 
     @torch.inference_mode()
@@ -102,8 +105,8 @@ class RowsInFlight:
         if kept:
             state, going = self._state, [self.rows[number] for number in kept]
             if len(kept) < len(self.rows):
-                state = state.select(torch.tensor(kept, device=self._device))
-            last = torch.tensor([row.ids[-1] for row in going], device=self._device)
+                state = state.select(torch.tensor(kept))
+            last = send_numbers([row.ids[-1] for row in going], self._device)
             parts.insert(0, (going, *self.decoder.advance(last, state)))
         self.rows, self._state = [], None
         for rows, _, state in parts:
@@ -112,7 +115,8 @@ class RowsInFlight:
         if parts:
             x = torch.cat([part[1] for part in parts]) if len(parts) > 1 else parts[0][1]
             self._device = x.device
-            x[:, self.never] = -torch.inf
+            self._never = send(self._never, x.device)
+            x.index_fill_(1, self._never, -torch.inf)
             for row, token in zip(self.rows, choose(x, self.rows), strict=True):
                 if token in self.ends:
                     row.reason = "stop"
@@ -140,7 +144,7 @@ def penalize(x: Tensor, seen: Sequence[int], penalty: float) -> Tensor:
     """Logits `[V]` with tokens that were there made less probable."""
     if penalty == 1 or not seen:
         return x
-    index = torch.tensor(sorted(set(seen)), device=x.device)
+    index = send_numbers(sorted(set(seen)), x.device)
     found = x[index]
     return x.index_put((index,), torch.where(found > 0, found / penalty, found * penalty))
 
@@ -241,12 +245,14 @@ def beam_steps(
     beams = {number: [list[int]()] for number in range(len(logits))}  # of sources not done
     ended: dict[int, list[Hypothesis]] = {number: [] for number in beams}
     scores = torch.zeros(len(beams), 1, device=logits.device)  # [sources, beams]
+    excluded = send_numbers(list(never), logits.device)
     wide = (1 + max(1, len(ends))) * beam
     yield []
     for length in count(1):
         p = logits.float().log_softmax(1)
-        p[:, list(never)] = -torch.inf
-        lists = [each.tolist() for each in best_of(p, scores, wide)]
+        p.index_fill_(1, excluded, -torch.inf)
+        sums_of, beams_of, tokens_of = best_of(p, scores, wide)
+        lists = [sums_of.tolist(), *torch.stack([beams_of, tokens_of]).tolist()]
         if any(math.isnan(found[0]) for found in lists[0]):  # NaN is larger than all
             raise NotFinite("probabilities")
         done: list[tuple[int, list[Hypothesis]]] = []
@@ -277,6 +283,6 @@ def beam_steps(
         if not kept:
             return
         rows, tokens, sums, _ = zip(*kept, strict=True)
-        scores = torch.tensor(sums, device=logits.device).view(-1, beam)
-        state = state.select(torch.tensor(rows, device=logits.device))
-        logits, state = decoder.advance(torch.tensor(tokens, device=logits.device), state)
+        scores = send(torch.tensor(sums), logits.device).view(-1, beam)
+        state = state.select(torch.tensor(rows))
+        logits, state = decoder.advance(send_numbers(tokens, logits.device), state)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from bertwright.nn.host import send
 from bertwright.nn.ragged import owners_of
 
 Made = TypeVar("Made")
@@ -92,7 +93,7 @@ class Sequences:
     @cached_property
     def cu_seqlens(self) -> Tensor:
         """Offsets of the sequences, then N: `[B + 1]` int32, as variable-length kernels want."""
-        return torch.tensor(self.offsets, dtype=torch.int32).to(self.device, non_blocking=True)
+        return send(torch.tensor(self.offsets, dtype=torch.int32), self.device)
 
     @cached_property
     def first(self) -> Tensor:
@@ -102,9 +103,8 @@ class Sequences:
     @cached_property
     def positions(self) -> Tensor:
         """Each token's position in its own sequence, from 0, `[N]`."""
-        lengths = torch.tensor(self.lengths)
-        starts = torch.tensor(self.offsets[:-1]).repeat_interleave(lengths)
-        return (torch.arange(self.total) - starts).to(self.device, non_blocking=True)
+        starts = self.first.index_select(0, self.index)
+        return torch.arange(self.total, device=self.device) - starts
 
     def last_tokens(self, count: int) -> Tensor:
         """The rows of the last C tokens up to each, its own first: `[N, C]`; N where a sequence has
@@ -114,8 +114,10 @@ class Sequences:
 
     @cached_property
     def index(self) -> Tensor:
-        """Which sequence each token is of, `[N]`."""
-        return owners_of(self.lengths, self.device)
+        """Which sequence each token is of, `[N]`; on a GPU computed there from the offsets."""
+        if self.device.type == "cpu":
+            return owners_of(self.lengths, self.device)
+        return torch.repeat_interleave(self.cu_seqlens.diff().long(), output_size=self.total)
 
     def padded(self, x: Tensor, fill: float = 0.0) -> Tensor:
         """x `[N, ...]` as rows of the longest sequence, `[B, S, ...]`, with `fill` behind each."""

@@ -25,6 +25,7 @@ from bertwright.config.task import HeadConfig
 from bertwright.nn.characters import CharacterCnn, character_ids
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.features import LayerMix, pool
+from bertwright.nn.host import send
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Sequences
 
@@ -68,7 +69,7 @@ class TagLm(nn.Module):
         ids = ids.view(-1, _MOST_BYTES)
         which = torch.tensor([different[word] for word in words]).long()
         device = features.device
-        spelled = self.characters(ids.to(device))[which.to(device)]
+        spelled = self.characters(send(ids, device))[send(which, device)]
         x = self.first(self.dropout(torch.cat([spelled, layer_0], 1)), counts)
         joined = torch.cat([self.dropout(x), features], 1)
         states: Tensor = self.second(joined, counts)

@@ -16,6 +16,7 @@ from bertwright.config.vectors import poolings_of
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.features import LayerMix
+from bertwright.nn.host import send
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 from bertwright.objectives.objective import Objective
@@ -66,7 +67,7 @@ class LabelledBatch:
         sequences = self.inputs.sequences
         kept = torch.ones(sequences.total, dtype=torch.bool)
         kept[torch.tensor(sequences.offsets[1:]) - 1] = False
-        return kept.nonzero()[:, 0].to(sequences.device)
+        return send(kept.nonzero()[:, 0], sequences.device)
 
 
 class Head(Objective[LabelledBatch]):

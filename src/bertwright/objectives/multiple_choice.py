@@ -10,11 +10,11 @@ Letters: B windows, E examples, M choices in all, H hidden.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded, EncoderSpec
+from bertwright.nn.host import send_numbers
 from bertwright.nn.ragged import log_softmax, merge, owners_of
 from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
@@ -53,7 +53,7 @@ class MultipleChoice(TextHead):
         scores = self.scores(encoded, batch)[:, None]  # [M, 1]
         count = len(batch.counts)
         owners = owners_of(batch.counts, scores.device)
-        sizes = torch.tensor(batch.counts, device=scores.device)
+        sizes = send_numbers(batch.counts, scores.device)
         gold = sizes.cumsum(0) - sizes + batch.labels  # [E]: the right one among M
         logs = log_softmax(scores, owners, count)[gold]
         best = merge(scores.detach(), owners, count, "max")

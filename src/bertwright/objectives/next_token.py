@@ -79,10 +79,11 @@ class NextToken(Objective[Any]):
     def _penalty(self, encoded: Encoded, at: Tensor) -> Tensor:
         """AR and TAR, summed over positions `at` `[K]`; a sequence's first token has no change."""
         activation, temporal = self.penalties
-        later = at[encoded.sequences.positions[at] > 0]
         x = encoded.last
-        change = x[later] - x[later - 1]
-        sums = activation * x[at].float().square().sum() + temporal * change.float().square().sum()
+        own, before = x.index_select(0, at), x.index_select(0, (at - 1).clamp(min=0))
+        first = encoded.sequences.positions.index_select(0, at) == 0
+        change = (own - before).masked_fill(first[:, None], 0.0)
+        sums = activation * own.float().square().sum() + temporal * change.float().square().sum()
         return sums / x.shape[1]
 
     def logits(self, x: Tensor) -> Tensor:

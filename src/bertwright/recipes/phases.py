@@ -12,6 +12,7 @@ from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.instances import Instances
 from bertwright.data.to_device import to_device
 from bertwright.errors import ConfigError
+from bertwright.train.ahead import Ahead, Made
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import micro_tokens
 from bertwright.train.state import DataPosition
@@ -60,17 +61,21 @@ class PhaseLoader:
         longest = max(phase.instances.longest for phase in phases)
         self._micro_tokens = max(tokens or micro_tokens(ranks.device), longest)
         self.loaders: list[EpochLoader[Any]] = [
-            EpochLoader(phase.instances, ranks.rank, ranks.world_size, prefetch=on_gpu)
-            for phase in phases
+            EpochLoader(phase.instances, ranks.rank, ranks.world_size) for phase in phases
         ]
+        self._ahead = Ahead(self._make, on_gpu)
         self.loaders[0].tokens_in_epoch(0)  # data that gives no instances is an error now
 
     def step(self, at: DataPosition, done: float) -> tuple[list[Any], DataPosition]:
         """The micro-batches at a position of the data when a fraction `done` of the budget is used;
-        a step with fewer sequences than ranks is skipped."""
+        a step with fewer sequences than ranks is skipped. On a GPU a thread makes those that
+        follow."""
         following = at.phase + 1
         if following < len(self._phases) and done >= self._phases[following].begin:
             at = DataPosition(phase=following)
+        return self._ahead(at)
+
+    def _make(self, at: DataPosition) -> Made:
         loader, tokens = self.loaders[at.phase], self._phases[at.phase].tokens
         skipped = 0
         while len(loader.positions(at.epoch, at.step, tokens)) < self._world_size:

@@ -20,6 +20,7 @@ from bertwright.arrays import Int64s
 from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate, token_batches
 from bertwright.data.to_device import inputs_to_device
+from bertwright.nn.host import send
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.tasks.instances import Instance
 
@@ -87,7 +88,7 @@ def make_batch(
         }
 
     def put(array: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(device, non_blocking=True)
+        return send(torch.from_numpy(array), device)
 
     return LabelledBatch(
         task=name,

@@ -28,6 +28,7 @@ from bertwright.data.to_device import make_inputs
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Example, GenerationExample
 from bertwright.models.encoder import Encoder, GoesOn
+from bertwright.nn.host import send
 from bertwright.nn.products import lay_out
 from bertwright.nn.search import Generates, Row, RowsInFlight, beam_steps, finish
 from bertwright.objectives.objective import Learner
@@ -117,8 +118,8 @@ class CausalDecoder:
         order, inputs = make_inputs(list(range(len(source))), source, segments, self.device)
         x, state = self.encoder.begin(inputs)
         if order != sorted(order):
-            back = torch.tensor(order, device=self.device).argsort()
-            x, state = x[back], state.select(back)
+            back = torch.tensor(order).argsort()
+            x, state = x.index_select(0, send(back, x.device)), state.select(back)
         return self.head.logits(x), state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:

@@ -1,5 +1,8 @@
 """The training loop: batches in, steps out. It knows no model and no data.
 
+On a GPU the host does not wait for a step: whether its numbers are finite is decided on the device,
+and they are read when the step after it has been queued.
+
 A step: every micro-batch is encoded and its losses, sums, are divided by the counts of the whole
 step over all ranks (objectives/objective.py), so that however a step is split, its gradient is the
 same; the norm of the gradient is clipped; the optimizers step.
@@ -31,7 +34,7 @@ from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.hardware import Precision, memory_gb
 from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
-from bertwright.train.optim import Optimizers, add_gradients, clip_gradients
+from bertwright.train.optim import Optimizers, add_gradients, clip_gradients, clip_unread
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
 from bertwright.train.state import DataPosition, Position
@@ -39,6 +42,21 @@ from bertwright.train.width import Width
 
 # So many steps in a row without a finite gradient end a run.
 MOST_SKIPPED = 5
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A step that was queued, whose numbers have not been waited for."""
+
+    position: Position
+    """Before it."""
+    tokens: int
+    rate: float
+    sums: LossSums
+    numbers: Tensor
+    """`LossSums.unread`, then the norm of the gradient, on their way to the host."""
+    arrived: torch.cuda.Event | None
+    """Once this has happened they are there; None: they are."""
 
 
 class Source(Protocol):
@@ -115,6 +133,9 @@ class Trainer:
         """Of one thread, of two, and so on, where micro-batches are computed at once."""
         self._width = Width(1)
         self._signals = Signals(alone=ranks.world_size == 1)
+        self.reads_late = ranks.world_size == 1 and ranks.device.type == "cuda"
+        """Whether a step's numbers are read while the one after it is computed."""
+        self._unread: Unread | None = None
         self._window = Window()
         self._saved_at = -1
         self._since = (0, 0.0)
@@ -132,7 +153,7 @@ class Trainer:
         validated = saved = position
         self._saved_at = position.step or -1
         self._since = (position.step, position.seconds)
-        self._window = replace(position.window)
+        self._window, self._unread = replace(position.window), None
         if not self.ranks.is_first:  # the first rank goes on with the sums of all
             self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
@@ -140,7 +161,7 @@ class Trainer:
             while True:
                 position, stop = self._agree(position, time.monotonic() - began)
                 if stop:
-                    self._save(position)
+                    self._save(self._all_read(position))
                     raise Interrupted(
                         stop,
                         f"interrupted before step {position.step + 1}; everything is saved: "
@@ -155,17 +176,21 @@ class Trainer:
                 seconds = self.ranks.from_first(time.monotonic() - began)
                 position = replace(position, seconds=seconds)
                 if self._log_is_due(position):
+                    position = self._all_read(position)
                     self._tell(position)
                 paused = time.monotonic()
                 if _due(self.config.validation, position, validated):
-                    position = self._validate(position)
+                    position = self._validate(self._all_read(position))
                     validated = position
                     if self.ranks.from_first(float(self.is_enough())):
                         break
-                if not self.skipped and _due(self.config.checkpoint, position, saved):
-                    self._save(position)
-                    saved = position
+                if _due(self.config.checkpoint, position, saved):
+                    position = self._all_read(position)
+                    if not self.skipped:
+                        self._save(position)
+                        saved = position
                 self._window.paused += time.monotonic() - paused
+            position = self._all_read(position)
             self._tell(position)
             if position.validated < position.step:
                 position = self._validate(position)
@@ -227,6 +252,16 @@ class Trainer:
                 last = number == len(batches) - 1
                 if self._signals.number and not last and self.ranks.world_size == 1:
                     return position
+            if self.reads_late:
+                after = replace(
+                    position,
+                    step=position.step + 1,
+                    tokens=position.tokens + int(all_tokens),
+                    data=following,
+                )
+                return self._queue(
+                    Unread(position, int(all_tokens), rate, sums, *self._end(sums)), after
+                )
             norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
             numbers = sums.numbers(names)
             if not self._finite(position, norm, numbers):
@@ -298,6 +333,43 @@ class Trainer:
         number = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
         return (self.config.seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9) % 2**63
 
+    def _end(self, sums: LossSums) -> tuple[Tensor, torch.cuda.Event | None]:
+        """Clip and step, unless a number is not finite; the numbers, on their way to the host."""
+        norm = clip_unread(self.learner.parameters(), self.config.clip_norm)
+        losses = sums.unread(list(self.learner.objectives))
+        numbers = (
+            norm.double()[None] if losses is None else torch.cat([losses, norm.double()[None]])
+        )
+        self.optimizers.step(good=numbers.isfinite().all())
+        on_host = numbers.to("cpu", non_blocking=True)
+        if not numbers.is_cuda:
+            return on_host, None
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived.record()
+        return on_host, arrived
+
+    def _queue(self, step: Unread, after: Position) -> Position:
+        """Read the step before, now that this one keeps the device busy; the position after it."""
+        before, self._unread = self._unread, step
+        return after if before is None else self._read(before, after)
+
+    def _all_read(self, position: Position) -> Position:
+        """Wait for the step that was queued last, if it was not read; the position after it."""
+        step, self._unread = self._unread, None
+        return position if step is None else self._read(step, position)
+
+    def _read(self, step: Unread, now: Position) -> Position:
+        """Take a step's numbers into the window of the log; the position `now`, without the tokens
+        of a step that was left out."""
+        if step.arrived is not None:
+            step.arrived.synchronize()
+        *losses, norm = step.numbers.tolist()
+        numbers = step.sums.read(list(self.learner.objectives), losses)
+        if self._finite(step.position, norm, numbers):
+            self._window.join(numbers, step.sums.flops, norm, step.rate)
+            return now
+        return replace(now, tokens=now.tokens - step.tokens)
+
     def _finite(self, position: Position, norm: float, numbers: list[float]) -> bool:
         """Whether a step may reach the weights, the same on all ranks; give up after some.
 
@@ -311,7 +383,8 @@ class Trainer:
             if math.isfinite(norm):
                 self.skipped = 0
                 return True
-        self.optimizers.zero_grad()
+        if not self.reads_late:  # else these are gradients of the step after it
+            self.optimizers.zero_grad()
         self.skipped += 1
         number = position.step + 1
         what = "loss is not finite" if bad_losses else f"norm of the gradient is {norm}"

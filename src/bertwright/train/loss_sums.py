@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from bertwright.objectives.objective import Loss
@@ -30,16 +31,31 @@ class LossSums:
 
     def numbers(self, names: Sequence[str]) -> list[float]:
         """Total, correct and count of each objective; where nothing is right or wrong, correct is
-        minus the count, so that sums of such numbers still show it."""
-        return [
-            float(number)
+        minus the count, so that sums of such numbers still show it. Read from the device at
+        once."""
+        unread = self.unread(names)
+        return self.read(names, [] if unread is None else unread.tolist())
+
+    def unread(self, names: Sequence[str]) -> Tensor | None:
+        """What of these numbers is on the device, float64: of each objective its total and, if it
+        has one, its correct; None: nothing."""
+        found = [
+            sums[name].double()
             for name in names
-            for number in (
-                self.totals.get(name, 0),
-                self.corrects.get(name, -self.counts.get(name, 0)),
-                self.counts.get(name, 0),
-            )
+            for sums in (self.totals, self.corrects)
+            if name in sums
         ]
+        return torch.stack(found) if found else None
+
+    def read(self, names: Sequence[str], unread: Iterable[float]) -> list[float]:
+        """The `numbers`, of what `unread` holds."""
+        following, found = iter(unread), []
+        for name in names:
+            count = float(self.counts.get(name, 0))
+            found.append(next(following) if name in self.totals else 0.0)
+            found.append(next(following) if name in self.corrects else -count)
+            found.append(count)
+        return found
 
 
 @dataclass

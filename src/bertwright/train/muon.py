@@ -41,6 +41,8 @@ class Muon(torch.optim.Optimizer):
         self.dtype = dtype
         self.threads: int | None = None
         """That compute a step on a CPU; None: as many as torch has."""
+        self.good: Tensor | None = None
+        """Whether the next step is to be done, a scalar that nobody has read yet; None: it is."""
 
     def step(self) -> None:  # type: ignore[override]
         """Change the matrices that have a gradient; on a CPU one on each core at a time, so that
@@ -51,6 +53,10 @@ class Muon(torch.optim.Optimizer):
             for matrix in group["params"]
             if matrix.grad is not None
         ]
+        together = self.good is not None or all(matrix.is_cuda for matrix, _ in tasks)
+        if together and not any(is_shard(matrix) for matrix, _ in tasks):
+            self._move_by_shape()
+            return
         threads = self.threads or torch.get_num_threads()
         # Shards are gathered in one order on all ranks
         if threads == 1 or any(m.device.type != "cpu" or is_shard(m) for m, _ in tasks):
@@ -61,6 +67,38 @@ class Muon(torch.optim.Optimizer):
             for done in [pool.submit(self._move, *task) for task in tasks]:
                 done.result()
 
+    @torch.no_grad()
+    def _move_by_shape(self) -> None:
+        """Change all matrices of one shape together: a few large kernels in place of many small
+        ones, for which a GPU would wait."""
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[Tensor]] = {}
+            for matrix in group["params"]:
+                if matrix.grad is not None:
+                    by_shape.setdefault(matrix.shape, []).append(matrix)
+            for matrices in by_shape.values():
+                self._move_together(matrices, group)
+
+    def _move_together(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
+        keep, found = group["momentum"], []
+        for matrix in matrices:
+            assert matrix.grad is not None
+            found.append(matrix.grad)
+            if not self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix.grad)
+        buffers = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        gradients, momentum = torch.stack(found), torch.stack(buffers)  # [b, m, n]
+        good = momentum.new_ones(()) if self.good is None else self.good.to(momentum.dtype)
+        if self.good is not None:  # 0 times what is not finite is not 0
+            gradients = gradients.where(self.good, 0.0)
+        momentum = momentum.lerp(gradients, (1 - keep) * good)
+        torch._foreach_copy_(buffers, list(momentum.unbind()))
+        ahead = gradients.lerp(momentum, keep)
+        rate = min(group["lr"] * step_size(ahead), torch.finfo(torch.float32).max)
+        update = orthogonal(ahead, self.dtype).to(momentum.dtype) * (-rate * good)
+        torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"] * good)
+        torch._foreach_add_(matrices, list(update.unbind()))
+
     @torch.no_grad()  # of a thread, so here and not around them all
     def _move(self, matrix: Tensor, group: dict[str, Any]) -> None:
         assert matrix.grad is not None
@@ -69,21 +107,30 @@ class Muon(torch.optim.Optimizer):
             state["momentum_buffer"] = torch.zeros_like(matrix.grad)
         momentum = state["momentum_buffer"].lerp_(matrix.grad, 1 - keep)
         ahead = whole(matrix.grad.lerp(momentum, keep))
-        size = 0.2 * math.sqrt(max(matrix.shape))
         update = orthogonal(ahead, self.dtype).to(matrix.dtype)
         matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        rate = min(group["lr"] * size, torch.finfo(torch.float32).max)  # beyond, add_ has an error
+        rate = min(
+            group["lr"] * step_size(matrix), torch.finfo(torch.float32).max
+        )  # beyond, add_ has an error
         matrix.add_(laid_like(update, matrix), alpha=-rate)
 
 
+def step_size(matrix: Tensor) -> float:
+    """The factor of an orthogonal step of a matrix `[..., m, n]`, after which its root mean square
+    is that of AdamW's (Liu et al. 2025)."""
+    return 0.2 * math.sqrt(max(matrix.shape[-2:]))
+
+
 def orthogonal(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """About the nearest matrix to x `[m, n]` whose singular values are 1 (they come out between
-    0.7 and 1.2): Newton-Schulz iterations, products in `dtype`."""
+    """About the nearest matrix to x `[m, n]`, or to each of `[b, m, n]`, whose singular values are
+    1 (they come out between 0.7 and 1.2): Newton-Schulz iterations, products in `dtype`."""
     a, b, c = COEFFICIENTS
-    is_high = x.shape[0] > x.shape[1]
-    x = (x.T if is_high else x).to(dtype)
-    x = x / x.norm().clamp(min=1e-7)
+    add_product = torch.addmm if x.ndim == 2 else torch.baddbmm
+    is_high = x.shape[-2] > x.shape[-1]
+    x = (x.mT if is_high else x).to(dtype)
+    norm = x.norm() if x.ndim == 2 else x.norm(dim=(1, 2), keepdim=True)
+    x = x / norm.clamp(min=1e-7)
     for _ in range(ITERATIONS):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if is_high else x
+        gram = x @ x.mT
+        x = add_product(x, add_product(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_high else x

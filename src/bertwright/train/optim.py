@@ -35,11 +35,19 @@ class Optimizers:
             for group in part.param_groups:
                 group["lr"] = group["highest"] * factor
 
-    def step(self, threads: int | None = None) -> None:
-        """Change the parameters by their gradients; Muon's products in so many threads."""
+    def step(self, threads: int | None = None, good: Tensor | None = None) -> None:
+        """Change the parameters by their gradients.
+
+        Args:
+            threads: that compute Muon's products on a CPU.
+            good: a scalar on the device, whether this step is to be done at all; it is decided
+                there, and the host does not wait for it. None: it is.
+        """
         for part in self.parts:
             if isinstance(part, Muon):
-                part.threads = threads
+                part.threads, part.good = threads, good
+            else:  # the fused kernel of AdamW reads it, as `torch.amp.GradScaler` hands it over
+                part.found_inf = None if good is None else (~good).float()  # type: ignore[attr-defined]
             part.step()
 
     def zero_grad(self) -> None:
@@ -136,6 +144,16 @@ def add_gradients(parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor
             parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
     if ours:
         torch._foreach_add_(ours, theirs)
+
+
+def clip_unread(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
+    """Scale gradients down as `clip_gradients` does; the norm as it was, a scalar on their device
+    that the host has not waited for. Gradients that are not finite stay so."""
+    gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    if most and gradients:
+        torch._foreach_mul_(gradients, (most / norm).clamp(max=1.0))
+    return norm
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:

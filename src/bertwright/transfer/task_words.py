@@ -61,17 +61,20 @@ class TaskWords(nn.Module):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """`[N]` -> `[N, H]`; tokens that are not trained, as held-out texts have them, too."""
-        rows = self._rows[input_ids]
+        rows = self._rows.index_select(0, input_ids)
         x = F.embedding(rows, self.weight)
-        others = (rows == len(self._ids)).nonzero()[:, 0]
-        if len(others):
-            x[others] = self._table[input_ids[others]] * self.weight[-1].detach()
-        return x
+        others = (rows == len(self._ids))[:, None]
+        # all rows are looked up: to ask which are others would make the host wait for a GPU
+        return torch.where(others, F.embedding(input_ids, self._table) * self._decay(), x)
 
     def whole(self) -> Tensor:
         """The whole table as it is now, `[V, H]`."""
         trained = self.weight.detach()
-        return (self._table * trained[-1]).index_copy_(0, self._ids, trained[:-1])
+        return (self._table * self._decay()).index_copy_(0, self._ids, trained[:-1])
+
+    def _decay(self) -> Tensor:
+        """The factor of the rows that are not trained, `[H]`."""
+        return self.weight[-1].detach()
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

@@ -35,6 +35,7 @@ from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.span import decide_best
+from bertwright.train.ahead import Ahead, Made
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
 from bertwright.train.log import Log
@@ -182,13 +183,22 @@ class TaskLoader:
     order: tuple[int, list[tuple[int, Int64s]]] = field(default=(-1, []), init=False)
     """An epoch and its steps."""
 
+    def __post_init__(self) -> None:
+        self._ahead = Ahead(self._make, self.ranks.device.type == "cuda")
+
     @property
     def steps_in_epoch(self) -> int:
         """Steps of one pass over all tasks."""
         return len(self._epoch(0))
 
     def step(self, at: DataPosition, done: float) -> tuple[list[LabelledBatch], DataPosition]:
-        """This rank's micro-batches of a step, and the position of the next."""
+        """This rank's micro-batches of a step, and the position of the next; on a GPU a thread
+        makes those that follow."""
+        batches, following = self._ahead(at)
+        self.on_tokens(sum(batch.num_tokens for batch in batches))
+        return batches, following
+
+    def _make(self, at: DataPosition) -> Made:
         steps = self._epoch(at.epoch)
         number, rows = steps[at.step]
         name, task, instances, _ = self.tasks[number]
@@ -197,7 +207,6 @@ class TaskLoader:
             make_batch(name, task, instances, part, str(self.ranks.device))
             for part in instance_batches(instances, self._most_tokens(instances, own), own)
         ]
-        self.on_tokens(sum(batch.num_tokens for batch in batches))
         if at.step + 1 < len(steps):
             return batches, replace(at, step=at.step + 1)
         return batches, replace(at, epoch=at.epoch + 1, step=0)
