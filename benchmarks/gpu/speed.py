@@ -63,12 +63,11 @@ def run(checks: Checks, device: Device) -> None:
                 most=45,
                 least=10,
             )
-    for muon in (sizes[0],):
-        checks.run(
-            f"ours with Muon: {muon.name}",
-            lambda: time_step(device, muon, "ours", matrices="muon"),
-            most=15,
-        )
+    checks.run(
+        f"ours with Muon: {first.name}",
+        lambda: time_step(device, first, "ours", matrices="muon"),
+        most=15,
+    )
     long = _fitted(Size("gpt2", 1024, False, TOKENS // 2), device)
     for side in ("ours", "transformers"):
         checks.run(f"{side}: {long.name}", lambda: time_step(device, long, side), most=15)  # noqa: B023
