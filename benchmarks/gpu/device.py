@@ -198,7 +198,8 @@ class _Reads(torch.utils._python_dispatch.TorchDispatchMode):
         if func.overloadpacket.__name__ in ("_local_scalar_dense", "_unique2", "masked_select"):
             frame = inspect.currentframe()
             while frame is not None and "bertwright" not in frame.f_code.co_filename:
-                frame = frame.f_back
+                is_stand_in = frame.f_code is FlashStandIn.__call__.__code__
+                frame = None if is_stand_in else frame.f_back
             if frame is not None:
                 self.places[_short(frame.f_code.co_filename, frame.f_lineno)] += 1
         return func(*args, **(kwargs or {}))

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ TINY = {
 }
 """Heads of 8, so that the variable-length kernel takes them."""
 ENCODER_DECODER = {**TINY, "intermediate_size": 48}
+SMALL_BERT: dict[str, Any] = {**ENCODER_DECODER, "max_position_embeddings": 512}
 RUNS: dict[str, dict[str, Any]] = {
     "bert": {"model": "bert-tiny", "architecture": ENCODER_DECODER},
     "bert-ltr": {"model": "bert-tiny-ltr", "architecture": ENCODER_DECODER},
@@ -174,7 +176,7 @@ def _choices() -> list[Instance]:
     return [
         Instance(
             n,
-            tuple(list(range(5 + k, 5 + k + size)) for k in range(count)),
+            tuple([5 + (k * 23 + 7 * t) % 80 for t in range(size)] for k in range(count)),
             tuple([0] * size for _ in range(count)),
             label=n % count,
             owners=tuple(range(count)),
@@ -250,9 +252,16 @@ def tiny_task(name: str) -> tuple[Learner, Callable[[torch.device], Any]]:
     learner = checkpoint.make_learner(config, [], tasks={"head": task})
     generator = torch.Generator().manual_seed(2)
     for parameter in learner.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator) * 0.1
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.data = noise * 0.2 if parameter.ndim > 1 else parameter.data + noise * 0.1
     made = instances()
     return learner, lambda device: make_batch("head", task, made, range(len(made)), device)
+
+
+def import_peers(*more: str) -> dict[str, Any]:
+    """Import what stands beside us, so that no check waits for it; its versions."""
+    names = ("transformers", *more)
+    return {name: str(import_module(name).__version__) for name in names}
 
 
 @dataclass(frozen=True)
@@ -263,11 +272,15 @@ class Size:
     length: int
     mixed: bool
     tokens: int
+    title: str = ""
 
     @property
     def name(self) -> str:
-        """For the record."""
-        return f"{self.model}, {self.length}, {'mixed' if self.mixed else 'fixed'} lengths"
+        """For the record: the title, or what it is."""
+        return (
+            self.title
+            or f"{self.model}, {self.length}, {'mixed' if self.mixed else 'fixed'} lengths"
+        )
 
     def lengths(self) -> list[int]:
         """Lengths of the sequences, longest first, about `tokens` in all: all the longest, or of
@@ -282,20 +295,14 @@ class Size:
 
 def our_learner(size: Size, shrink: bool) -> Learner:
     """Ours, random weights, without dropout as its recipes are; tiny where `shrink`."""
+    drops: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     if size.model == "gpt2":
-        tiny: dict[str, Any] = {"num_attention_heads": 4, "hidden_size": 64, "num_hidden_layers": 2}
-        made = Gpt2Config(GPT2_VOCABULARY, **(tiny if shrink else {}))
-        drops = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        config: Any = replace(made, **drops, **({"vocab_size": 500} if shrink else {}))
+        drops |= {**TINY, "vocab_size": 200, "max_position_embeddings": 1024} if shrink else {}
+        config: Any = replace(Gpt2Config(vocab_size=GPT2_VOCABULARY), **drops)
         return checkpoint.make_learner(config, ["next_token"])
-    found = PRESETS["bert-tiny" if shrink else size.model]
-    config = replace(
-        found,
-        vocab_size=500 if shrink else BERT_VOCABULARY,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    return checkpoint.make_learner(config, ["masked_lm"])
+    drops["vocab_size"] = 200 if shrink else BERT_VOCABULARY
+    drops |= SMALL_BERT if shrink else {}
+    return checkpoint.make_learner(replace(PRESETS[size.model], **drops), ["masked_lm"])
 
 
 def our_batch(size: Size, vocabulary: int, device: torch.device) -> Any:
@@ -318,13 +325,13 @@ def their_model(size: Size, shrink: bool) -> Any:
     import transformers
 
     if size.model == "gpt2":
-        small = {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 500} if shrink else {}
+        small = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 200} if shrink else {}
         drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
         config: Any = transformers.GPT2Config(**small, **drops, attn_implementation="sdpa")
         return transformers.GPT2LMHeadModel(config)
-    ours = PRESETS["bert-tiny" if shrink else size.model]
+    ours = replace(PRESETS[size.model], **(SMALL_BERT if shrink else {}))
     config = transformers.BertConfig(
-        vocab_size=500 if shrink else BERT_VOCABULARY,
+        vocab_size=200 if shrink else BERT_VOCABULARY,
         hidden_size=ours.hidden_size,
         num_hidden_layers=ours.num_hidden_layers,
         num_attention_heads=ours.num_attention_heads,

@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from benchmarks.gpu.device import Device, measure_card, ten_kernels, where_it_waits
-from benchmarks.gpu.models import Size, our_batch, our_learner, their_batch, their_model
+from benchmarks.gpu.models import (
+    Size,
+    import_peers,
+    our_batch,
+    our_learner,
+    their_batch,
+    their_model,
+)
 from benchmarks.gpu.record import Checks
 from bertwright.config.run import OptimizerConfig
 from bertwright.nn.transformer import FeedForward
@@ -43,6 +51,7 @@ Step = Callable[[], None]
 def run(checks: Checks, device: Device) -> None:
     """Eager figures first, then the profile, then what is compiled, then what time is left for."""
     checks.run("card", lambda: _card(device), most=20)
+    checks.run("imports", import_peers, most=60)
     sizes = [_fitted(size, device) for size in EAGER]
     for size in sizes:
         for side in ("ours", "transformers"):
@@ -74,7 +83,8 @@ def run(checks: Checks, device: Device) -> None:
 
 
 def _fitted(size: Size, device: Device) -> Size:
-    return Size(size.model, size.length, size.mixed, 1024) if device.smoke else size
+    small = replace(size, length=min(64, size.length), tokens=256, title=size.name)
+    return small if device.smoke else size
 
 
 def _card(device: Device) -> dict[str, Any]:
@@ -142,7 +152,7 @@ def time_step(
         except torch.cuda.OutOfMemoryError:
             if size.tokens < 4096:
                 raise
-            size = Size(size.model, size.length, size.mixed, size.tokens // 2)
+            size = replace(size, tokens=size.tokens // 2)
 
 
 def _time_step(
