@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.nn.finite import NotFinite, require_finite
+from bertwright.nn.finite import NotFinite
 from bertwright.nn.host import send, send_numbers
 
 PART = 64  # tokens of which the most probable is looked at first
@@ -130,8 +130,10 @@ class RowsInFlight:
 def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
     """The next token of each row, by its own settings; logits `[R, V]`."""
     tokens = logits.argmax(1)  # of a row with NaN, NaN
-    require_finite(logits.gather(1, tokens[:, None]), "logits")
-    best: list[int] = tokens.tolist()
+    finite = logits.gather(1, tokens[:, None])[:, 0].isfinite()
+    best, are_finite = torch.stack([tokens, finite.long()]).tolist()  # read from a GPU at once
+    if not all(are_finite):
+        raise NotFinite("logits")
     for number, row in enumerate(rows):
         config = row.config
         if config.sample or config.repetition_penalty != 1:
