@@ -248,7 +248,7 @@ def _remove(place: Path) -> None:
 def _remove_abandoned(path: Path) -> None:
     """Remove what processes that are gone left while they wrote `path`."""
     # What stood at `path` before is removed only where `path` stands: else it is the last copy.
-    kinds = "partial|old" if path.exists() else "partial"
+    kinds = "partial|read|old" if path.exists() else "partial|read"
     for place in path.parent.glob(f".{glob.escape(path.name)}.*"):
         found = re.fullmatch(rf"({kinds})-(\d{{1,9}})", place.name.removeprefix(f".{path.name}."))
         if found and not _is_alive(int(found[2])):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bertwright.atomic import sole_writer
 from bertwright.checkpoint import checkpoint
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.generation import GenerationConfig
@@ -145,3 +147,15 @@ def test_a_line_over_a_megabyte_is_refused(
     said = ran(*words, code=4, stdin=stdin).err
     assert "line 2 of" in said
     assert "1,000,000 bytes" in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file locks")
+def test_a_second_process_does_not_write_the_same_file(
+    folder: Path, tmp_path: Path, ran: Ran
+) -> None:
+    out = tmp_path / "out.jsonl"
+    words = ["generate", PROMPTS[0], "--model", folder, "--out", out, "--max-new-tokens", 2]
+    with sole_writer(out):
+        assert "another process is writing" in ran(*words, "--overwrite", code=4).err
+    ran(*words)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]

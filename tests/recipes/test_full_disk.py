@@ -21,6 +21,7 @@ from bertwright.errors import BertwrightError
 from bertwright.report.pages import write_page
 from bertwright.train.log import Log
 from tests.raising import raises
+from tests.small_bert import write_model
 
 resource = pytest.importorskip("resource", reason="needs limits of the system")
 Limit = Callable[[int], None]
@@ -94,3 +95,16 @@ def test_pages_logs_and_lines_leave_nothing_half_written(
     raises(BertwrightError, "metrics.jsonl cannot be written", Log, tmp_path, print, 1000)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.jsonl", "metrics.jsonl"]
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1000
+
+
+def test_vectors_of_which_no_block_was_written_leave_nothing(
+    tmp_path: Path, largest_file: Limit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_model(tmp_path / "model", ())
+    (tmp_path / "in.txt").write_text("a b c\n" * 500)
+    out = tmp_path / "out" / "v.jsonl"
+    words = ["embed", "--model", str(model), "--input", str(tmp_path / "in.txt")]
+    largest_file(4096)
+    assert run_verb([*words, "--out", str(out)]) == 1
+    assert f"{out} cannot be written: File too large" in capsys.readouterr().err
+    assert list(out.parent.iterdir()) == []

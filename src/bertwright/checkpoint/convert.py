@@ -13,8 +13,8 @@ must be the same bit for bit before the folder takes its name.
 
 from __future__ import annotations
 
+import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -225,12 +225,15 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _folder_beside(out: Path) -> Iterator[Path]:
-    """A folder that is removed at the end, on the disk of `out`."""
-    parent = out.absolute().parent
+    """A folder that is removed at the end, on the disk of `out`; where the process is killed, by
+    the next that writes `out`."""
+    made = out.absolute().with_name(f".{out.name}.read-{os.getpid()}")
     with disk_errors(out):
-        parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.read-", dir=parent) as made:
-            yield Path(made)
+        made.mkdir(parents=True)
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 @contextmanager

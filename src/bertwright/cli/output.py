@@ -69,8 +69,8 @@ def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], Non
         BertwrightError: the disk is full or the folder is not writable.
     """
     with contextlib.ExitStack() as stack:
+        stack.enter_context(disk_errors(out or Path("standard output")))
         if out is not None:
-            stack.enter_context(disk_errors(out))
             out.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(sole_writer(out))
 

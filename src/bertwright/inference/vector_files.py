@@ -351,11 +351,13 @@ class ResumableWriter:
     def close(self) -> None:
         """Close the file; what is noted stays for `resume`."""
         with self.open:
-            if not self.renamed:
-                self.file.close()
-            if not self.rows:
-                self.partial.unlink(missing_ok=True)
-                self.journal.unlink(missing_ok=True)
+            try:
+                if not self.renamed:
+                    self.file.close()  # which may write, and fail on a full disk
+            finally:
+                if "key" not in self.state:  # no block is noted: there is nothing to continue
+                    self.partial.unlink(missing_ok=True)
+                    self.journal.unlink(missing_ok=True)
 
     def _write_header(self, header: dict[str, Any]) -> None:
         # NumPy leaves room for more rows: the header of any number of them is as long
