@@ -68,7 +68,7 @@ def healthy(documents: int = 60) -> list[list[str]]:
 def test_a_healthy_corpus_has_no_errors(examine: Examine) -> None:
     checkup, found = examine(healthy())
     assert checkup.errors == 0
-    assert [f.name for f in checkup.findings if f.level == "warning"] == ["size"]
+    assert [f.name for f in checkup.findings if f.level == "warning"] == ["held_out", "size"]
     assert abs(float(found["next_sentence_ratio"].value) - 0.5) < 0.1
     assert abs(float(found["predicted_tokens"].value) - 0.15) < 0.01
     shares = [

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from bertwright.data.shards import Shards
-from bertwright.data.split import split_documents
+from bertwright.data.split import GAP, described, rule_of_new_run, split_documents, split_text
 from bertwright.errors import ConfigError, DataError
 
 MakeShards = Callable[..., Shards]
@@ -50,3 +51,40 @@ def test_held_out_documents_stay_held_out(make_shards: MakeShards) -> None:
     held = [26, 39, 43, 51, 54, 59, 64, 75, 80, 81, 85]
     assert split_documents(more, "dev", 0.1).tolist() == held
     assert split_documents(few, "dev", 0.1).tolist() == held[:6]
+
+
+def test_the_end_of_each_document_is_held_out_after_a_gap(make_shards: MakeShards) -> None:
+    sizes = [60, 5, 300]
+    shards = make_shards([[2] * size for size in sizes])
+    splits = {name: split_text(shards, name, 0.05, "ends") for name in ("train", "dev")}  # type: ignore[arg-type]
+
+    def sentences(name: str) -> list[list[int]]:
+        found, documents, _ = splits[name]
+        return [list(range(*found.document_sentences[number : number + 2])) for number in documents]
+
+    firsts = np.cumsum([0, *sizes]).tolist()
+    assert splits["train"].numbers.tolist() == [0, 1, 2]
+    assert splits["dev"].numbers.tolist() == [0, 2]
+    assert sentences("dev") == [list(range(57, 60)), list(range(350, 365))]
+    trained = sentences("train")
+    assert [each[0] for each in trained] == firsts[:3]
+    assert [len(each) for each in trained] == [60 - 3 - GAP, 5, 300 - 15 - GAP]
+    assert splits["dev"].shards.num_tokens == shards.num_tokens
+    assert "ends of 2 of 3 documents (18 of 365" in described(shards, 0.05, "ends")
+
+
+def test_which_rule_a_new_run_has(make_shards: MakeShards) -> None:
+    long, short = [[2] * 80] * 39, [[2] * 9] * 30
+    assert rule_of_new_run(make_shards(long, "long"), 0.01) == "ends"
+    assert rule_of_new_run(make_shards([*long, [2] * 80], "more"), 0.01) == "documents"
+    assert rule_of_new_run(make_shards(short, "short"), 0.01) == "documents"
+    assert rule_of_new_run(make_shards([[2] * 80], "one"), 0.01) == "ends"
+    with pytest.raises(DataError, match=r"--validation\.hold-out documents"):
+        split_text(make_shards(short, "none"), "dev", 0.01, "ends")
+
+
+def test_runs_without_a_rule_hold_out_whole_documents(make_shards: MakeShards) -> None:
+    shards = make_shards([[2] * 80] * 30)
+    found, documents, numbers = split_text(shards, "dev", 0.1)
+    assert found is shards
+    assert documents.tolist() == numbers.tolist() == split_documents(shards, "dev", 0.1).tolist()

@@ -82,12 +82,20 @@ class BatchConfig:
         at_least(self, 1, "tokens", "micro_tokens")
 
 
+HoldOut = Literal["documents", "ends"]
+"""What is held out of a corpus; see `data/split.py`."""
+
+
 @dataclass(frozen=True)
 class ValidationConfig:
     """Held-out documents, and how often the loss on them is computed."""
 
     share: float = 0.01
     """Fraction of documents held out."""
+    hold_out: HoldOut | None = None
+    """documents: whole documents, chosen by their number; ends: the last part of each document,
+    after a gap of ten sentences; unset: ends for a new run on fewer than 40 documents, if they are
+    long enough."""
     tokens: int = 65536
     """Maximum tokens of held-out instances per validation."""
     every_minutes: float = 5.0
@@ -146,6 +154,8 @@ class RunConfig:
     ignored: ClassVar[tuple[str, ...]] = ()
     """Keys that its runs do not read, by their beginnings, beside `OF_STEPS` where they have an own
     loop. A `config.toml` may hold them; the command line has no such options."""
+    whole_documents: ClassVar[bool] = False
+    """Whether a document is one example, as a pair or a story, that is never held out in part."""
     reads_pairs: ClassVar[bool] = False
     """Whether its shards are pairs of sentences (`data build --parallel`)."""
     format: ClassVar[str] = ""

@@ -15,14 +15,18 @@ import numpy as np
 
 from bertwright.arrays import Int64s, UInt64s
 from bertwright.atomic import verify_manifest
+from bertwright.config.run import ValidationConfig
 from bertwright.data.instances import Checkup, Instances, grade
 from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards, open_shards
+from bertwright.data.split import described, rule_of_new_run, split_documents, split_text
 from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.accents import MOST
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
+FEW_HELD_OUT = 8
+"""Documents that are held out: fewer are a warning."""
 CHUNK_TOKENS = 1 << 20
 MOST_KEPT = 1 << 20
 SHORTEST = 8
@@ -92,6 +96,19 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
         "are there no blank lines between documents? Then build with --documents line or file; "
         "held-out text, and a BERT's random next sentences, come from other documents",
     )
+    share = ValidationConfig().share
+    pairs = bool(shards.manifest.get("parallel"))
+    rule = "documents" if pairs else rule_of_new_run(shards, share)
+    if count > 1 or rule == "ends":
+        few = rule == "documents" and split_documents(shards, "dev", share).size < FEW_HELD_OUT
+        checkup.note(
+            "warning" if few and not pairs else "ok",
+            "held_out",
+            len(split_text(shards, "dev", share, rule).documents),
+            f"a run holds out {described(shards, share, rule)}",
+            "figures swing with what so few documents hold: hold out the last part of each with "
+            "pretrain --validation.hold-out ends, or more documents with --validation.share 0.05",
+        )
     if shards.num_tokens < 1_000_000:
         checkup.note(
             "warning",

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from bertwright.arrays import Bools, Int64s
+from bertwright.config.run import HoldOut
 from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.batch import InputArrays
 from bertwright.data.instances import Checkup, Level, grade, note_lengths
@@ -21,7 +22,7 @@ from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards
-from bertwright.data.split import Split, split_documents
+from bertwright.data.split import Split, split_text
 from bertwright.errors import DataError
 
 CHECKED_SEQUENCES = 4096
@@ -65,6 +66,7 @@ class MaskedPairs:
         masking: MaskingConfig,
         *,
         validation_share: float,
+        hold_out: HoldOut | None = None,
         seed: int = 0,
         split: Split = "train",
     ) -> None:
@@ -74,11 +76,10 @@ class MaskedPairs:
             DataError: the split has no documents.
             ConfigError: an unusable share.
         """
-        self.shards = shards
+        self.shards, self._documents, _ = split_text(shards, split, validation_share, hold_out)
         self.config = config
         self.seed = seed
         self.split = split
-        self._documents = split_documents(shards, split, validation_share)
         self._masker = masker_of(shards, masking, config.sequence_length)
         self._plan: Callable[[int], EpochPlan] = lru_cache(maxsize=2)(self._make_plan)
 
@@ -109,7 +110,7 @@ class MaskedPairs:
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, 0)
         note_lengths(checkup, plan.lengths, self.longest)
         if len(plan):
-            _check_pairs(checkup, self.shards, plan, self.config)
+            _check_pairs(checkup, self.shards, self._documents, plan, self.config)
             some = np.arange(min(len(plan), CHECKED_SEQUENCES))
             _check_masks(checkup, self.batch(0, some), self._masker)
 
@@ -186,10 +187,15 @@ def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
 
 
 def _check_pairs(
-    checkup: Checkup, shards: Shards, plan: EpochPlan, instances: InstanceConfig
+    checkup: Checkup,
+    shards: Shards,
+    documents: Int64s,
+    plan: EpochPlan,
+    instances: InstanceConfig,
 ) -> None:
     if plan.paired:
-        alone = float((np.diff(shards.document_sentences) == 1).mean())
+        sentences = np.diff(shards.document_sentences)[documents]
+        alone = float((sentences == 1).mean())
         checkup.note(
             grade(alone, 0.1, 0.5),
             "one_sentence_documents",

@@ -24,7 +24,7 @@ from bertwright.config.bert import SIZES, BertConfig
 from bertwright.config.runs.bert import BertRun, MaskingConfig
 from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import Shards
-from bertwright.data.split import Split, split_documents
+from bertwright.data.split import Split, split_text
 from bertwright.data.token_vectors import make_token_vectors, sample_tokens
 from bertwright.errors import ConfigError
 from bertwright.models.bert import Bert
@@ -61,6 +61,7 @@ def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
         config.instances,
         config.masking,
         validation_share=config.validation.share,
+        hold_out=config.validation.hold_out,
         seed=seed,
     )
 
@@ -72,6 +73,7 @@ def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> Masked
         config.instances,
         replace(config.masking, probability=MaskingConfig.probability),
         validation_share=config.validation.share,
+        hold_out=config.validation.hold_out,
         seed=seed,
         split=split,
     )
@@ -113,7 +115,8 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards) -> N
         aim_heads(embeddings.position.weight, qkv, bert.num_attention_heads, std)
     if not (start.counted_vectors or start.frequency_bias):
         return
-    documents = split_documents(shards, "train", config.validation.share)
+    held = config.validation
+    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
     tokens = sample_tokens(shards, documents, COUNTED_TOKENS, config.seed)
     if start.counted_vectors:
         vectors = make_token_vectors(tokens, bert.vocab_size, bert.hidden_size, config.seed)

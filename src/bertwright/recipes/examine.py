@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
 from bertwright.recipes import held_out
 from bertwright.recipes.run_folder import CONFIG
-from bertwright.recipes.systems import system_of
+from bertwright.recipes.systems import system_of, with_hold_out
 from bertwright.report.curves import objectives
 from bertwright.report.read import METRICS, read_run
 from bertwright.report.verdict import Verdict, pretraining_verdict
@@ -78,7 +78,9 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
     text."""
     if config.own_loop:
         return None
-    return lambda shards: system_of(config).trained_on(config, shards)[0].instances
+    return lambda shards: (
+        system_of(config).trained_on(with_hold_out(config, shards), shards)[0].instances
+    )
 
 
 def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:
@@ -115,6 +117,7 @@ def verdict_of(run: Path, config: RunConfig) -> Verdict:
     try:
         records = read_records(run / METRICS)
         shards = open_shards(config.data, False)
+        config = replace(config, validation=read_run_config(run).validation)
     except (BertwrightError, OSError):  # gone since: the run itself is done
         return Verdict("unknown", "")
     counts, _ = held_out.tables(shards, config)

@@ -28,7 +28,7 @@ from bertwright.config.run import RunConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.data.shards import Shards
-from bertwright.data.split import Split, split_documents
+from bertwright.data.split import Split, split_text
 from bertwright.errors import BertwrightError
 from bertwright.inference.model import Model
 from bertwright.recipes.systems import system_of
@@ -132,16 +132,18 @@ def _drawn(of: int, most: int, seed: int = 0) -> Int64s:
 def held_out(
     model: Model, shards: Shards, config: RunConfig, names: Sequence[tuple[str, str]] | None
 ) -> list[Sentence]:
-    """Sentences of held-out documents: of some, if they are many; each document is whole."""
-    documents = split_documents(shards, "dev", config.validation.share)
+    """Held-out sentences: all that is held out of some documents, if they are many, or of all."""
+    held = config.validation
+    shards, documents, numbers = split_text(shards, "dev", held.share, held.hold_out)
     found: list[Sentence] = []
-    for document in documents[_drawn(len(documents), len(documents))].tolist():
-        name, group = names[document] if names else (f"document {document}",) * 2
+    for index in _drawn(len(documents), len(documents)).tolist():
+        document, number_of = int(documents[index]), int(numbers[index])
+        name, group = names[number_of] if names else (f"document {number_of}",) * 2
         first, last = shards.document_sentences[document : document + 2].tolist()
         for number in range(first, last):
             start, stop = shards.sentence_tokens[number : number + 2].tolist()
             text = model.tokenizer.readable(shards.tokens(start, stop).tolist())
-            found.append(Sentence(number, text, document, name, group))
+            found.append(Sentence(number, text, number_of, name, group))
         if len(found) >= 4 * SENTENCES:
             break
     return found
@@ -324,7 +326,8 @@ def _batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
 
 def tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
     """Of the training text: how often each token occurs, and what most often follows it [V]."""
-    documents = split_documents(shards, "train", config.validation.share)
+    held = config.validation
+    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
     first = shards.sentence_tokens[shards.document_sentences[documents]]
     last = shards.sentence_tokens[shards.document_sentences[documents + 1]]
     runs, counted = [], 0

@@ -6,7 +6,7 @@ from typing import cast
 
 from bertwright.config.runs.language_models import ElmoRun, LanguageModelRun
 from bertwright.data.shards import Shards
-from bertwright.data.split import Split, split_documents
+from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
 from bertwright.models.elmo import Elmo
 from bertwright.objectives.objective import Learner
@@ -17,7 +17,8 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
     """The documents of a split as the run reads them."""
-    documents = split_documents(shards, split, run.validation.share)
+    held = run.validation
+    shards, documents, _ = split_text(shards, split, held.share, held.hold_out)
     return TokenStreams(shards, documents, run.sequence_length, burn_in=run.burn_in, seed=seed)
 
 

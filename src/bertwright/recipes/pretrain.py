@@ -21,6 +21,7 @@ from bertwright.checkpoint.sources import read_config, read_length
 from bertwright.config.run import RunConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
+from bertwright.data.split import described
 from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.machine import keep_few_kernels, keep_freed_memory
@@ -30,7 +31,7 @@ from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.own_loop import own_loop
 from bertwright.recipes.phases import PhaseLoader
-from bertwright.recipes.systems import system_of
+from bertwright.recipes.systems import system_of, with_hold_out
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision, use_own_cores
@@ -92,6 +93,7 @@ def pretrain(
             if ranks.is_first:
                 run_folder.recover(run)
             ranks.wait()
+            config = run_folder.with_rule_of(run, config)
             beginning = run_folder.check_same(config, run, shards)
             if beginning is not None and ranks.is_first:
                 run_folder.mend_latest(run, beginning.folder)
@@ -102,6 +104,8 @@ def pretrain(
                 say(f"{run} has no checkpoint to go on from: the run begins")
             again = resume and run_folder.is_beginning(run)
             run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
+        if beginning is None:
+            config = with_hold_out(config, shards)
         data_sha256 = sha256_file(shards.folder / MANIFEST)
         place = f"goes on from {beginning.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
@@ -196,6 +200,9 @@ def _train(
         position = load_state(beginning.folder, learner, optimizers)
     elif ranks.is_first:  # all that could be wrong with the input has been looked at
         environment = run_folder.environment(ranks, precision, peak)
+        if system.instances is not None:
+            held = config.validation
+            environment["held_out"] = described(shards, held.share, held.hold_out)
         run_folder.begin(run, environment | {"data_sha256": data_sha256}, config)
     log = None
     if ranks.is_first:

@@ -14,6 +14,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,6 +186,16 @@ def mend_latest(run: Path, folder: Path) -> None:
     named = latest.read_text(encoding="utf-8").strip() if latest.is_file() else ""
     if named != folder.name or Path(os.path.realpath(model)).name != folder.name:
         checkpoint.write_latest(run, folder.name)
+
+
+def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
+    """The configuration with the rule by which the run there holds out text, unless it names one;
+    a run of an older version names none and holds out whole documents."""
+    if config.validation.hold_out is not None:
+        return config
+    saved = values.from_dict(type(config), values.read_toml(run / CONFIG), str(run / CONFIG))
+    rule = saved.validation.hold_out
+    return replace(config, validation=replace(config.validation, hold_out=rule))
 
 
 def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None:

@@ -13,7 +13,7 @@ import torch
 from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards
-from bertwright.data.split import Split
+from bertwright.data.split import Split, rule_of_new_run
 from bertwright.errors import ConfigError
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner
@@ -85,6 +85,15 @@ class System:
         if self.objectives is not None:
             return list(self.objectives(run))
         return list(resolve_name(run.format).objectives)
+
+
+def with_hold_out(run: RunConfig, shards: Shards) -> RunConfig:
+    """A new run with the rule by which it holds out text, where it does not name one."""
+    if run.validation.hold_out is not None or system_of(run).instances is None:
+        return run
+    rule = rule_of_new_run(shards, run.validation.share)
+    rule = "documents" if run.whole_documents else rule
+    return replace(run, validation=replace(run.validation, hold_out=rule))
 
 
 def system_of(run: RunConfig | type[RunConfig]) -> System:

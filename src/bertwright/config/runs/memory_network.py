@@ -34,6 +34,7 @@ class MemoryNetworkRun(RunConfig, presets={"memory-network": MemoryNetworkConfig
     """Everything that decides a run of a memory network; its data are stories."""
 
     default_model = "memory-network"
+    whole_documents = True
     format = "bertwright.checkpoint.native.word_vectors:MEMORY_NETWORK"
     system = "bertwright.recipes.road.memory_network:MEMORY_NETWORK"
     use = "answer --model {run} stories.txt"

@@ -49,6 +49,7 @@ class TranslationRun(RunConfig):
     """A run over parallel text."""
 
     reads_pairs = True
+    whole_documents = True
     system = "bertwright.recipes.translation:TRANSLATION"
     use = 'translate --model {run} "A sentence."'
 

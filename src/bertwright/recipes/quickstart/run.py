@@ -135,7 +135,9 @@ def configuration(paths: Paths, minutes: float) -> BertRun:
         # (experiments/small_budget).
         instances=InstanceConfig(sequence_length=64),
         masking=MaskingConfig(probability=0.25),
-        validation=ValidationConfig(share=HELD_OUT, tokens=32768, every_minutes=minutes / 10),
+        validation=ValidationConfig(
+            share=HELD_OUT, hold_out="documents", tokens=32768, every_minutes=minutes / 10
+        ),
         checkpoint=CheckpointConfig(keep=1),
         log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
     )

@@ -33,7 +33,7 @@ from bertwright.arrays import Bools, Float64s, Int64s
 from bertwright.config.runs.language_models import NgramRun
 from bertwright.data.ngrams.count import Counts, count_ngrams
 from bertwright.data.shards import Shards
-from bertwright.data.split import Split, split_documents
+from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
 from bertwright.objectives.ngrams import NEVER, Ngrams, Table
 from bertwright.objectives.objective import Learner
@@ -47,7 +47,8 @@ _FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 
 def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
     """Documents in windows that overlap, so that every token has its n - 1 before it."""
-    documents = split_documents(shards, split, run.validation.share)
+    held = run.validation
+    shards, documents, _ = split_text(shards, split, held.share, held.hold_out)
     order = run.model_config(shards.vocab_size).order
     return TokenStreams(shards, documents, _WINDOW + order, burn_in=max(0, order - 2), seed=seed)
 
@@ -59,7 +60,8 @@ def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[
     encoder, head = cast(Any, learner.encoder), cast(Ngrams, learner.objectives["next_token"])
     order = encoder.config.order
     thresholds = [*run.prune, *[run.prune[-1] if run.prune else 0] * order][:order]
-    documents = split_documents(shards, "train", run.validation.share)
+    held = run.validation
+    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
     begin = (ends_of(shards.special) or [None])[0]
     with tempfile.TemporaryDirectory(prefix=".ngrams-", dir=run.out) as folder:
         counts = count_ngrams(shards, documents, order, Path(folder), run.memory_mb << 20)
