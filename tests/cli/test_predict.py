@@ -158,3 +158,21 @@ def test_blank_lines_are_left_out_and_counted(
     lines = [json.loads(line)["line"] for line in out.read_text().splitlines()]
     assert lines == [1, 4]
     assert "2 left out, empty line" in said.err
+
+
+def test_texts_on_the_command_line(ran, finetuned):
+    given = {
+        "classification": ("a b c", "d"),
+        "regression": ("a b c", "d"),
+        "tagging": ("a b c", "d, e"),
+        "span": ("a b\td e a c",),
+        "multiple-choice": ("a b\tc\td e",),
+    }
+    for kind, texts in given.items():
+        printed = ran("predict", "--model", finetuned(kind), *texts)
+        lines = [json.loads(line) for line in printed.out.splitlines()]
+        assert [line["line"] for line in lines] == [*range(1, len(texts) + 1)]
+    model = finetuned("span")
+    assert "question and a passage" in ran("predict", "--model", model, "no tab", code=4).err
+    ran("predict", "--model", model, code=2)
+    ran("predict", "--model", model, "a\tb", "--input", "x.txt", code=2)

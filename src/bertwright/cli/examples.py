@@ -36,6 +36,7 @@ bertwright finetune generation --model mine --train summaries.csv --out r
 bertwright evaluate --model runs/r --data test.tsv
 bertwright evaluate --predictions out.json --kind span --data dev-v2.0.json
 bertwright evaluate --model runs/r --data test.tsv --out figures.json
+bertwright predict --model runs/reviews "a wonderful film"
 bertwright predict --model runs/r --input new.txt --out predictions.jsonl
 bertwright predict --model runs/r --input - --out -
 bertwright predict --model r --input new.csv --text body --out out.jsonl

@@ -16,10 +16,10 @@ from bertwright.errors import ConfigError
 
 
 def predict(
-    *,
+    *texts: str,
     model: str,
-    input: str,
-    out: str,
+    input: str | None = None,
+    out: str = "-",
     options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
     """Predict with a fine-tuned model: one JSON line per input, in order.
@@ -29,11 +29,15 @@ def predict(
     choice; text. The file appears when all is done, or not at all.
 
     Args:
+        texts: Texts to predict, in place of --input; of a pair, a question and its passage, or a
+            text and its choices, with tabs between.
         model: A run of finetune, or a Hugging Face folder with a task head.
         input: File of inputs, labelled or not: plain text with one per line (a pair: tab between),
             or as for finetune; - for standard input.
         out: File to write, one JSON object per line; - for standard output.
     """
+    if bool(texts) == (input is not None):
+        raise ConfigError("expected texts or --input FILE, and not both")
     if out != "-":
         refuse_existing(Path(out), options.overwrite)
     elif options.json:
@@ -42,16 +46,17 @@ def predict(
     from bertwright.inference.model import load
     from bertwright.labelled.columns import Columns
     from bertwright.labelled.source import refuse_missing
-    from bertwright.recipes.predict import predict_file
+    from bertwright.recipes.predict import predict_file, rows_of_texts
 
-    refuse_missing(input)
+    if input is not None:
+        refuse_missing(input)
     loaded = load(model, device=options.device)
-    loaded.task_name(options.task)
+    task = loaded.tasks[loaded.task_name(options.task)]
     target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), options.overwrite)
     with target as file, bar("Predicting", "inputs") as on_progress:
         report = predict_file(
             loaded,
-            input,
+            rows_of_texts(task, texts) if input is None else input,
             file.write,
             options.task,
             Columns(options.text, options.text2),
@@ -70,4 +75,5 @@ def predict(
         say(f"inputs longer than a window, read in several: {report.in_windows:,}")
     if report.cut:
         say(f"inputs not read to their end: {report.cut:,} ({report.tokens_cut:,} tokens)")
-    say(f"inputs predicted: {report.examples:,} ({report.format})")
+    if input is not None:
+        say(f"inputs predicted: {report.examples:,} ({report.format})")

@@ -23,7 +23,7 @@ from bertwright.inference.model import Model
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
-from bertwright.labelled.source import BadRows, Rows, Skipped
+from bertwright.labelled.source import BadRows, Rows, Skipped, shorten
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predict import predict
@@ -134,9 +134,39 @@ class Predicted:
     warnings: list[str] = field(default_factory=list)
 
 
+def rows_of_texts(task: TaskConfig, texts: Sequence[str]) -> Rows:
+    """Return texts of a command line as rows that a task reads; parts have tabs between.
+
+    Raises:
+        DataError: a text has not the parts that the kind of task needs.
+    """
+    first, second = task.text_column or "text", task.text2_column or "text2"
+    parts: dict[str, tuple[tuple[str, ...], str]] = {
+        "span": (("question", "context"), "a question and a passage"),
+        "multiple-choice": (("text", "choices"), "a text and its choices"),
+        "generation": ((task.text_column or "source",), "a source"),
+        "tagging": (("text",), "a text"),
+    }
+    one = ((first,), "a text")
+    two = ((first, second), "two texts")
+    columns, expected = parts.get(task.kind, one if task.text2_column is None else two)
+    rows: list[dict[str, Any]] = []
+    for number, text in enumerate(texts, 1):
+        values: list[Any] = text.split("\t") if len(columns) > 1 else [text]
+        if task.kind == "multiple-choice":
+            values = [values[0], values[1:]] if len(values) > 2 else []
+        if len(values) != len(columns):
+            raise DataError(
+                f"text {number} is {shorten(text)}; expected {expected} with a tab between, as "
+                "$'one\\ttwo' in bash"
+            )
+        rows.append(dict(zip(columns, values, strict=True)))
+    return Rows("the command line", rows)
+
+
 def predict_file(
     model: Model,
-    path: str,
+    path: str | Rows,
     write: Callable[[str], object],
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen
