@@ -149,6 +149,8 @@ def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, message: str) -> 
         ),
         ("train --learning-rate 3", "unknown option --learning-rate; did you mean --optimizer."),
         ("train --step 3", "unknown option --step; did you mean --steps?"),
+        ("--verson", "unknown option --verson; did you mean --version?"),
+        ("--hlep", "unknown option --hlep; did you mean --help?"),
         ("train --steps x", 'Invalid value for --steps: unable to convert "x" into int.'),
         ("train --steps 1.5", "--steps is 1.5; expected a whole number"),
         ("data build a --out b --workers .5", "--workers is .5; expected a whole number"),

@@ -37,7 +37,7 @@ def test_fill(model: str, ran: Ran, json_of: JsonOf) -> None:
     ] == expected
     shown = ran("fill", "--model", model, "a [MASK] c [MASK]", "--top", "3").out
     assert "blank" in shown
-    assert f"{expected[0][0][1]:.4f}" in shown
+    assert f"{expected[0][0][1]:.1%}" in shown
     assert "blank" not in ran("fill", "--model", model, "a [MASK]").out
 
 

@@ -23,7 +23,7 @@ def fill(text: str, *, model: str, top: int = 5, json: Json = False) -> None:
         return
     many = len(blanks) > 1
     rows = [
-        [*([str(number)] if many else []), token, f"{probability:.4f}"]
+        [*([str(number)] if many else []), token, f"{probability:.1%}"]
         for number, blank in enumerate(blanks, start=1)
         for token, probability in blank
     ]

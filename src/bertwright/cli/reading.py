@@ -150,8 +150,11 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")
     options = [word.partition("=")[0] for word in rest[: (*rest, "--").index("--")]]
     options = [each for each in options if re.match("--?[A-Za-z]", each)]
-    if unknown := [each for each in options if arguments and not arguments.get(each, None)]:
-        guess = values.nearest(_key(unknown[0]), _keys(arguments))
+    if not arguments and rest and rest[0].startswith("-"):  # an option where a verb is expected
+        near = difflib.get_close_matches(rest[0], ("--version", "--help", "--help-all"), n=1)
+        message = f"unknown option {rest[0]}; did you mean {near[0]}?" if near else message
+    elif unknown := [each for each in options if arguments and not arguments.get(each, None)]:
+        guess = _nearest_option(_key(unknown[0]), _keys(arguments))
         message = f"unknown option {unknown[0]}"
         message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
     elif isinstance(error, ConfigError):
@@ -164,6 +167,28 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     if "nknown option" in message and "mean" not in message:
         message += " A text that begins with a dash comes after --."
     return f"{message} {' '.join(['bertwright', *commands])} --help-all lists what there is."
+
+
+SYNONYMS = {
+    "batch_size": ("batch.tokens", "micro_tokens"),
+    "num_train_epochs": ("epochs",),
+    "max_steps": ("steps",),
+    "output_dir": ("out",),
+    "output": ("out",),
+    "max_seq_length": ("instances.sequence_length", "sequence_length", "max_length"),
+    "lr": ("optimizer.learning_rate", "learning_rate"),
+    "warmup_steps": ("schedule.warmup", "warmup"),
+    "weight_decay": ("optimizer.weight_decay",),
+    "dropout": ("architecture.hidden_dropout_prob", "architecture.dropout"),
+}
+"""What other programs call an option -> our keys for it, of which a verb has one."""
+
+
+def _nearest_option(name: str, keys: Sequence[str]) -> str | None:
+    """Return the key that was most likely meant by an option: one of the same meaning, or else one
+    that is spelled like it."""
+    same = (key for key in SYNONYMS.get(name, ()) if key in keys)
+    return next(same, None) or values.nearest(name, keys)
 
 
 def _key(option: str) -> str:

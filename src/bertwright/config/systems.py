@@ -51,6 +51,7 @@ def system_of_model(model: str | None) -> str:
         if model in run.presets:
             return system
     known = [name for run in SYSTEMS.values() for name in run.presets]
-    near = get_close_matches(model, known, n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    near = [name for name in known if name.startswith(f"{model}-")]  # the sizes of a system
+    near = near or get_close_matches(model, known, n=1)
+    meant = f"; did you mean {', '.join(near)}?" if near else ""
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")
