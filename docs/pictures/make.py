@@ -63,7 +63,7 @@ def main() -> None:
         browser = playwright.chromium.launch(**options)
         for file, name, width, height in (
             (chart, "labels.png", 760, 470),
-            (given.plot, "vectors.png", 820, 1010),
+            (given.plot, "vectors.png", 820, 1110),
             (given.attention, "attention.png", 820, 1010),
         ):
             if file is None:
