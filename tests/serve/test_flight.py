@@ -187,6 +187,24 @@ def test_one_request_does_not_keep_others_waiting() -> None:
     run(test, rows=1, turn=0.0)
 
 
+@pytest.mark.parametrize("memory", [50, None])
+def test_a_long_text_keeps_others_waiting_only_for_memory(memory: int | None) -> None:
+    async def test(place: Place) -> None:
+        ended: list[str] = []
+        place.flight._memory = memory
+
+        async def wait(name: str, generation: Generation) -> None:
+            await texts_of(generation)
+            ended.append(name)
+
+        long = asyncio.ensure_future(wait("long", place.add("a", limit=30)))
+        await asyncio.sleep(0.01)  # it runs
+        await asyncio.gather(long, wait("short", place.add("w", limit=30)))
+        assert ended == (["long", "short"] if memory else ["short", "long"])
+
+    run(test, turn=0.0)
+
+
 def test_a_stream_comes_as_it_is_made() -> None:
     async def test(place: Place) -> None:
         generation, pieces = place.add("a", limit=6, streams=True), list[Piece]()

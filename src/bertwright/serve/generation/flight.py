@@ -201,11 +201,14 @@ class Flight:
         make_rows: Callable[[], RowsInFlight | Searches],
         batcher: Batcher,
         on_tokens: Callable[[int], None],
+        memory: int | None = TOKENS,
     ) -> None:
         """`make_rows` makes what steps, and again after one failed. `batcher` lets it take turns:
         prompts that join in one have at most as many tokens as its batches, unless it is one alone;
         all requests, with the texts that they may get, as its queue. `on_tokens` is called with the
-        number of tokens that were generated."""
+        number of tokens that were generated. `memory` bounds the texts that run, times the tokens
+        of the longest; None: what the model keeps of a text has one size, whatever its length."""
+        self._memory = memory
         self._make_rows, self._batcher, self._on_tokens = make_rows, batcher, on_tokens
         self._rows = make_rows()
         self._generations: list[Generation] = []
@@ -262,7 +265,7 @@ class Flight:
             prompt = first.waiting[0]
             rows += prompt.rows
             longest, read = max(longest, prompt.longest), read + len(prompt.ids)
-            full = rows > ROWS or rows * longest > TOKENS
+            full = rows > ROWS or (self._memory is not None and rows * longest > self._memory)
             if (running and full) or (joining and read > self._batcher.batch_tokens):
                 break
             self._drop(first, now, looks=not first.running)

@@ -19,7 +19,14 @@ from starlette.types import Receive, Scope, Send
 from bertwright.inference.generate import rows_in_flight
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError
-from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Searches
+from bertwright.serve.generation.flight import (
+    TOKENS,
+    Flight,
+    Generation,
+    Piece,
+    PromptTexts,
+    Searches,
+)
 from bertwright.serve.requests import Json, Prepare, Prepared, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
 
@@ -76,7 +83,11 @@ def _flight(service: Service, engine: Engine, way: str) -> Flight:
         assert batcher is not None
         on_tokens = service.metrics.generated.labels(engine.name).inc
         make_rows = Searches if way == TRANSLATION else rows_in_flight
-        engine.flights[way] = Flight(partial(make_rows, engine.runner), batcher, on_tokens)
+        # a model that reads texts of any length keeps a state of one size (an LSTM, n-grams)
+        is_fixed = way == GENERATION and engine.spec.max_length is None
+        memory = None if is_fixed else TOKENS
+        make = partial(make_rows, engine.runner)
+        engine.flights[way] = Flight(make, batcher, on_tokens, memory)
     return engine.flights[way]
 
 
