@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import httpx
 import numpy as np
 import pytest
 import uvicorn
@@ -48,6 +49,14 @@ from bertwright.serve.engine import Engine
 def run_out(self, works):
     raise MemoryError
 Engine.run = run_out
+sys.exit(run(sys.argv[1:]))
+"""
+SLOW_STEPS = """
+import sys, time
+from bertwright.cli.app import run
+from bertwright.nn.search import RowsInFlight
+real = RowsInFlight.step
+RowsInFlight.step = lambda self: (time.sleep(0.5), real(self))[1]
 sys.exit(run(sys.argv[1:]))
 """
 HANGING_LOAD = """
@@ -242,6 +251,23 @@ def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path)
     assert seen == [(503, "draining")]
     assert made.process.wait(60) == 0
     assert [line["status"] for line in made.lines() if line["event"] == "request"] == [503]
+
+
+def test_a_stream_ends_with_an_error_when_the_time_to_drain_is_over(
+    gpt: Path, tmp_path: Path
+) -> None:
+    words = ("--model", f"m={gpt}", "--drain-seconds", "1")
+    made = Process(tmp_path / "log", *words, program=("-c", SLOW_STEPS))
+    made.wait_for("ready")
+    body = {"input": "a", "max_new_tokens": 40, "sample": True, "seed": 1, "stream": True}
+    with httpx.stream("POST", f"{made.url}/generate", json=body, timeout=60) as reply:
+        lines = (line for line in reply.iter_lines() if line)
+        assert json.loads(next(lines).removeprefix("data: "))["reason"] is None
+        made.process.send_signal(signal.SIGTERM)
+        *_, last = lines
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "draining"
+    assert made.process.wait(60) == 0
+    assert not [line for line in made.lines() if "ASGI" in line["event"]]
 
 
 @pytest.mark.parametrize(("words", "code"), [((), 0), (("--load-timeout", "0.1"), 1)])

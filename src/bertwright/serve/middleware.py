@@ -80,9 +80,10 @@ class Middleware:
             if error is not None:
                 await send_error(error, send_more)
         except asyncio.CancelledError:  # the time to drain is over
-            if status or not service.draining:
+            if not service.draining:
                 raise
-            await send_error(unavailable("the server ends", "draining"), send_more)
+            if not status:  # else a stream has sent its error, and the connection is closed
+                await send_error(unavailable("the server ends", "draining"), send_more)
         except Exception as failure:
             name = type(failure).__name__
             log.error("unexpected", extra={"facts": {"error": name, "id": request_id}})

@@ -6,6 +6,7 @@ status of its own; what fails later is an event with an `error`, and no `[DONE]`
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from bertwright.inference.generate import rows_in_flight
 from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
-from bertwright.serve.errors import HttpError
+from bertwright.serve.errors import HttpError, unavailable
 from bertwright.serve.generation.flight import (
     TOKENS,
     Flight,
@@ -121,6 +122,11 @@ class EventStream(Response):
             body += b"data: [DONE]\n\n"
         except HttpError as error:
             body = b"data: %b\n\n" % error.body
+        except asyncio.CancelledError:
+            if not scope["state"]["service"].draining:
+                raise
+            # the time to drain is over; the client learns that the text is not whole
+            body = b"data: %b\n\n" % unavailable("the server ends", "draining").body
         finally:
             self.generation.end()
             self.facts["generated"] = generated
