@@ -97,7 +97,7 @@ class GptFormat(Format[GptConfig]):
 
     def _inner(self, config: GptConfig) -> dict[str, int]:
         """The width of the feed-forward part, where it is not 4 H."""
-        size = config.intermediate_size
+        size: Any = config.intermediate_size
         return {} if size is None or self.inner is None else {self.inner: size}
 
     def mappings(self, config: GptConfig) -> Parts:
