@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,13 @@ def test_heads_of_a_tree() -> None:
     assert found.words == ["The", "dog", "chases", "its", "tail", "."]
     assert found.heads == [1, 2, -1, 4, 2, -1]
     assert found.relations[:5] == ["DT of NP", "NP-SBJ of S", "", "PRP$ of NP", "NP of VP"]
+
+
+def test_empty_trees_and_sgml_are_left_out_and_counted() -> None:
+    lines = ["<DOC id=1>", "<S ID=1>", "(S (NN dogs))", "</S>", "(())", "( (S (NN cats)) )", "( )"]
+    left_out: Counter[str] = Counter()
+    found = [str(tree) for tree in parse_trees(lines, "x", left_out)]
+    assert found == ["(S (NN dogs))", "(TOP (S (NN cats)))"]
+    assert left_out == {"lines of SGML": 3, "empty trees": 2}
+    with pytest.raises(DataError, match="holds 0 words"):
+        list(parse_trees(["(S (NP))"]))

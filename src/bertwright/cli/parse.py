@@ -47,9 +47,18 @@ def trees(
         )
     counts = manifest["counts"]
     if json:
-        print_json({"out": out, "counts": counts, "too_long": manifest["too_long"]})
+        print_json(
+            {
+                "out": out,
+                "counts": counts,
+                "too_long": manifest["too_long"],
+                "left_out": manifest["left_out"],
+            }
+        )
         return
     print(f"{out}: {counted(counts['documents'], 'tree')}, {counted(counts['tokens'], 'token')}")
+    for what, number in manifest["left_out"].items():
+        print(f"  left out: {number:,} {what}")
     if manifest["too_long"]:
         print(f"  left out as too long: {counted(manifest['too_long'], 'tree')}")
     where = shlex.quote(str(out))

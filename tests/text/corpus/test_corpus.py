@@ -219,7 +219,9 @@ def test_invalid_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(a zero byte at 8\)"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(3 of its first 16 bytes are zero\)"),
+        ("no mark, and two bytes each".encode("utf-16-le"), r"iconv -f UTF-16LE"),
+        ("no mark, and two bytes each".encode("utf-16-be"), r"iconv -f UTF-16BE"),
         ("Some text".encode("utf-16"), r"is UTF-16; expected UTF-8.*iconv -f UTF-16"),
         (("这是一个文件。" * 50).encode("gb18030"), "% of the first .* malformed.*iconv -f"),
         (

@@ -175,7 +175,8 @@ def build_trees(
         DataError: a tree that cannot be read (with its line), no tree, or no WordPiece vocabulary.
     """
     refuse_source(Path(out), Path(trees))
-    found = list(read_trees(trees, on_progress))
+    left_out: Counter[str] = Counter()
+    found = list(read_trees(trees, on_progress, left_out))
     short = [tree for tree in found if len(tree.leaves()) <= MOST_WORDS]
     if not short:
         raise DataError(f"{trees} holds no tree of at most {MOST_WORDS} words")
@@ -197,7 +198,8 @@ def build_trees(
         sides += source, [tokenizer.vocab[token] for token in target]
     lengths = np.array([len(side) for side in sides], np.int64)
     pairs = np.array([each for side in sides for each in side]), lengths, len(short)
-    facts = {"inputs": [str(trees)], "too_long": len(found) - len(short)}
+    facts: dict[str, Any] = {"inputs": [str(trees)], "too_long": len(found) - len(short)}
+    facts["left_out"] = dict(left_out)
     return write_pairs(Path(out), tokenizer, [pairs], facts, overwrite=overwrite)
 
 

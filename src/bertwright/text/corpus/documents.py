@@ -20,6 +20,8 @@ from bertwright.text.corpus.report import EXAMPLES, CorpusReport
 
 MAX_DOCUMENT_CHARACTERS = 1 << 23
 """A document over this is split into several."""
+MOST_ZEROS = 0.01
+"""Fraction of zero bytes at the beginning of a file above which it is no text."""
 LINES_WITHOUT_DOCUMENT = 1000
 """A file of one document with more lines than this is counted as one without separators."""
 
@@ -31,7 +33,7 @@ WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
 
 def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
     """Decode a stream of UTF-8 block by block; line ends become `\\n`, a byte order mark is
-    dropped, malformed bytes are replaced and counted.
+    dropped, zero bytes are dropped and counted, malformed bytes are replaced and counted.
 
     Raises:
         DataError: the bytes are binary or of another encoding.
@@ -44,8 +46,13 @@ def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str
         report.bytes += len(block)
         if not offset:
             _refuse_binary(block, name)
-            block = block.removeprefix(codecs.BOM_UTF8)
-        data = rest + block if rest else block
+            plain = block.removeprefix(codecs.BOM_UTF8)
+        else:
+            plain = block
+        if b"\0" in plain:  # BERT's own rule, for every block: they vanish
+            report.zero_bytes += plain.count(b"\0")
+            plain = plain.replace(b"\0", b"")
+        data = rest + plain if rest else plain
         try:
             text, used = codecs.utf_8_decode(data, "strict", not block)
         except UnicodeDecodeError as error:
@@ -90,9 +97,19 @@ def _refuse_binary(block: bytes, name: str) -> None:
         raise DataError(
             f"{name} is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
         )
-    zero = block[:8192].find(b"\0")
-    if zero >= 0 or block.startswith((b"%PDF-", b"PK\x03\x04")):
-        what = f"a zero byte at {zero:,}" if zero >= 0 else "a PDF, or packed"
+    head = block[:8192]
+    zeros = head.count(b"\0")
+    if zeros > MOST_ZEROS * len(head):
+        even = head[::2].count(b"\0")
+        if zeros > 0.3 * len(head) and (even < zeros / 10 or even > zeros * 0.9):
+            order = "LE" if even < zeros / 2 else "BE"
+            raise DataError(
+                f"{name} is UTF-16 ({zeros:,} of its first {len(head):,} bytes are zero); expected "
+                f"UTF-8. Convert it: iconv -f UTF-16{order} -t UTF-8 FILE > NEW"
+            )
+    binary = zeros > max(1, MOST_ZEROS * len(head))
+    if binary or block.startswith((b"%PDF-", b"PK\x03\x04")):
+        what = f"{zeros:,} of its first {len(head):,} bytes are zero" if binary else "a PDF or ZIP"
         raise DataError(
             f"{name} is a binary file ({what}); expected UTF-8 text: {EXTRACT}; name a compressed "
             "file by its compression (.gz, .xz, .bz2, .zst), or leave it out"

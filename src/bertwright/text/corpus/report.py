@@ -37,6 +37,7 @@ class CorpusReport:
     urls: int = 0  # web addresses
     templates: int = 0  # marks of wiki templates and links, and HTML entities
     title_documents: int = 0  # documents of one short line without an end of a sentence
+    zero_bytes: int = 0  # zero bytes in the text, each dropped
     # words looked at for accents, some of each block, and those that lose marks in this vocabulary
     words_sampled: int = 0
     words_losing_marks: int = 0
@@ -58,6 +59,7 @@ class CorpusReport:
             "split{s} of documents too large to hold": self.documents_cut,
             "split{s} of sentences too long to be any": self.sentences_cut,
             "tag{s} of HTML or XML (removed by --strip-markup)": self.tags,
+            "zero byte{s} dropped": self.zero_bytes,
             "malformed character{s} replaced": self.invalid_utf8,
         }
         lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]

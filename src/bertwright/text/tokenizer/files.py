@@ -241,6 +241,8 @@ def _as_transformers(
 def read_vocab(path: Path) -> dict[str, int]:
     """Token -> id of a `vocab.txt`: one token a line, its number is its id."""
     lines = _read(path).removesuffix("\n").split("\n")
+    while len(lines) > 1 and not lines[-1].strip():  # blank lines at the end stand for nothing
+        lines.pop()
     return {line.rstrip("\r"): index for index, line in enumerate(lines)}
 
 

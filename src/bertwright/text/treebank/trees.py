@@ -14,6 +14,7 @@ of a model need not be a tree: `assemble` repairs it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -36,6 +37,7 @@ _ESCAPED = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
     "``": '"', "''": '"',
 }  # fmt: skip
+_SGML = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _TOKEN = re.compile(r"\([ \t]*[^() \t\r\n\f\v]*|\)|[^() \t\r\n\f\v]+")
 """An opened bracket with its label, a closed one, a word. Spaces beyond ASCII (a thin space in a
 number) are part of a word."""
@@ -71,8 +73,12 @@ def category(label: str) -> str:
     return label if label[:1] == "-" else label.split("-")[0].split("=")[0]
 
 
-def read_trees(path: str | Path, on_progress: OnProgress = silent) -> Iterator[Tree]:
+def read_trees(
+    path: str | Path, on_progress: OnProgress = silent, left_out: Counter[str] | None = None
+) -> Iterator[Tree]:
     """The trees of a file, also compressed, or of all files of a folder that have such a name.
+
+    `left_out` counts empty trees and lines of SGML, as `parse_trees` does.
 
     Raises:
         DataError: no such file, no UTF-8, or brackets that do not match; names the line.
@@ -88,14 +94,17 @@ def read_trees(path: str | Path, on_progress: OnProgress = silent) -> Iterator[T
     for file in files:
         lines, position = open_with_position(file)
         with lines:
-            for tree in parse_trees(decoded_lines(lines, file), str(file)):
+            for tree in parse_trees(decoded_lines(lines, file), str(file), left_out):
                 yield tree
                 on_progress(done + position(), total)
             done += position()
 
 
-def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
-    """The trees of some lines.
+def parse_trees(
+    lines: Iterable[str], name: str = "the text", left_out: Counter[str] | None = None
+) -> Iterator[Tree]:
+    """The trees of some lines. Trees of nothing, `(())`, and lines of SGML between trees, as
+    `<S ID=1>`, are left out, and `left_out` counts them.
 
     Raises:
         DataError: brackets that do not match or are too deep, a word outside of them, a phrase
@@ -103,7 +112,11 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
     """
     open_: list[tuple[str, list[Tree | str | None]]] = []
     begin = number = 0
+    left_out = Counter() if left_out is None else left_out
     for number, line in enumerate(lines, start=1):
+        if not open_ and _SGML.fullmatch(line):
+            left_out["lines of SGML"] += 1
+            continue
         for token in _TOKEN.findall(line):
             if token[0] == "(":
                 if not open_:
@@ -126,6 +139,8 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
                     open_[-1][1].append(tree)
                 elif tree is not None:
                     yield tree
+                else:
+                    left_out["empty trees"] += 1
     if open_:
         raise DataError(
             f"line {begin} of {name}: the tree that begins here is not closed at the end of the "
@@ -138,6 +153,8 @@ def _tree(label: str, parts: list[Tree | str | None], where: str) -> Tree | None
     if len(parts) == 1 and isinstance(parts[0], str):
         return None if label == "-NONE-" else Tree(label, word=parts[0])
     words = sum(isinstance(part, str) for part in parts)
+    if not parts and label == TOP:
+        return None
     if words or not parts:
         raise DataError(
             f"{where}: ({label} ...) holds {words} words and {len(parts) - words} phrases; "
