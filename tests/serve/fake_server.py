@@ -112,7 +112,10 @@ class Fake:
         """The models."""
         if self.refuses(request):
             return NO_KEY
-        data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in self.models]
+        data = [
+            {"vectors": True, "attention_heads": 2, **m, "sha256": SHA256, "layers": LAYERS}
+            for m in self.models
+        ]
         return JSONResponse({"object": "list", "data": data})
 
     async def answer(self, request: Request) -> Response:

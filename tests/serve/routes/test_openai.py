@@ -38,6 +38,7 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
             "name": name,
             "kind": task.kind,
             "labels": list(task.labels),
+            "multi_label": False,
             "pairs": True if name == "score" else None,
         }
         for name, task in TASKS.items()
@@ -58,6 +59,7 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
         "default": default,
         "examples": [],
         "generates": False,
+        "vectors": True,
         "heads": ["masked_lm", "next_sentence"],
         "tasks": tasks,
     }

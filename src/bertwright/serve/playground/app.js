@@ -44,7 +44,7 @@ function address() {
 }
 
 function control(field, id, given, model) {
-  const value = given ?? field.example?.(model.examples) ?? field.value;
+  const value = given ?? field.example?.(model.examples, model) ?? field.value;
   const shared = { id, name: field.name, autocomplete: "off" };
   switch (field.kind) {
     case "long":

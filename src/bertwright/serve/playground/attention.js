@@ -12,7 +12,8 @@ export const attention = {
   title: "See attention",
   about: "Where each token looks, by layer and attention head. Attention shows what is read from " +
     "where; it is no explanation of what the model says.",
-  kinds: null,
+  kinds: ["attention"],
+  needs: "an encoder with attention heads",
   fields: [
     { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
       value: "The animal did not cross the street because it was too tired." },

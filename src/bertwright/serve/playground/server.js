@@ -67,15 +67,20 @@ function reason(answer, response) {
   return said || response.statusText || "no reason given";
 }
 
-/** The models: their names, heads (name, kind, labels; `continuation` of those that continue prompts), number of layers, and examples of their
- * cards. */
+/** The models: their names, heads (name, kind, labels), number of layers, and examples of their
+ * cards. Beside the heads of the server there are `continuation` of those that continue prompts,
+ * `vectors` and `attention` of those that have them, and `ranker` of each task that reads pairs. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
-    const names = [...model.heads, ...(model.generates ? ["continuation"] : [])];
+    const names = [...model.heads, ...(model.generates ? ["continuation"] : []),
+      ...(model.vectors ? ["vectors"] : []), ...(model.attention_heads ? ["attention"] : [])];
+    const rankers = model.tasks.filter((task) =>
+      ["classification", "regression"].includes(task.kind) && task.pairs !== false)
+      .map((task) => ({ ...task, kind: "ranker" }));
     const heads = names.map((name) => ({ name, kind: name, labels: [] }));
     return {
-      name: model.id, heads: [...heads, ...model.tasks], layers: model.layers,
+      name: model.id, heads: [...heads, ...model.tasks, ...rankers], layers: model.layers,
       examples: model.examples ?? [],
     };
   });

@@ -45,7 +45,8 @@ const compare = {
   name: "compare",
   title: "Compare sentences",
   about: "The cosine between the vectors of every two sentences.",
-  kinds: null,
+  kinds: ["vectors"],
+  needs: "an encoder that gives vectors",
   fields: [
     { name: "texts", label: "Sentences, one a line (2 to 24)", kind: "lines", rows: 5,
       least: 2, most: 24,
@@ -89,7 +90,8 @@ const tokens = {
   name: "tokens",
   title: "See the tokens",
   about: "The pieces the model reads, their ids, and which characters each is from.",
-  kinds: null,
+  kinds: ["vectors"],
+  needs: "an encoder that gives vectors",
   fields: [
     { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
       value: "Unbelievable: the tokenizer splits rare words, naïve ones too 🙂." },

@@ -106,6 +106,13 @@ const entities = {
   },
 };
 
+const CLASSES = ["classification", "regression"];
+
+/** The first head that gives classes or numbers. */
+function classified(model) {
+  return model.heads.find((head) => CLASSES.includes(head.kind));
+}
+
 const classes = {
   name: "classify",
   title: "Classify",
@@ -114,8 +121,9 @@ const classes = {
   needs: "a head for classes or numbers",
   fields: [
     { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
-      value: "A quiet, funny, generous film." },
-    { name: "text_pair", label: "Second text (only for pairs)", kind: "line", value: "", spare: true },
+      value: "This is a text to be classified." },
+    { name: "text_pair", label: "Second text (only for pairs)", kind: "line", spare: true, value: "",
+      example: (_, model) => classified(model)?.pairs ? "This is the second text." : undefined },
     TASK(["classification", "regression"]),
   ],
   async run({ text, text_pair: pair, ...rest }, model) {
@@ -126,9 +134,12 @@ const classes = {
       return { receipt, parts: [h("p", { class: "said" }, number(found[0].score))] };
     }
     const sorted = [...found].sort((a, b) => b.score - a.score);
+    // Of several labels each holds that is more probable than not, as for `predict`.
+    const several = model.heads.find((head) => head.name === answer.task)?.multi_label;
+    const held = several ? sorted.filter((c) => c.score >= 0.5) : sorted.slice(0, 1);
     return { receipt, parts: [
-      h("p", { class: "said" }, h("bdi", {}, sorted[0]?.label ?? "No label.")),
-      bars(sorted.map((c, i) => ({ label: c.label, share: c.score, good: i === 0 })), "Classes"),
+      h("p", { class: "said" }, h("bdi", {}, held.map((c) => c.label).join(", ") || "No label.")),
+      bars(sorted.map((c) => ({ label: c.label, share: c.score, good: held.includes(c) })), "Classes"),
     ] };
   },
 };
@@ -159,13 +170,14 @@ const ranks = {
   name: "rank",
   title: "Rank passages",
   about: "Passages by how well they fit a query, best first.",
-  kinds: ["classification", "regression"],
+  kinds: ["ranker"],
   needs: "a head that was taught pairs of texts",
   fields: [
     { name: "query", label: "Query", kind: "line", value: "How do I keep bread fresh?" },
     { name: "texts", label: "Passages, one a line", kind: "lines", rows: 4,
       value: "Wrap the loaf in a cloth and keep it in a dry box.\n" +
         "The bakery opens at six.\nYeast needs sugar and warmth to rise." },
+    TASK(["ranker"]),
   ],
   async run({ query, texts, ...rest }) {
     const { answer, receipt } = await post("rerank", { ...rest, query, documents: texts });

@@ -71,9 +71,16 @@ def describe(engine: Engine) -> Json:
         },
         "examples": engine.examples,
         "generates": engine.generates,
+        "vectors": engine.spec.has_vectors,
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [
-            {"name": name, "kind": task.kind, "labels": list(task.labels), "pairs": pairs(name)}
+            {
+                "name": name,
+                "kind": task.kind,
+                "labels": list(task.labels),
+                "multi_label": task.multi_label,
+                "pairs": pairs(name),
+            }
             for name, task in engine.model.tasks.items()
         ],
     }
