@@ -148,3 +148,16 @@ def test_labels() -> None:
     assert labels(several, ("z", "x"), (), "y") == [(0, 2), (), (1,)]
     number = TaskConfig(kind="regression")
     assert labels(number, 2.5, 3) == [2.5, 3.0]
+
+
+def test_parts_of_long_texts_hold_fewer_examples(monkeypatch):
+    from bertwright.tasks import task_data
+
+    monkeypatch.setattr(task_data, "PART_CHARACTERS", 30)
+    monkeypatch.setattr(task_data, "TaskData", lambda name, task, tokenizer, part: [*part])
+    examples = [TextExample("a" * 20) for _ in range(7)]
+    task = TaskConfig("classification", ("x", "y"))
+    parts = [*task_data.task_parts("task", task, None, examples, 3)]
+    assert [len(part) for part in parts] == [2, 2, 2, 1]
+    short = [TextExample("a") for _ in range(7)]
+    assert [len(part) for part in task_data.task_parts("task", task, None, short, 3)] == [3, 3, 1]

@@ -21,6 +21,7 @@ from bertwright.config.task import Form
 from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, is_known, plain
 from bertwright.labelled.guess import is_unknown_header
+from bertwright.labelled.label_studio import is_label_studio, rows_of_tasks
 from bertwright.labelled.parquet import parquet_rows
 from bertwright.labelled.quotes import split_tsv
 from bertwright.labelled.source import (
@@ -360,6 +361,9 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
         value = value.get("data") if isinstance(value, dict) else value
         values = enumerate(value if isinstance(value, list) else [], 1)
     head = list(islice(values, HEAD_LINES))
+    export = any(is_label_studio(row) for _, row in head)
+    if export:
+        head, values = rows_of_tasks(chain(head, values), log), iter(())
     columns = list(dict.fromkeys(key for _, row in head if isinstance(row, dict) for key in row))
     if not columns:
         expected = 'expected {"text": "...", "label": "..."} a line, or an array of such'
@@ -376,8 +380,9 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     def sample() -> list[list[Any]]:
         return [[row.get(name) for name in columns] for _, row in head if isinstance(row, dict)]
 
-    form = "JSON lines" if value is None else "JSON"  # type: ignore[assignment]
-    return Table(log.name, columns, form, rows, log, sample=sample)
+    title = "JSON lines" if value is None else "JSON"
+    title += " of Label Studio" if export else ""
+    return Table(log.name, columns, title, rows, log, sample=sample)
 
 
 def _parquet(path: Path, log: BadRowLog) -> Table:

@@ -116,6 +116,8 @@ def _entity(value: Any, text: str) -> tuple[int, int, str]:
     given = value
     if isinstance(value, dict):
         given = [next((value[name] for name in names if name in value), None) for names in _FIELDS]
+        if given[2] is None and isinstance(own := value.get("labels"), list) and len(own) == 1:
+            given[2] = own[0]  # Label Studio's, also in its JSON-MIN
     match given:
         case [int(start), int(end), str(label)] if label.strip():
             pass

@@ -18,6 +18,9 @@ from bertwright.tasks.tagging import make_tagging_instances
 from bertwright.tasks.text import make_text_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
+PART_CHARACTERS = 1 << 24
+"""Characters of the texts of a part after which the next one begins: few long texts are as much
+memory as many short ones."""
 MakeInstances = Callable[[TaskConfig, Tokenizer, Sequence[Example]], tuple[list[Instance], Lengths]]
 
 _MAKERS: dict[str, MakeInstances] = {
@@ -49,19 +52,27 @@ class TaskData:
 def task_parts(
     name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Iterable[Example], at_once: int
 ) -> Iterator[TaskData]:
-    """Examples that are read as they are needed, some at once; sentences that are read in the
-    context of their document are in one part, so that parts change nothing."""
+    """Examples that are read as they are needed, `at_once` or fewer where they are long; sentences
+    that are read in the context of their document are in one part, so that parts change nothing."""
     whole_documents = task.kind == "tagging" and task.context == "document"
     part: list[Any] = []
+    characters = 0
     for example in examples:
-        if len(part) >= at_once and not (
+        if (len(part) >= at_once or characters > PART_CHARACTERS) and not (
             whole_documents and part[-1].document == cast(TaggingExample, example).document
         ):
             yield TaskData(name, task, tokenizer, part)
-            part = []
+            part, characters = [], 0
         part.append(example)
+        characters += _characters(example)
     if part:
         yield TaskData(name, task, tokenizer, part)
+
+
+def _characters(example: Example) -> int:
+    """Characters of the texts of an example, about: what it takes in memory."""
+    texts = (getattr(example, name, None) for name in ("text", "text2", "context", "source"))
+    return sum(map(len, filter(None, texts)))
 
 
 def joined(parts: Sequence[TaskData]) -> TaskData:
