@@ -102,8 +102,9 @@ def parse(
     from bertwright.inference.translation import parse as parser
     from bertwright.inference.translation.translate import TEXTS
     from bertwright.text.treebank.trees import read_trees
+    from bertwright.text.treebank.words import split_sentence
 
-    split = str.split if words else parser.split_sentence
+    split = str.split if words else split_sentence
     groups: Iterable[list[list[str]]] = ([split(text) for text in group] for group in texts_of)
     every = [] if reference is None else list(read_trees(reference))
     loaded = load(model, device)

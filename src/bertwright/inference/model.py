@@ -49,7 +49,7 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.text_files import chunks
-from bertwright.inference.translation.parse import Parsed, parse, split_sentence
+from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
@@ -60,6 +60,7 @@ from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.treebank.words import split_sentence
 from bertwright.train.hardware import choose_precision
 
 

@@ -13,7 +13,6 @@ no tags, so what is punctuation is said by the right tree's.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,10 +28,6 @@ from bertwright.text.treebank.trees import MOST_WORDS, TOP, Tree, assemble, cate
 LENGTH_PENALTY = 0.3
 PUNCTUATION = {",", ":", "``", "''", "."}
 SAME = {"PRT": "ADVP"}
-_WORDS = re.compile(
-    r"\w+(?=n['\u2019]t\b)|n['\u2019]t\b|['\u2019](?:s|re|ve|ll|d|m)\b|\w+(?:[.,]\d+)*|\.\.\.|[^\w\s]",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -46,11 +41,6 @@ class Parsed:
     """Whether the sequence was a tree over the words as the model wrote it."""
     score: float
     """Its log-probability over its length to the power of the penalty."""
-
-
-def split_sentence(text: str) -> list[str]:
-    """A text as words, about as treebanks have them: `didn't` is `did n't`, marks stand alone."""
-    return _WORDS.findall(text)
 
 
 def require_parser(runner: ModelRunner) -> None:
