@@ -80,7 +80,7 @@ def finetune(
             "use."
         )
         records = read_records(Path(config.out) / "metrics.jsonl")
-        if falls := next((said for each in useless if (said := falling_loss(each, records))), ""):
+        if falls := next((words for each in useless if (words := falling_loss(each, records))), ""):
             epochs = useless[0]["settings"]["epochs"]
             settings = shlex.quote(str(Path(config.out) / "config.toml"))
             longer = shlex.quote(f"{config.out.rstrip('/')}-longer")

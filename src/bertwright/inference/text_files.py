@@ -187,15 +187,15 @@ def _from_table(
     table = _table(path, [*named, *chain.from_iterable(others.values())], log)
     names = []
     for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
-        if column in others:
-            usual = (column, *others[column])
-            found = next((name for name in usual if table.has(name)), None)
-            if found is None:
+        if column is not None and column in others:
+            usual = [column, *others[column]]
+            there = next((name for name in usual if table.has(name)), None)
+            if there is None:
                 raise DataError(
                     f"{table.name} has no column {' or '.join(usual)}; it has "
                     f"{', '.join(table.columns)}. Give the column this name"
                 )
-            names.append(table.named(found, option))
+            names.append(table.named(there, option))
         elif column is not None:
             names.append(table.named(column, option))
         elif option == "--text":
