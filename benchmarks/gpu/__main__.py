@@ -41,7 +41,7 @@ def main() -> None:
         run_part(arguments)
         return
     if arguments.prepare:
-        from benchmarks.gpu.prepare import prepare
+        from .prepare import prepare
 
         prepare(arguments.text, arguments.work, arguments.smoke)
         return
@@ -135,13 +135,13 @@ def _run_one(arguments: argparse.Namespace, part: str, ends: float, work: Path) 
 
 def run_part(arguments: argparse.Namespace) -> None:
     """The checks of one part, in this process."""
-    from benchmarks.gpu.record import Checks, Record
+    from .record import Checks, Record
 
     record = Record(arguments.out, arguments.part)
     try:
         import torch
 
-        from benchmarks.gpu.device import Device, rehearse_flash
+        from .device import Device, rehearse_flash
 
         if not arguments.smoke and not torch.cuda.is_available():
             record.line("device", ok=False, error="PyTorch sees no GPU here; --smoke needs none")
@@ -151,21 +151,23 @@ def run_part(arguments: argparse.Namespace) -> None:
             place, arguments.smoke, peak=record.found("card").get("bf16_tflops", 0.0) * 1e12
         )
         stand_in = rehearse_flash() if arguments.smoke else None
-        checks = Checks(record, arguments.ends, device.wait, arguments.after)
+        checks = Checks(
+            record, arguments.ends, device.wait, arguments.after, patient=arguments.smoke
+        )
         if arguments.part == "right":
-            from benchmarks.gpu import parity
+            from . import parity
 
             parity.run(checks, device)
         elif arguments.part == "speed":
-            from benchmarks.gpu import speed
+            from . import speed
 
             speed.run(checks, device)
         elif arguments.part == "use":
-            from benchmarks.gpu import in_use
+            from . import in_use
 
             in_use.run(checks, device)
         else:
-            from benchmarks.gpu import pretraining
+            from . import pretraining
 
             pretraining.run(checks, device, arguments.work, arguments.text, arguments.sst2)
         if stand_in is not None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,7 +66,7 @@ class Device:
                 "memory_gb": of.total_memory / 1e9,
                 "processors": of.multi_processor_count,
                 "cuda": torch.version.cuda,
-                "cudnn": torch.backends.cudnn.version(),
+                "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
             }
         return facts
 
@@ -81,7 +82,8 @@ class Device:
                 work()
                 found.append(time.perf_counter() - began)
             return found
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
+        event: Any = torch.cuda.Event
+        marks = [event(enable_timing=True) for _ in range(repeats + 1)]
         marks[0].record()
         for mark in marks[1:]:
             work()
@@ -189,9 +191,9 @@ def where_it_waits(device: Device, work: Callable[[], Any]) -> dict[str, Any]:
     return {"waits": dict(places.most_common()), "wait_count": sum(places.values())}
 
 
-class _Reads(torch.utils._python_dispatch.TorchDispatchMode):
+class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.places: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -303,6 +305,6 @@ def rehearse_flash() -> FlashStandIn:
         return stand_in(*args, window_size=window_size)
 
     attention.takes_flash = takes
-    varlen.varlen_attn = varlen_attn
+    varlen.varlen_attn = varlen_attn  # type: ignore[assignment]
     attention._causal_argument.cache_clear()
     return stand_in

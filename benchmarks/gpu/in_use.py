@@ -20,16 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu.device import Device, where_it_waits
-from benchmarks.gpu.models import (
-    BERT_VOCABULARY,
-    GPT2_VOCABULARY,
-    SMALL_BERT,
-    SPECIAL,
-    TINY,
-    import_peers,
-)
-from benchmarks.gpu.record import Checks
 from bertwright.checkpoint import checkpoint
 from bertwright.config.bert import PRESETS
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
@@ -48,6 +38,17 @@ from bertwright.tasks.generation import CausalDecoder
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.train.distributed import Ranks
+
+from .device import Device, where_it_waits
+from .models import (
+    BERT_VOCABULARY,
+    GPT2_VOCABULARY,
+    SMALL_BERT,
+    SPECIAL,
+    TINY,
+    import_peers,
+)
+from .record import Checks
 
 WORDS = tuple(f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst")
 LABELS = ("no", "yes")

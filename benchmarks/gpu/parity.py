@@ -15,9 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.device import Device, plain_attention, relative_error
-from benchmarks.gpu.models import RUNS, TASKS, tiny_run, tiny_task
-from benchmarks.gpu.record import Checks
 from bertwright.checkpoint import checkpoint
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.run import (
@@ -41,6 +38,10 @@ from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import DataPosition, Position, encode_state, load_state
+
+from .device import Device, plain_attention, relative_error
+from .models import RUNS, TASKS, tiny_run, tiny_task
+from .record import Checks
 
 EXACT, ROUGH, MAXIMA = 1e-3, 0.1, 0.6
 """Relative errors above which a check fails: of float32, of bf16 of tiny random models, and of bf16

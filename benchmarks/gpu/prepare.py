@@ -8,6 +8,7 @@ import random
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 DONE = "prepared.json"
 """Is written last, with what was made or why not."""
@@ -37,7 +38,12 @@ def prepare(text: Path | None, work: Path, smoke: bool) -> None:
         made.save(work / "tokenizer")
         manifest = build_shards([str(text)], work / "shards", work / "tokenizer", workers=workers)
         facts = {key: manifest[key] for key in ("tokens", "documents") if key in manifest}
-        found = {"ok": True, "seconds": time.time() - began, "vocabulary": size, **facts}
+        found: dict[str, Any] = {
+            "ok": True,
+            "seconds": time.time() - began,
+            "vocabulary": size,
+            **facts,
+        }
     except Exception as error:
         found = {"ok": False, "error": f"{type(error).__name__}: {error}"}
     (work / DONE).write_text(json.dumps(found), encoding="utf-8")

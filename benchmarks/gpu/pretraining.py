@@ -18,10 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.device import Device
-from benchmarks.gpu.models import SMALL_BERT
-from benchmarks.gpu.prepare import DONE
-from benchmarks.gpu.record import Checks
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
@@ -43,6 +39,11 @@ from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position
+
+from .device import Device
+from .models import SMALL_BERT
+from .prepare import DONE
+from .record import Checks
 
 MODEL, BATCH_TOKENS = "bert-medium", 32768
 """8 layers of 512: some hundred million tokens in two minutes at half of an H100's peak."""

@@ -56,10 +56,17 @@ class Checks:
     """The checks of a part, one after the other, until its share is used up."""
 
     def __init__(
-        self, record: Record, ends: float, healthy: Callable[[], None], after: str | None = None
+        self,
+        record: Record,
+        ends: float,
+        healthy: Callable[[], None],
+        after: str | None = None,
+        patient: bool = False,
     ) -> None:
         """Run until `ends`, a time of `time.time()`; `healthy` raises where the device is not
-        usable any more; checks up to the one named `after` are passed over."""
+        usable any more; checks up to the one named `after` are passed over; where `patient`, a
+        check may take all that is left of the share."""
+        self.patient = patient
         self.record, self.ends, self.healthy, self.after = record, ends, healthy, after
         self.begun = record.file.with_name(record.file.name + ".begun")
         """Holds the name of the check that runs: what remains of a process that was killed."""
@@ -84,7 +91,8 @@ class Checks:
             )
             return
         self.begun.write_text(what, encoding="utf-8")
-        share, began = min(most, self.left), time.perf_counter()
+        share = self.left if self.patient else min(most, self.left)
+        began = time.perf_counter()
         line: dict[str, Any]
         try:
             with time_limit(share):

@@ -16,8 +16,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.device import Device, measure_card, ten_kernels, where_it_waits
-from benchmarks.gpu.models import (
+from bertwright.config.run import OptimizerConfig
+from bertwright.nn.transformer import FeedForward
+from bertwright.train.optim import Optimizers, clip_unread, make_optimizers
+
+from .device import Device, measure_card, ten_kernels, where_it_waits
+from .models import (
     Size,
     import_peers,
     our_batch,
@@ -25,10 +29,7 @@ from benchmarks.gpu.models import (
     their_batch,
     their_model,
 )
-from benchmarks.gpu.record import Checks
-from bertwright.config.run import OptimizerConfig
-from bertwright.nn.transformer import FeedForward
-from bertwright.train.optim import Optimizers, clip_unread, make_optimizers
+from .record import Checks
 
 TOKENS = 32768
 EAGER = (

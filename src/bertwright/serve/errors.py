@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import orjson
-
 MAX_MESSAGE = 1000
 """Characters of a message; with its envelope a reply stays below 2 KB."""
 
@@ -30,6 +28,8 @@ class HttpError(Exception):
     @property
     def body(self) -> bytes:
         """The JSON body: OpenAI's envelope."""
+        import orjson  # here: the engine runs without the packages of the server
+
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         own = {"code": self.code, "message": self.message}
         return orjson.dumps({"error": {**own, "type": kind, "param": None}})
