@@ -251,7 +251,8 @@ def _remove_abandoned(path: Path) -> None:
     kinds = "partial|read|old" if path.exists() else "partial|read"
     for place in path.parent.glob(f".{glob.escape(path.name)}.*"):
         found = re.fullmatch(rf"({kinds})-(\d{{1,9}})", place.name.removeprefix(f".{path.name}."))
-        if found and not _is_alive(int(found[2])):
+        own = found and found[1] == "read" and int(found[2]) == os.getpid()  # it is being read
+        if found and not own and not _is_alive(int(found[2])):
             _remove(place)
 
 

@@ -66,7 +66,7 @@ def test_a_model_that_diverged(tmp_path: Path, ran: Ran) -> None:
     save(tmp_path / "model", learner, tmp_path, "")
     for words in (["fill", "a [MASK]"], ["next-sentence", "a", "b"]):
         output = ran(*words, "--model", tmp_path / "model", "--json", code=4)
-        assert "gives probabilities that are not finite: its training diverged" in output.err
+        assert "gives probabilities that are not finite" in output.err
         assert output.out == ""
 
 
