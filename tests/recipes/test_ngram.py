@@ -303,9 +303,8 @@ def test_arpa_both_ways_and_by_kenlm(shards: Shards, tmp_path: Path) -> None:
     texts.append("never seen")
     for one, other in zip(ours.score(texts), theirs.score(texts), strict=True):
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, rtol=1e-5)
-    written = f"{WORDS[0].upper()} {WORDS[1]}"
-    assert theirs.tokenizer.encode(written).tokens == ours.tokenizer.encode(written).tokens
-    assert "[UNK]" not in theirs.tokenizer.encode(written).tokens
+    written = f"{WORDS[0].upper()} {WORDS[1]}"  # a file of n-grams has exact words
+    assert theirs.tokenizer.encode(written).tokens == ["<s>", "<unk>", WORDS[1], "</s>"]
     kenlm = pytest.importorskip("kenlm")
     queried = kenlm.Model(str(arpa))
     for text, one in zip(texts, ours.score(texts), strict=True):
@@ -344,6 +343,9 @@ ngram 2=2
         ("\\data\\", "data", "no ARPA file"),
         ("ngram 1=4\n", "", "ngram 1="),
         ("\ta", "\t\xff", "iconv"),
+        ("1=4", "1=400000000000", "it is truncated"),
+        ("1=4", "1=4000000000000", "at most 12 digits"),
+        ("-0.4\ta\t-0.2", "-0.4\ta\t1e300", "'a' with a back-off weight of 10^1e+300"),
     ],
 )
 def test_damaged_arpa_files(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -353,3 +355,39 @@ def test_damaged_arpa_files(tmp_path: Path, old: str, new: str, message: str) ->
     with pytest.raises(DataError, match=re.escape(message)):
         import_arpa(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_arpa_file_of_too_many_orders(tmp_path: Path) -> None:
+    path = tmp_path / "m.arpa"
+    path.write_text("\\data\\\n" + "".join(f"ngram {k}=1\n" for k in range(1, 200)))
+    with pytest.raises(DataError, match=re.escape("ngram 33=1")):
+        import_arpa(path, tmp_path / "out")
+
+
+def test_an_arpa_file_has_exact_words(tmp_path: Path) -> None:
+    path, folder = tmp_path / "m.arpa", tmp_path / "out"
+    path.write_text(
+        ARPA.replace("\ta", "\tn't").replace(" a\n", " n't\n").replace("a </s>", "n't </s>")
+    )
+    assert run_verb(["convert", str(path), str(folder)]) == 0
+    model = bertwright.load(folder)
+    assert model.tokenizer.encode("n't N't\u3000n't").tokens == [
+        *("<s>", "n't", "<unk>", "</s>"),
+    ]
+    (scored,) = model.score(["n't"])
+    np.testing.assert_allclose(scored.log_probabilities / math.log(10), [-0.1, -0.6], rtol=1e-5)
+    again = tmp_path / "again.arpa"
+    assert run_verb(["convert", str(folder), str(again), "--to", "arpa"]) == 0
+    assert import_arpa(again, tmp_path / "twice").sizes == [4, 2]
+    assert model.generate("n't", max_new_tokens=3)[0][0].text.strip("n't ") == ""
+
+
+def test_an_arpa_file_without_markers(tmp_path: Path) -> None:
+    path, folder = tmp_path / "m.arpa", tmp_path / "out"
+    path.write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\ta\n-0.25\tb\n\n\\end\\\n")
+    sizes, notes = import_arpa(path, folder)
+    assert sizes == [4]  # and <s>, <unk>
+    assert [marker in " ".join(notes) for marker in ("<s>", "</s>", "<unk>")] == [True] * 3
+    first, second = bertwright.load(folder).score(["a b", "a"])
+    np.testing.assert_allclose(first.log_probabilities / math.log(10), [-0.5, -0.25], rtol=1e-5)
+    np.testing.assert_allclose(second.log_probabilities / math.log(10), [-0.5], rtol=1e-5)

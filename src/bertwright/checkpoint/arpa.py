@@ -8,8 +8,9 @@
 
     \\end\\
 
-The tokens for begin and end are `<s>` and `</s>` there, what is unknown is `<unk>`. Letters: V
-vocabulary, M n-grams of order k.
+The tokens for begin and end are `<s>` and `</s>` there, what is unknown is `<unk>`. A folder that
+is made of such a file reads a text as KenLM does: words between blanks exactly as they are, else
+`<unk>`. Letters: V vocabulary, M n-grams of order k.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,20 +32,38 @@ from bertwright.checkpoint.word_vectors.convert import save_with_words
 from bertwright.config.runs.language_models import NgramConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.ngrams import NEVER, Table
-from bertwright.text.corpus.files import numbered_lines
+from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, decoded_lines, open_bytes
 from bertwright.text.framing import ends_of
-from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer, make_file_tokenizer
 
 SUFFIX = ".arpa"
-_SPECIAL = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<UNK>": "[UNK]"}
+BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
+MAX_ORDER = 32
+"""The highest order that is read; files of orders above 6 are rare."""
+_MOST_DIGITS = 12
+"""Of a number of n-grams."""
+_AT_FIRST = 1 << 16
+_LARGEST_WEIGHT = 99.0
+"""The largest size of a logarithm of base 10: `-99` stands for a probability of 0."""
+_FIELDS = re.compile(r"[^ \t\r\n]+")
 _LN10 = math.log(10)
 Lines = Iterator[tuple[int | str, str]]
-_END = "after the last", ""
+_END_OF_FILE = "after the last", ""
 
 
 def is_arpa(path: Path) -> bool:
     """Whether a path is an ARPA file by its name."""
-    return path.name.removesuffix(".gz").endswith(SUFFIX) and path.is_file()
+    name = path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
+    return name.endswith(SUFFIX) and path.is_file()
+
+
+class ImportedNgrams(NamedTuple):
+    """What became of an ARPA file."""
+
+    sizes: list[int]
+    """N-grams of the orders 1 to n."""
+    notes: tuple[str, ...]
+    """What the file lacks, and what that means, for people."""
 
 
 def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
@@ -86,49 +105,57 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
 def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
     """The tokens as the file has them."""
     words = tokenizer.tokens_of(range(size))
-    ends = ends_of(tokenizer.special)
-    if ends is not None:
-        words[ends[0]], words[ends[1]] = "<s>", "</s>"
-    if "unk" in tokenizer.special:
-        words[tokenizer.special["unk"]] = "<unk>"
+    if tokenizer.file_words is None:  # else they have the names of such a file
+        ends = ends_of(tokenizer.special)
+        if ends is not None:
+            words[ends[0]], words[ends[1]] = BEGIN, END
+        if "unk" in tokenizer.special:
+            words[tokenizer.special["unk"]] = UNKNOWN
     if blank := next((word for word in words if len(word.split()) != 1), None):
         raise DataError(f"the token {blank!r} holds a blank or nothing, which no ARPA file can")
     return words
 
 
-def import_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
-    """Write an ARPA file as a folder of ours, its tokenizer that of `import_vectors`; how many
-    n-grams there are of the orders 1 to n.
+def import_arpa(source: Path, out: Path, overwrite: bool = False) -> ImportedNgrams:
+    """Write an ARPA file as a folder of ours, which reads texts in the words of the file.
+
+    A file without `<s>` gets it, with a probability of 0 and no n-gram that begins with it, so that
+    the first word of a text is scored; in one without `</s>` no end of a text is scored.
 
     Raises:
         DataError: the file is truncated, or a line is not what its section says.
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
-    words, tables = _read(source)
+    words, tables, notes = _read(source)
     sizes = [len(table.keys) for table in tables]
     config = NgramConfig(len(words), len(tables), tuple(sizes[1:]))
     learner = checkpoint.make_learner(config, ["next_token"])
     head: Any = learner.objectives["next_token"]
     head.set_tables(tables)
-    save_with_words(out, learner, words, source.name, overwrite)
-    return sizes
+    unknown = next(name for name in (UNKNOWN, UNKNOWN.upper()) if name in words)
+    special = {"unk_token": unknown, "bos_token": BEGIN}
+    if END in words:
+        special["eos_token"] = END
+    tokenizer = make_file_tokenizer(words, "language-model", special)
+    save_with_words(out, learner, tokenizer, source.name, overwrite)
+    return ImportedNgrams(sizes, notes)
 
 
-def _read(path: Path) -> tuple[list[str], list[Table]]:
-    """The vocabulary and the tables of an ARPA file."""
-    lines: Lines = iter(numbered_lines(path))
+def _read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
+    """The vocabulary and the tables of an ARPA file, and what it lacks."""
+    lines: Lines = _lines(path)
     sizes = _sizes(path, lines)
     ids: dict[str, int] = {}
     rows = {"": 0}  # of the n-grams of the order below
     tables: list[Table] = []
+    notes: tuple[str, ...] = ()
     for k, size in enumerate(sizes, 1):
         if k > 1:
             _expect(path, lines, f"\\{k}-grams:")
         texts, keys, values = _section(path, lines, k, size, ids, rows)
-        if k == 1 and "[UNK]" not in ids:
-            texts, keys = [*texts, "[UNK]"], np.append(keys, len(ids))
-            ids["[UNK]"], values = len(ids), np.append(values, [[NEVER, 0.0]], 0)
+        if k == 1:
+            texts, keys, values, notes = _with_markers(texts, keys, values, ids)
         order = np.argsort(keys, kind="stable")
         if (np.diff(keys[order]) == 0).any():
             raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
@@ -139,12 +166,40 @@ def _read(path: Path) -> tuple[list[str], list[Table]]:
             rows = {texts[n]: row for row, n in enumerate(order.tolist())}
         tables.append(Table(torch.from_numpy(keys[order]), log_p, backoff))
     _expect(path, lines, "\\end\\")
-    return list(ids), tables
+    return list(ids), tables, notes
+
+
+def _with_markers(
+    texts: list[str], keys: Int64s, values: Float64s, ids: dict[str, int]
+) -> tuple[list[str], Int64s, Float64s, tuple[str, ...]]:
+    """The 1-grams with those that every model has here, and what is to be said of it."""
+    notes: list[str] = []
+    missing = [BEGIN] if BEGIN not in ids else []
+    if missing:
+        notes.append(f"the file has no {BEGIN}: the first word of a text is scored by itself")
+    if END not in ids:
+        notes.append(f"the file has no {END}: the end of a text is not scored")
+    if UNKNOWN not in ids and UNKNOWN.upper() not in ids:
+        missing.append(UNKNOWN)
+        notes.append(f"the file has no {UNKNOWN}: a word that is not in it has a probability of 0")
+    for word in missing:
+        texts, keys = [*texts, word], np.append(keys, len(ids))
+        ids[word], values = len(ids), np.append(values, [[NEVER, 0.0]], 0)
+    return texts, keys, values, tuple(notes)
+
+
+def _lines(path: Path) -> Lines:
+    """The lines of a file that hold anything, with their numbers, without blanks of ASCII around
+    them: other blanks may be part of a word."""
+    with open_bytes(path) as file:
+        for number, line in enumerate(decoded_lines(file, path), 1):
+            if line := line.strip(" \t\r\n"):
+                yield number, line
 
 
 def _expect(path: Path, lines: Lines, title: str) -> None:
     """Read the title of a section."""
-    number, line = next(lines, _END)
+    number, line = next(lines, _END_OF_FILE)
     if line != title:
         raise DataError(
             f"line {number} of {path} is {line[:40]!r}; expected {title}: it is truncated, or has "
@@ -158,6 +213,11 @@ def _sizes(path: Path, lines: Lines) -> list[int]:
     begun = any(line == "\\data\\" for _, line in lines)
     for _, line in lines:
         count = re.fullmatch(rf"ngram\s+{len(sizes) + 1}\s*=\s*(\d+)", line)
+        if count is not None and (len(sizes) == MAX_ORDER or len(count[1]) > _MOST_DIGITS):
+            raise DataError(
+                f"{path} has the line {line[:60]!r}; expected orders up to {MAX_ORDER}, and "
+                f"numbers of n-grams of at most {_MOST_DIGITS} digits"
+            )
         if count is None and line == "\\1-grams:" and sizes:
             return sizes
         if count is None:
@@ -172,15 +232,20 @@ def _section(
 ) -> tuple[list[str], Int64s, Float64s]:
     """The n-grams of one order, their keys, and `[M, 2]` natural logarithms, by the `rows` of the
     order below; words get their `ids` in the first."""
-    texts, keys, values = [], np.empty(size, np.int64), np.zeros((size, 2))
+    texts: list[str] = []
+    keys, values = np.empty(0, np.int64), np.empty((0, 2))
     for row in range(size):
-        number, line = next(lines, _END)
-        fields = line.split()
+        number, line = next(lines, _END_OF_FILE)
+        fields = _FIELDS.findall(line)
+        if row == len(keys):  # the file's own count is believed line by line
+            room = min(size, max(_AT_FIRST, 2 * row))
+            keys.resize(room, refcheck=False)
+            values.resize((room, 2), refcheck=False)
         try:
             if len(fields) not in (k + 1, k + 2):
                 raise ValueError
             values[row, : len(fields) - k] = float(fields[0]), *map(float, fields[k + 1 :])
-            *context, word = own = [_SPECIAL.get(each, each) for each in fields[1 : k + 1]]
+            *context, word = own = fields[1 : k + 1]
             if k == 1:
                 ids.setdefault(word, row)
             keys[row] = rows[" ".join(context)] * len(ids) + ids[word]
@@ -194,4 +259,10 @@ def _section(
     values = np.maximum(values, -99)  # SRILM writes -inf
     if not np.isfinite(values).all() or (values[:, 0] > 1e-6).any():
         raise DataError(f"{path} has {k}-grams whose probability is above 1 or no number")
+    if (values[:, 1] > _LARGEST_WEIGHT).any():
+        row = int(values[:, 1].argmax())
+        raise DataError(
+            f"{path} has {texts[row]!r} with a back-off weight of 10^{values[row, 1]:g}; expected "
+            f"a logarithm of base 10 of at most {_LARGEST_WEIGHT:g}"
+        )
     return texts, keys, values * _LN10

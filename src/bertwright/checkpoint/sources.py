@@ -45,6 +45,10 @@ Headers = Mapping[str, AnyHeader]
 """Name -> file, shape and type."""
 
 
+class OlderReading(UserWarning):
+    """A folder that an earlier version converted reads texts by other rules than one made today."""
+
+
 class OtherVocabulary(UserWarning):
     """A tokenizer looks like that of another model than the one it lies beside."""
 
@@ -173,7 +177,23 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
         )
     if why := other_vocabulary(folder, tokenizer):
         warnings.warn(OtherVocabulary(why), stacklevel=2)
+    if why := older_reading(folder, tokenizer):
+        warnings.warn(OlderReading(why), stacklevel=2)
     return tokenizer
+
+
+def older_reading(folder: Path, tokenizer: Tokenizer) -> str | None:
+    """How a folder that was converted from a file of vectors or n-grams before reads texts; None
+    of any other folder."""
+    content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    from_file = "pad" not in tokenizer.special and tokenizer.file_words is None
+    if content.get("model_type") not in ("word-vectors", "fasttext", "ngram") or not from_file:
+        return None
+    return (
+        f"{folder} was converted by an earlier version: it splits texts at punctuation and Chinese "
+        "characters as BERT does, so that words like U.S. and n't are never found. Convert its "
+        "file again to read texts in the words of the file: bertwright convert FILE DST"
+    )
 
 
 def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:

@@ -158,7 +158,7 @@ def _signature(task: TaskConfig) -> TaskConfig:
         head = replace(head, network_size=1)
     of_tokens = task.kind in ("tagging", "span", "generation")
     if of_tokens or head.layers is None or head.network != "linear":
-        head = replace(head, pooling="mean")
+        head = replace(head, pooling="mean", frame=(0, 0))
     if of_tokens and head.layers == "last":
         head = replace(head, layers=None)
     return TaskConfig(kind=task.kind, labels=task.labels, multi_label=task.multi_label, head=head)

@@ -61,17 +61,23 @@ def convert(
             raise ConfigError(
                 f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
             )
+        notes: tuple[str, ...] = ()
         if to == "huggingface":
-            vectors = words.import_vectors(source, out, overwrite).vectors
+            imported = words.import_vectors(source, out, overwrite)
+            vectors, notes = imported.vectors, imported.notes
         else:
             vectors = words.export_vectors(source, out, overwrite, to).vectors
         facts: dict[str, Any] = {"words": vectors.shape[0], "width": vectors.shape[1]}
-        shown = facts
+        shown = dict(facts)
     elif to == "arpa" or arpa.is_arpa(source):
         if to not in ("huggingface", "arpa"):
             raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
-        work = arpa.export_arpa if to == "arpa" else arpa.import_arpa
-        facts = {"ngrams": work(source, out, overwrite)}
+        notes = ()
+        if to == "arpa":
+            facts = {"ngrams": arpa.export_arpa(source, out, overwrite)}
+        else:
+            facts = {}
+            facts["ngrams"], notes = arpa.import_arpa(source, out, overwrite)
         shown = {f"{k}-grams": count for k, count in enumerate(facts["ngrams"], 1)}
     else:
         done = models.convert(source, out, to, overwrite, given or None, average)
@@ -93,6 +99,9 @@ def convert(
         for note in done.notes:
             say(note)
         return
+    for note in notes:
+        say(note)
+    facts |= {"notes": list(notes)} if notes else {}
     print_json({"out": out, "to": to, **facts}) if json else print_fields({"written": out, **shown})
 
 

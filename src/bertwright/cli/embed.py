@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
-from bertwright.cli.output import counted, print_json, say
+from bertwright.cli.output import counted, coverage, print_json, say
 from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
@@ -227,6 +227,9 @@ def embed(
                     f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
                     f"{counted(found.tokens_truncated, 'token')} left out"
                 )
+            if embedder.counts_words:
+                facts |= {"words": found.words, "unknown": found.unknown}
+                notes.append(coverage(found.words, found.unknown))
             if found.clipped:
                 notes.append(
                     f"{found.clipped:,} numbers lie beyond the range of the first texts and were "
@@ -235,7 +238,12 @@ def embed(
     for note in [*notes, *texts.log.warnings, *texts.log.summary()]:
         say(note)
     if texts.empty:
-        say(f"empty: {counted(texts.empty, 'line')}, with the vector of [CLS] [SEP]")
+        what = "the vector of [CLS] [SEP]"
+        if embedder.frame != (0, 0):
+            what = "a vector of zeros"
+        elif not embedder.tokenizer.framing.special_tokens():
+            what = "the vector of an unknown word"
+        say(f"empty: {counted(texts.empty, 'line')}, with {what}")
     if texts.repaired:
         say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
     print_json(facts) if json else print(f"{target}: {shown}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from bertwright.cli.options import Json
-from bertwright.cli.output import print_json, print_table
+from bertwright.cli.output import print_json, print_table, say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def nearest(
     """
     if not words:
         raise ConfigError("no word; write one: bertwright words nearest --model RUN bank")
-    from bertwright.inference.word_vectors.table import open_words
-
-    table = open_words(model, layer)
+    table = _opened(model, layer)
     found = {word: _near(table, table.require(word), top, [word]) for word in words}
     if json:
         print_json({"nearest": found})
@@ -63,9 +61,7 @@ def analogy(
         b: ... as C ...
         c: ... is to the words that are shown.
     """
-    from bertwright.inference.word_vectors.table import open_words
-
-    table = open_words(model, layer)
+    table = _opened(model, layer)
     vector = table.require(b) - table.require(a) + table.require(c)
     near = _near(table, vector, top, [a, b, c])
     if json:
@@ -87,11 +83,10 @@ def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = 
     if not files:
         raise ConfigError("no file; name similarity files, or questions-words.txt")
     from bertwright.inference.word_vectors.evaluate import evaluate_words
-    from bertwright.inference.word_vectors.table import open_words
 
     shown, rows = [], []
     for each in model:
-        table = open_words(each, layer)
+        table = _opened(each, layer)
         for path in files:
             found = evaluate_words(table, path)
             shown.append({"model": str(each), "file": str(path), **asdict(found)})
@@ -103,6 +98,16 @@ def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = 
         print_json({"results": shown})
         return
     print_table(["model", "file", "metric", "score (95 %)", "covered"], rows)
+
+
+def _opened(model: Path, layer: int | None) -> WordTable:
+    """The words of a model or a file; what was left out of it is said."""
+    from bertwright.inference.word_vectors.table import open_words
+
+    table = open_words(model, layer)
+    for note in table.notes:
+        say(note)
+    return table
 
 
 def _near(table: WordTable, vector: Float32s, top: int, without: list[str]) -> list[dict[str, Any]]:

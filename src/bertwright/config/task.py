@@ -66,6 +66,9 @@ class HeadConfig:
     """Width of each direction of the LSTM."""
     pooling: HeadPooling = "mean"
     """How the features of a text become one vector, where `layers` is set."""
+    frame: tuple[int, int] = (0, 0)
+    """Tokens at the begin and the end of a text that a mean over its tokens leaves out: those that
+    the encoder was never trained on."""
     hidden_size: int = 0
     """Width of a hidden layer with ReLU between a text's vector and its scores; 0: none."""
     crf: bool = False

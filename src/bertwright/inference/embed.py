@@ -33,8 +33,9 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.whitening import Whitening
 from bertwright.models.encoder import EncoderSpec
-from bertwright.nn.features import pool
+from bertwright.nn.features import Inside, pool
 from bertwright.nn.finite import require_finite
+from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -82,10 +83,15 @@ class Embedder:
         bounds = [each for each in (config.max_length, spec.max_length) if each is not None]
         self.longest = min(bounds, default=None)
         """Tokens of the longest sequence that is read; None: any."""
+        self.frame = self._frame()
         self.notes: list[str] = []
         """What was chosen or left out when it was made, for people."""
         self.truncated = self.tokens_truncated = 0
         """Texts that lost their ends so far, and the tokens that they lost."""
+        self.counts_words = spec.depth == 0 or tokenizer.file_words is not None
+        """Whether a token is a word with a vector of its own, or an unknown one."""
+        self.words = self.unknown = 0
+        """Words that were read so far, and those of them that are unknown; see `counts_words`."""
         widths = [config.pooled_width(spec.widths)]
         widths += [layer.dense.out_features for layer in self.dense]
         taken = [layer.dense.in_features for layer in self.dense]
@@ -102,6 +108,15 @@ class Embedder:
             )
         self.width = width if whitening is None else whitening.width
         """W"""
+
+    def _frame(self) -> tuple[int, int]:
+        """Tokens at the begin and the end of a sequence that a mean over its tokens leaves out: no
+        vector of them was trained."""
+        framing = self.tokenizer.framing
+        begin = 0 if self.spec.averages_begin else len(framing.begin)
+        # GPT-2 has one token for both, and reads it at the begin
+        end = 0 if self.spec.averages_end or framing.end == framing.begin else len(framing.end)
+        return begin, end
 
     @property
     def _widths(self) -> list[int]:
@@ -152,6 +167,7 @@ class Embedder:
             other.config = replace(self.config, prompt=chosen)
             vectors = other.embed(texts, on_progress)
             self.truncated, self.tokens_truncated = other.truncated, other.tokens_truncated
+            self.words, self.unknown = other.words, other.unknown
             return vectors
         if self.config.pooling == "none":
             raise ConfigError(
@@ -184,13 +200,12 @@ class Embedder:
             width = sum(self._widths)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         done, total = 0, sum(map(len, tokenized.ids))
-        how = "+".join(self.config.pooled)
         waiting: list[tuple[list[int], Tensor]] = []  # copies that a GPU has still to make
         for rows, sequences, layers in batches:
             done += sequences.total
             with torch.inference_mode():
                 of_rows = [tokenized.starts[row] for row in rows]
-                parts = [pool(layer, sequences, how, of_rows) for layer in layers]
+                parts = [self._pool(layer, sequences, of_rows) for layer in layers]
                 pooled = self._combine(parts) if whole else torch.cat(parts, 1)
                 if pooled.is_cuda:
                     waiting.append((rows, pooled.to("cpu", non_blocking=True)))
@@ -202,12 +217,27 @@ class Embedder:
         for rows, copied in waiting:
             vectors[rows] = copied.numpy()
         if not whole:
-            lengths = np.array([len(ids) for ids in tokenized.ids])
+            lengths = np.array([max(1, len(ids) - sum(self.frame)) for ids in tokenized.ids])
             starts = np.array(tokenized.starts)
             merged = self._merge(vectors, np.array(tokenized.owners), lengths, starts)
             layers = list(torch.from_numpy(merged).split_with_sizes(self._widths, 1))
             vectors = self._combine(layers).numpy()
         return self._finish(vectors)
+
+    def _pool(self, layer: Tensor, sequences: Sequences, starts: Sequence[int]) -> Tensor:
+        """`[N, H]` of a batch -> `[B, P H]`; 0 for a text of which no token is averaged."""
+        if self.frame == (0, 0):
+            return pool(layer, sequences, "+".join(self.config.pooled), starts)
+        inside = sequences.once(("inside", self.frame), lambda: Inside(sequences, *self.frame))
+        parts = []
+        for mode in self.config.pooled:
+            if mode in ("cls", "last"):
+                parts.append(pool(layer, sequences, mode))
+                continue
+            part = pool(inside(layer), inside.sequences, mode, starts)
+            part[inside.empty] = 0
+            parts.append(part)
+        return torch.cat(parts, 1)
 
     def embed_tokens(self, texts: Iterable[Text]) -> list[TokenVectors]:
         """Every token's vector, windows joined; special tokens of the first and last window.
@@ -246,6 +276,10 @@ class Embedder:
         tokenized = tokenize(self.tokenizer, texts, self.longest, self.config.truncate, paired)
         self.truncated += len(tokenized.left_out)
         self.tokens_truncated += sum(tokenized.left_out.values())
+        if self.counts_words:
+            special = self.tokenizer.framing.special_tokens()
+            self.words += sum(map(len, tokenized.ids)) - special * len(tokenized.ids)
+            self.unknown += sum(ids.count(self.tokenizer.unk_id) for ids in tokenized.ids)
         return tokenized
 
     def _combine(self, parts: list[Tensor]) -> Tensor:

@@ -100,11 +100,13 @@ def tokenize(
             parts = [part[:count] for part, count in zip(parts, kept, strict=True)]
         for start, stop in [(0, 0)] if pair else split(len(parts[0]), room, 0):
             own = parts if pair else [parts[0][start:stop]]
-            found.ids.append(framing.two(*own) if pair else framing.one(*own))
+            # a model that adds no tokens reads one unknown word where there is no word
+            sequence = framing.two(*own) if pair else framing.one(*own)
+            found.ids.append(sequence or [tokenizer.unk_id])
             found.owners.append(number)
             found.starts.append(start)
             if found.segments is not None:
-                found.segments.append(framing.segments(*map(len, own)))
+                found.segments.append(framing.segments(*map(len, own)) or [0])
     return found
 
 

@@ -39,7 +39,12 @@ class AwdLstm(Encoder):
     def __init__(self, config: AwdLstmConfig) -> None:
         width, depth, vocab_size = config.widths[0], config.num_hidden_layers, config.vocab_size
         super().__init__(
-            EncoderSpec(width, depth, vocab_size, causal=True, own_widths=config.widths)
+            EncoderSpec(
+                *(width, depth, vocab_size),
+                causal=True,
+                averages_end=False,
+                own_widths=config.widths,
+            )
         )
         self.config = config
         scale = config.dropout_scale

@@ -43,6 +43,12 @@ class EncoderSpec:
     """How `embed` makes one vector of a sequence by default."""
     own_widths: tuple[int, ...] = ()
     """Widths of layers 0 to L where they are not all H."""
+    averages_begin: bool = True
+    """Whether a mean over the tokens of a text has the one for its begin: not where training made
+    no vector of it."""
+    averages_end: bool = True
+    """The same of the token for its end, which a model from left to right predicts but never
+    reads."""
     has_vectors: bool = True
     """Whether what it gives for a token is a vector, of use beside its own objective."""
 

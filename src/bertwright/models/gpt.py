@@ -54,7 +54,9 @@ class Gpt(GoingOn):
     def __init__(self, config: GptConfig) -> None:
         sizes = config.hidden_size, config.num_hidden_layers, config.vocab_size
         longest = config.max_position_embeddings
-        super().__init__(EncoderSpec(*sizes, longest, causal=True, default_pooling="last"))
+        super().__init__(
+            EncoderSpec(*sizes, longest, causal=True, default_pooling="last", averages_end=False)
+        )
         self.config = config
         self.embeddings = GptEmbeddings(config)
         self.layers = layers_of(config, causal=True, pre_norm=self.pre_norm)

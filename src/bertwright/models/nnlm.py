@@ -51,7 +51,14 @@ class NnlmEncoder(Encoder):
         top = width * (1 + config.context_size * config.direct_connections)
         widths = (width, top)
         super().__init__(
-            EncoderSpec(top, 1, words, causal=True, default_layer=0, own_widths=widths)
+            EncoderSpec(
+                *(top, 1, words),
+                causal=True,
+                default_layer=0,
+                averages_begin=False,  # of word vectors, which layer 0 are, it is no word
+                averages_end=False,
+                own_widths=widths,
+            )
         )
         self.config = config
         self.embeddings = nn.Embedding(words, width)

@@ -31,7 +31,9 @@ class WordVectors(Encoder):
     def __init__(self, config: WordVectorsConfig) -> None:
         width, words = config.hidden_size, config.vocab_size
         # a vector depends on its own token alone, so it depends on none that follows
-        super().__init__(EncoderSpec(width, 0, words, causal=True, default_layer=0))
+        # nor was it trained on the tokens that begin and end a text
+        frame = {"averages_begin": False, "averages_end": False}
+        super().__init__(EncoderSpec(width, 0, words, causal=True, default_layer=0, **frame))
         self.config = config
         self.table = nn.Embedding(words, width)
 
@@ -66,10 +68,15 @@ class FastText(WordVectors):
 
     def set_table(self, starts: Int64s, units: Int64s) -> None:
         """Make each word's vector the mean of its rows, as `word_units` gives them."""
-        at = torch.from_numpy(units), self.rows, torch.from_numpy(starts[:-1])
-        self.table.weight.data = embedding_bag(*at, mode="mean")
+        self.table.weight.data = mean_rows(self.rows, starts, units)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """As those of words."""
         super().reset_parameters(generator)
         self.rows.uniform_(-1 / self.spec.width, 1 / self.spec.width, generator=generator)
+
+
+def mean_rows(rows: Tensor, starts: Int64s, units: Int64s) -> Tensor:
+    """The mean of the rows of each word `[V, H]`, of `rows` `[R, H]` as `word_units` gives them."""
+    at = torch.from_numpy(units), rows, torch.from_numpy(starts[:-1])
+    return embedding_bag(*at, mode="mean")

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -108,6 +109,31 @@ class LayerMix(nn.Module):
         for weight, layer in zip(weights[1:], read[1:], strict=True):
             mixed = mixed + weight * layer.float()
         return mixed
+
+
+class Inside:
+    """The tokens of each sequence without those that begin and end it, for means over the others.
+
+    Of a sequence that has no others, its first token stays: there is one vector for each.
+    """
+
+    def __init__(self, sequences: Sequences, begin: int, end: int) -> None:
+        """Of sequences that begin and end with so many tokens."""
+        kept: list[int] = []
+        lengths = []
+        self.empty: list[int] = []
+        """Numbers of the sequences that have no others."""
+        for number, (start, stop) in enumerate(pairwise(sequences.offsets)):
+            own = range(start + begin, stop - end) or range(start, start + 1)
+            self.empty += [number] if stop - start <= begin + end else []
+            kept += own
+            lengths.append(len(own))
+        self.rows = torch.tensor(kept, dtype=torch.long, device=sequences.device)
+        self.sequences = Sequences(lengths, sequences.device)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x `[N, H]` of all tokens -> `[N', H]` of those inside."""
+        return x.index_select(0, self.rows)
 
 
 def pool(

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from bertwright.config.task import HeadConfig
 from bertwright.nn.characters import CharacterCnn, character_ids
 from bertwright.nn.dropout import Dropout
-from bertwright.nn.features import LayerMix, pool
+from bertwright.nn.features import Inside, LayerMix, pool
 from bertwright.nn.host import send
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Sequences
@@ -123,10 +123,13 @@ def text_vectors(
     Returns:
         `[B, F]`, `[B, 3 F]` of three poolings, or `[B, 2 size]` with an LSTM; float32.
     """
-    if network is None:
+    if network is not None:
+        assert isinstance(network, Lstm)
+        return pool(network(x, sequences.lengths), sequences, "max")
+    if head.frame == (0, 0) or head.pooling in ("cls", "last"):
         return pool(x, sequences, head.pooling)
-    assert isinstance(network, Lstm)
-    return pool(network(x, sequences.lengths), sequences, "max")
+    inside = sequences.once(("inside", head.frame), lambda: Inside(sequences, *head.frame))
+    return pool(inside(x), inside.sequences, head.pooling)
 
 
 class Scorer(nn.Linear):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,6 +63,10 @@ class Embedded:
     """Rows that an earlier run had made."""
     truncated: int
     tokens_truncated: int
+    words: int
+    """Words that were read, of a model whose tokens are words; 0 of any other."""
+    unknown: int
+    """Those of them that the model does not have."""
     clipped: int
     """Numbers of int8 beyond the range of the first texts."""
     files: list[Path]
@@ -121,7 +125,7 @@ def embed_file(
         most = min(most, ON_CLUSTER)
         path = str(Path(find_checkpoint(model)).resolve())
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
-    truncated = tokens_truncated = 0
+    counts = Counts(0, 0, 0, 0)
     with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
         rows, resumed = (text for text, _ in texts.rows), writer.rows
         for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
@@ -130,7 +134,7 @@ def embed_file(
         left = None if texts.total is None else texts.total - resumed
         parts = _parts(rows, at_once or most, characters)
         with closing(map_in_order(make_work, parts, 1, _GOES_ON, cluster)) as done:
-            for part, found, lost in done:
+            for part, found, own in done:
                 columns: dict[str, Any] = {"text": part}
                 if tokens:
                     columns["tokens"] = [each.tokens for each in found]
@@ -139,7 +143,7 @@ def embed_file(
                 else:
                     columns["vector"] = coder(found)
                 writer.write(columns, part)
-                truncated, tokens_truncated = truncated + lost[0], tokens_truncated + lost[1]
+                counts = Counts(*map(sum, zip(counts, own, strict=True)))
                 on_progress(writer.rows - resumed, left)
         if not writer.rows:
             why = " ".join(texts.log.summary())
@@ -149,8 +153,7 @@ def embed_file(
         rows=writer.rows,
         width=embedder.width,
         resumed=resumed,
-        truncated=truncated,
-        tokens_truncated=tokens_truncated,
+        **counts._asdict(),
         clipped=coder.clipped,
         files=[out, *([scales_path(out)] if dtype == "int8" else [])],
     )
@@ -197,7 +200,7 @@ def check_finished(
             "choose another --out, or pass --overwrite"
         )
     files = [out, *([scales_path(out)] if dtype == "int8" else [])]
-    return Embedded(count, embedder.width, count, 0, 0, 0, files, complete=True)
+    return Embedded(count, embedder.width, count, 0, 0, 0, 0, 0, files, complete=True)
 
 
 def _rows(embedder: Embedder, texts: list[Text], tokens: bool) -> list[Float32s]:
@@ -230,16 +233,29 @@ def _differing(
     return ""
 
 
-_Part = tuple[list[Text], Any, tuple[int, int]]
-"""Texts, their vectors or their tokens', and how many lost how many tokens."""
+class Counts(NamedTuple):
+    """What an `Embedder` counts of texts."""
+
+    truncated: int
+    tokens_truncated: int
+    words: int
+    unknown: int
+
+
+_Part = tuple[list[Text], Any, Counts]
+"""Texts, their vectors or their tokens', and what was counted."""
 _Work = Callable[[list[Text]], _Part]
 
 
 def _embed(embedder: Embedder, tokens: bool, part: list[Text]) -> _Part:
-    before = embedder.truncated, embedder.tokens_truncated
+    before = _counts(embedder)
     found = embedder.embed_tokens(part) if tokens else embedder.embed(part)
-    lost = embedder.truncated - before[0], embedder.tokens_truncated - before[1]
-    return part, found, lost
+    counted = (now - then for now, then in zip(_counts(embedder), before, strict=True))
+    return part, found, Counts(*counted)
+
+
+def _counts(embedder: Embedder) -> Counts:
+    return Counts(*(getattr(embedder, name) for name in Counts._fields))
 
 
 def _on_worker(

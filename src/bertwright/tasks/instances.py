@@ -165,7 +165,9 @@ def tokenized(
         if held > _AT_ONCE or number + 1 == len(examples):
             ids = iter(tokenizer.encode_bare_ids([text for *_, own in part for text in own]))
             for index, each, own in part:
-                yield index, each, [next(ids) for _ in own]
+                # a model that adds no tokens reads one unknown word where there is no word
+                nothing = [] if tokenizer.framing.special_tokens() else [tokenizer.unk_id]
+                yield index, each, [next(ids) or nothing for _ in own]
             part, held = [], 0
 
 

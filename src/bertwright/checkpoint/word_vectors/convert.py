@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -31,61 +31,95 @@ from bertwright.data.word_vectors.subwords import word_units
 from bertwright.errors import ConfigError
 from bertwright.models.word_vectors import FastText
 from bertwright.objectives.objective import Learner
-from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
-from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.file_words import UNKNOWN_NAMES
+from bertwright.text.tokenizer.tokenizer import Tokenizer, make_file_tokenizer
 
 UNKNOWN = "[UNK]"
+"""The name of the row for unknown words where the file has none."""
 Form = Literal["word2vec", "fasttext"]
 
 
-def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVectors:
+class Imported(NamedTuple):
+    """What became of a file of vectors."""
+
+    words: list[str]
+    """Of the rows, the one for unknown words too."""
+    vectors: Float32s
+    """`[V, H]`"""
+    unknown: str | None
+    """The file's own row of unknown words; None: ours was added, the mean of all."""
+    notes: tuple[str, ...]
+    """What was left out, replaced or taken for granted, for people."""
+
+
+def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported:
     """Write a file of vectors, or a `.bin` of fastText, as a folder of ours; what is in it.
 
-    Its tokenizer splits texts at blanks and punctuation, as BERT's does, so that words which hold
-    punctuation are found by `bertwright words` alone; it lower-cases if no word has a capital. A
-    word that is not in the file is [UNK], whose vector is the mean of all.
+    Its tokenizer reads texts in the words of the file (`text/tokenizer/file_words.py`). A word that
+    is not in the file has the vector of the file's row of unknown words (`<unk>`, `UNK`), and where
+    there is none the mean of all.
 
     Raises:
         ConfigError, DataError: `out` is there, or as `read_vectors`.
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
-    if source.suffix == ".bin" and fasttext.is_fasttext(source):
-        words, learner = _fasttext(fasttext.read(source))
+    notes: list[str] = []
+    if fasttext.is_fasttext(source):
+        read = fasttext.read(source)
+        notes += fasttext.notes_of(read)
+        words, learner, unknown = _fasttext(read)
     else:
-        words, learner = _table(*read_vectors(source))
-    save_with_words(out, learner, words, source.name, overwrite)
+        found = read_vectors(source)
+        notes += found.notes
+        words, learner, unknown = _table(found.words, found.vectors)
+    added = None if unknown is not None else "mean"
+    special = {"unk_token": unknown or UNKNOWN}
+    tokenizer = make_file_tokenizer(words, "vectors", special, added)
+    save_with_words(out, learner, tokenizer, source.name, overwrite)
     table: Any = learner.encoder.token_embedding()
-    return NamedVectors(words, table.weight.detach().numpy())
+    notes.append(
+        f"a word that is not in the file has the vector of its row {unknown!r}"
+        if unknown is not None
+        else "a word that is not in the file has the mean of all vectors: the file has no row "
+        "for unknown words"
+    )
+    return Imported(words, table.weight.detach().numpy(), unknown, tuple(notes))
 
 
 def save_with_words(
-    out: Path, learner: Learner, words: list[str], name: str, overwrite: bool
+    out: Path, learner: Learner, tokenizer: Tokenizer, name: str, overwrite: bool
 ) -> None:
-    """Write a learner with its vocabulary as a folder of ours; see `import_vectors`."""
-    cased = any(word != word.lower() for word in words if word not in SPECIAL_TOKENS.values())
-    rules = BertRules(lowercase=not cased, strip_accents=False)
+    """Write a learner with the tokenizer of its file as a folder of ours."""
     with atomic_folder(out, overwrite) as partial:
-        make_tokenizer(words, rules).save(partial)
+        tokenizer.save(partial)
         card = f"# {name}\n\nConverted by `bertwright convert`.\n"
         checkpoint.save(partial, learner, None, card)
         write_manifest(partial)
 
 
-def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner]:
-    if UNKNOWN not in words:
+def _unknown_of(words: list[str]) -> str | None:
+    """The name of a file's row of unknown words."""
+    there = set(words)
+    return next((name for name in UNKNOWN_NAMES if name in there), None)
+
+
+def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner, str | None]:
+    unknown = _unknown_of(words)
+    if unknown is None:
         words = [*words, UNKNOWN]
         vectors = np.concatenate([vectors, vectors.mean(0, keepdims=True)])
     with torch.device("meta"):
         learner = checkpoint.make_learner(WordVectorsConfig(*vectors.shape), ())
     learner.load_state_dict({"encoder.table.weight": torch.from_numpy(vectors)}, assign=True)
-    return words, learner
+    return words, learner, unknown
 
 
-def _fasttext(given: fasttext.FastTextFile) -> tuple[list[str], Learner]:
+def _fasttext(given: fasttext.FastTextFile) -> tuple[list[str], Learner, str | None]:
     """With the rows of n-grams and the output vectors."""
-    config, words, counts, rows, output = given
-    if UNKNOWN not in words:
+    config, words, counts, rows, output, _ = given
+    unknown = _unknown_of(words)
+    if unknown is None:
         size, words = len(words), [*words, UNKNOWN]
         rows = np.insert(rows, size, rows[:size].mean(0), 0)
         counts, output = np.append(counts, 0), np.append(output, np.zeros_like(output[:1]), 0)
@@ -93,11 +127,11 @@ def _fasttext(given: fasttext.FastTextFile) -> tuple[list[str], Learner]:
     learner = checkpoint.make_learner(config, ["context_words"])
     encoder: Any = learner.encoder
     encoder.rows, encoder.counts = torch.from_numpy(rows), torch.from_numpy(counts)
-    bare = {words.index(UNKNOWN)}
+    bare = {words.index(UNKNOWN)} if unknown is None else set[int]()
     encoder.set_table(*word_units(words, bare, config.buckets, config.min_n, config.max_n))
     objective: Any = learner.objectives["context_words"]
     objective.output.data = torch.from_numpy(output)
-    return words, learner
+    return words, learner, unknown
 
 
 def export_vectors(
@@ -120,7 +154,8 @@ def export_vectors(
     if encoder.spec.depth or table is None:
         raise ConfigError(f"{source} has layers; a file of vectors holds one vector a word")
     tokenizer = sources.read_tokenizer(loaded.folder, loaded.config)
-    kept = np.setdiff1d(np.arange(encoder.spec.vocab_size), sorted(tokenizer.special_ids))
+    added = sorted(tokenizer.special_ids - tokenizer.words_of_file)
+    kept = np.setdiff1d(np.arange(encoder.spec.vocab_size), added)
     if to == "fasttext":
         if not isinstance(encoder, FastText):
             raise ConfigError(f"{source} is no fastText; write its vectors by --to word2vec")

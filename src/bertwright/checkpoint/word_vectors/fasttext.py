@@ -2,7 +2,8 @@
 
 A signature and the settings; words with their counts, a zero byte after each; then two matrices,
 each after a byte that says whether it is quantized: the rows of words and buckets, and the outputs.
-Everything is little-endian. Letters: V words, R rows, H width.
+Everything is little-endian. Files of 2016 have no signature, no number of pruned words, and no
+bytes that say whether a matrix is quantized; they are read too. Letters: V words, R rows, H width.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 
 from bertwright.arrays import Float32s, Int64s, write_array
 from bertwright.config.runs.word_vectors import FastTextConfig
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 
 MAGIC, VERSION = 793712314, 12
 _SETTINGS = struct.Struct("<12id")
-_SIZES = struct.Struct("<3i2q")
+_SIZES, _OLD_SIZES = struct.Struct("<3i2q"), struct.Struct("<3iq")
 _ALGORITHMS = {1: "cbow", 2: "skip-gram"}
 _LOSSES = {1: "hierarchical-softmax", 2: "negative-sampling"}
 
@@ -34,12 +35,35 @@ class FastTextFile(NamedTuple):
     """`[V + buckets, H]`"""
     output: Float32s
     """`[V, H]`, or `[V - 1, H]` of the hierarchical softmax."""
+    replaced: int = 0
+    """Words with bytes that are no UTF-8, which became U+FFFD."""
 
 
 def is_fasttext(path: Path) -> bool:
-    """Whether a file begins as fastText's do."""
+    """Whether a file is a `.bin` of fastText, by how it begins."""
+    if path.suffix != ".bin" or not path.is_file():
+        return False
     with path.open("rb") as file:
-        return file.read(4) == struct.pack("<i", MAGIC)
+        head = file.read(8 + _SETTINGS.size)
+    return head.startswith(struct.pack("<i", MAGIC)) or _is_old(head)
+
+
+def _is_old(head: bytes) -> bool:
+    """Whether a file begins with plausible settings, without the signature of 2017 and later. A
+    binary file of word2vec begins with digits, which are no plausible width."""
+    if len(head) < _SETTINGS.size:
+        return False
+    width, window, epochs, _, _, _, loss, algorithm, _, least, most, *_ = _SETTINGS.unpack_from(
+        head
+    )
+    small = 0 < width < 1 << 16 and 0 < window < 1 << 16 and 0 < epochs < 1 << 16
+    return small and loss in (1, 2, 3) and algorithm in (1, 2, 3) and 0 <= least <= most < 1 << 10
+
+
+def notes_of(model: FastTextFile) -> tuple[str, ...]:
+    """What was replaced while reading, for people."""
+    what = "words are not whole UTF-8; their bad bytes became U+FFFD"
+    return (f"{model.replaced:,} {what}",) if model.replaced else ()
 
 
 def write(path: Path, model: FastTextFile) -> None:
@@ -78,30 +102,54 @@ def read(path: Path) -> FastTextFile:
 
 
 def _read(path: Path, data: memoryview) -> FastTextFile:
-    settings = _SETTINGS.unpack_from(data, 8)
+    old = bytes(data[:4]) != struct.pack("<i", MAGIC)
+    at = 0 if old else 8
+    settings = _SETTINGS.unpack_from(data, at)
     width, loss, algorithm, buckets, min_n, max_n = (*settings[:1], *settings[6:11])
-    at = 8 + _SETTINGS.size
-    size, words_, labels, _, pruned = _SIZES.unpack_from(data, at)
-    at += _SIZES.size
+    at += _SETTINGS.size
+    sizes = _OLD_SIZES if old else _SIZES
+    size, words_, labels, _, *pruned = sizes.unpack_from(data, at)
+    at += sizes.size
     known = algorithm in _ALGORITHMS and loss in _LOSSES
-    if not known or labels or pruned > 0 or size != words_:
+    if not known or labels or max(pruned, default=0) > 0 or size != words_:
         raise DataError(f"{path} is a classifier of fastText, or pruned; expected word vectors")
+    if not 0 < size <= len(data) // 10 or width < 1 or buckets < 0:
+        raise DataError(
+            f"{path} is truncated, or damaged: it says {size:,} words of {width:,} numbers and "
+            f"{buckets:,} buckets"
+        )
     words, counts = [], np.empty(size, np.int64)
+    taken: set[str] = set()
+    replaced = 0
     for row in range(size):
         stop = at
         while data[stop]:
             stop += 1
-        words.append(bytes(data[at:stop]).decode("utf-8"))
+        word = bytes(data[at:stop]).decode("utf-8", errors="replace")
+        if "\ufffd" in word:
+            replaced += 1
+            while word in taken:
+                word += "\ufffd"
+        taken.add(word)
+        words.append(word)
         counts[row], _ = struct.unpack_from("<qb", data, stop + 1)
         at = stop + 10
     matrices = []
     for least in (size + buckets, 0):
-        quantized, count, numbers = struct.unpack_from("<?2q", data, at)
-        at += 17
+        if old:
+            quantized = False
+        else:
+            (quantized,) = struct.unpack_from("<?", data, at)
+            at += 1
+        count, numbers = struct.unpack_from("<2q", data, at)
+        at += 16
         if quantized or numbers != width or count < least:
             raise DataError(f"{path} is quantized (.ftz; take the .bin), or damaged")
         matrices.append(np.frombuffer(data, "<f4", count * width, at).reshape(count, width))
         at += 4 * count * width
     own: Any = (_ALGORITHMS[algorithm], _LOSSES[loss], buckets, min_n, max_n)
-    config = FastTextConfig(size, width, *own)
-    return FastTextFile(config, words, counts, *map(np.array, matrices))
+    try:
+        config = FastTextConfig(size, width, *own)
+    except ConfigError as error:
+        raise DataError(f"{path} is no fastText with character n-grams: {error}") from error
+    return FastTextFile(config, words, counts, *map(np.array, matrices), replaced)

@@ -5,7 +5,7 @@
 | text (`.vec`, `.txt`) | `V H`, then a word and H numbers a line; GloVe has no first line |
 | binary (`.bin`) | the line `V H`, then a word, a space and H float32 a row |
 
-`.gz` after either is read. Letters: V words, H numbers of a vector.
+`.gz`, `.bz2`, `.xz` or `.zst` after either is read. Letters: V words, H numbers of a vector.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from __future__ import annotations
 import codecs
 import mmap
 import re
-from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from bertwright.arrays import Float32s
+from bertwright.arrays import Float32s, Int64s
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text.corpus.files import open_bytes
+from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, open_bytes
 
 SUFFIXES = (".vec", ".txt", ".bin")
-_BLOCK = 1 << 24
+_BLOCK, _TEXT_BLOCK = 1 << 24, 1 << 22
+_LONGEST_LINE = 1 << 26
+"""Bytes of one line of a compressed text, at most."""
+_MOST_NUMBERS = 1 << 20
+"""H, at most; the widest published vectors have some thousand."""
+_FASTTEXT = (793712314).to_bytes(4, "little")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -34,92 +39,230 @@ class NamedVectors(NamedTuple):
     words: list[str]
     vectors: Float32s
     """`[V, H]`"""
+    notes: tuple[str, ...] = ()
+    """What was left out or replaced while reading, for people."""
 
 
 def is_vector_file(path: Path) -> bool:
     """Whether a path is a file of word vectors by its name, and no weights of another model."""
-    name = path.name.removesuffix(".gz")
+    name = _plain_name(path)
     return name.endswith(SUFFIXES) and not name.startswith("pytorch_model") and path.is_file()
 
 
 def read_vectors(path: str | Path) -> NamedVectors:
     """Read a file of either form.
 
+    Of a word that comes twice the first vector is kept. A word of a binary file that is not UTF-8,
+    as word2vec truncates long ones within a character, gets U+FFFD there; so does one of a text
+    that is truncated at its end. Both are counted in `notes`. A compressed file takes the memory of
+    its vectors, whatever its ratio.
+
     Raises:
-        DataError: it is neither, is truncated, has ragged rows, words twice, other numbers of rows
-            than its first line says, numbers that are not finite, or is not UTF-8.
+        DataError: it is neither, is truncated, has ragged rows, other numbers of rows than its
+            first line says, numbers that are not finite, or is no UTF-8 text.
         MissingExtra: numba, for text.
     """
     path = Path(path)
-    data: Any
-    if path.name.endswith(".gz"):
-        with open_bytes(path) as packed:
-            data = packed.read()
-    elif path.stat().st_size == 0:
-        data = b""
-    else:
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if data[:3] == codecs.BOM_UTF8:
-        data = data[3:]
-    first = bytes(data[: 1 << 20]).split(b"\n", 1)[0].split()
-    header = tuple(map(int, first)) if len(first) == 2 and all(map(bytes.isdigit, first)) else None
-    if path.name.removesuffix(".gz").endswith(".bin"):
-        found = _read_binary(path, data, header)
-    else:
-        found = _read_text(path, data, header, len(first) - 1)
-    _check(path, found)
-    return found
+    with open_bytes(path) as file:
+        head = file.read(1 << 20)
+        if head.startswith(codecs.BOM_UTF8):
+            head = head[len(codecs.BOM_UTF8) :]
+        first = head.split(b"\n", 1)[0].split()
+        header = _header_of(path, first)
+        if _plain_name(path).endswith(".bin"):
+            found = _read_binary(path, file, head, header)
+        elif path.suffix in COMPRESSED_SUFFIXES:
+            found = _read_text_stream(path, file, head, header, len(first) - 1)
+        else:
+            found = _read_text(path, header, len(first) - 1)
+    return _checked(path, found)
 
 
-def _read_binary(path: Path, data: Any, header: tuple[int, ...] | None) -> NamedVectors:
+def _plain_name(path: Path) -> str:
+    """The name without the suffix of a compression."""
+    return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
+
+
+def _header_of(path: Path, first: list[bytes]) -> tuple[int, int] | None:
+    """The numbers of words and of a vector's numbers, where the first line says them."""
+    if len(first) != 2 or not all(map(bytes.isdigit, first)):
+        return None
+    if max(map(len, first)) > 12 or int(first[1]) > _MOST_NUMBERS:
+        shown = b" ".join(first)[:60].decode("ascii")
+        raise DataError(
+            f"the first line of {path} is {shown!r}; expected how many words it has, and how many "
+            f"numbers a vector has, at most {_MOST_NUMBERS:,}"
+        )
+    return int(first[0]), int(first[1])
+
+
+def _read_binary(
+    path: Path, file: BinaryIO, head: bytes, header: tuple[int, int] | None
+) -> NamedVectors:
     count, width = header or (0, 0)
-    at, size = data.find(b"\n") + 1, 4 * width
+    size = 4 * width
     wrong = DataError(
         f"{path} does not begin with a line of two numbers, words and width, or it is truncated, "
         f"or goes on after its {count:,} vectors; expected a binary file of word2vec or fastText"
     )
-    if not width or count * (size + 1) > len(data) - at:
+    if head.startswith(_FASTTEXT):
+        raise DataError(f"{path} is a .bin of fastText; unpack it, and convert it to a folder")
+    if not count or not width:
         raise wrong
-    words, vectors = [], np.empty((count, width), np.float32)
-    for row in range(count):
+    words: list[str] = []
+    vectors, replaced = np.empty((0, width), np.float32), 0
+    data, at = head, head.find(b"\n") + 1
+    while len(words) < count:
         end = data.find(b" ", at)
         if end < 0 or end + 1 + size > len(data):
-            raise wrong
-        words.append(_decoded(path, bytes(data[at:end]).lstrip(b"\n"), row + 1))
-        vectors[row] = np.frombuffer(data, "<f4", width, end + 1)
+            more = file.read(max(_BLOCK, size))
+            if not more or len(data) - at > size + _LONGEST_LINE:
+                raise wrong
+            data, at = data[at:] + more, 0
+            continue
+        word = data[at:end].lstrip(b"\n").decode("utf-8", errors="replace")
+        replaced += "\ufffd" in word
+        _grow(vectors, len(words) + 1, count)
+        vectors[len(words)] = np.frombuffer(data, "<f4", width, end + 1)
+        words.append(word)
         at = end + 1 + size
-    if bytes(data[at : at + 2]).strip():
+    if (data[at : at + 2] + file.read(2))[:2].strip():
         raise wrong
-    return NamedVectors(words, vectors)
+    vectors.resize((count, width), refcheck=False)
+    return NamedVectors(words, vectors, _replaced(replaced))
 
 
-def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: int) -> NamedVectors:
-    try:
-        from bertwright.checkpoint.word_vectors.parse import parse_rows
-    except ImportError as error:
-        raise MissingExtra("words", "numba", "reading vectors from text") from error
-    start = data.find(b"\n") + 1 if header else 0
-    width = header[1] if header else fields
-    if width < 1 or start == len(data):
-        raise DataError(
-            f"{path} holds no vectors; expected a word and its numbers a line, with spaces between"
+def _grow(vectors: Float32s, rows: int, most: int | None = None) -> None:
+    """Make room for so many rows in place; `most` are ever needed."""
+    if len(vectors) < rows:
+        more = max(rows, 1024, len(vectors) + (len(vectors) >> 1))
+        vectors.resize(
+            (more if most is None else min(more, most), vectors.shape[1]), refcheck=False
         )
+
+
+def _read_text(path: Path, header: tuple[int, int] | None, fields: int) -> NamedVectors:
+    """A file on disk: the rows are counted first, so that its vectors alone take memory."""
+    if path.stat().st_size == 0:
+        raise _no_vectors(path)
+    with path.open("rb") as file:
+        data: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    start = len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0
+    start = data.find(b"\n") + 1 if header else start
+    width = header[1] if header else fields
+    if width < 1 or start == len(data) or (header and not start):
+        raise _no_vectors(path)
     buffer = np.frombuffer(data, np.uint8)
     blocks = range(start, len(data), _BLOCK)
     rows = sum(np.count_nonzero(buffer[at : at + _BLOCK] == 10) for at in blocks)
     rows += data[-1:] != b"\n"
-    vectors, word_ends = np.empty((rows, width), np.float32), np.empty((rows, 2), np.int64)
-    read = parse_rows(buffer, start, width, vectors, word_ends)
+    most = _most_rows(rows, width, len(data))
+    vectors, word_ends = np.empty((most, width), np.float32), np.empty((most, 2), np.int64)
+    read = _parse(buffer, start, width, vectors, word_ends)
+    words, replaced = _words_of(path, data, word_ends[:read], 0)
+    _check_rows(path, len(words), rows, width, header)
+    return NamedVectors(words, vectors, _replaced(replaced))
+
+
+def _read_text_stream(
+    path: Path, file: BinaryIO, head: bytes, header: tuple[int, int] | None, fields: int
+) -> NamedVectors:
+    """A compressed file, block by block; words that came before are left out at once, so that no
+    ratio of compression takes more memory than the vectors that are kept."""
+    width = header[1] if header else fields
+    data = head[head.find(b"\n") + 1 :] if header else head
     words: list[str] = []
-    for begin, end in word_ends[:read].tolist():
-        word = _decoded(path, bytes(data[begin:end]), len(words) + 1)
+    seen: set[str] = set()
+    vectors = np.empty((0, max(1, width)), np.float32)
+    rows = replaced = 0
+    while True:
+        more = file.read(_TEXT_BLOCK)
+        data += more
+        stop = data.rfind(b"\n") + 1 if more else len(data)
+        if not stop and len(data) > _LONGEST_LINE:
+            raise DataError(
+                f"line {rows + 1 + bool(header)} of {path} has more than {_LONGEST_LINE >> 20} MB: "
+                "it holds no vectors"
+            )
+        if stop and width > 0:
+            whole, data = data[:stop], data[stop:]
+            number = whole.count(b"\n") + (not whole.endswith(b"\n"))
+            most = _most_rows(number, width, len(whole))
+            part, word_ends = np.empty((most, width), np.float32), np.empty((most, 2), np.int64)
+            read = _parse(np.frombuffer(whole, np.uint8), 0, width, part, word_ends)
+            own, cut = _words_of(path, whole, word_ends[:read], rows)
+            rows, replaced = rows + len(own), replaced + cut
+            kept = []
+            for row, word in enumerate(own):
+                if word not in seen:
+                    seen.add(word)
+                    kept.append(row)
+            _grow(vectors, len(words) + len(kept))
+            vectors[len(words) : len(words) + len(kept)] = part[kept]
+            words += [own[row] for row in kept]
+            if len(own) < number:
+                _check_rows(path, rows, rows + 1, width, header)
+        if not more:
+            break
+    if not rows:
+        raise _no_vectors(path)
+    _check_rows(path, rows, rows, width, header)
+    vectors.resize((len(words), width), refcheck=False)
+    notes = _replaced(replaced) + _repeated(rows - len(words))
+    return NamedVectors(words, vectors, notes)
+
+
+def _most_rows(lines: int, width: int, size: int) -> int:
+    """Rows that so many bytes can hold, at two a number: ragged lines take no memory."""
+    return min(lines, size // (2 * width) + 1)
+
+
+def _parse(
+    buffer: npt.NDArray[np.uint8],
+    start: int,
+    width: int,
+    vectors: Float32s,
+    word_ends: Int64s,
+) -> int:
+    """`parse_rows`, or MissingExtra."""
+    try:
+        from bertwright.checkpoint.word_vectors.parse import parse_rows
+    except ImportError as error:
+        raise MissingExtra("words", "numba", "reading vectors from text") from error
+    return int(parse_rows(buffer, start, width, vectors, word_ends))
+
+
+def _words_of(path: Path, data: Any, word_ends: Int64s, before: int) -> tuple[list[str], int]:
+    """The words of rows up to the first that is none, and how many had to be replaced in part.
+
+    Args:
+        before: rows of the file before these.
+    """
+    words: list[str] = []
+    replaced = 0
+    for begin, end in word_ends.tolist():
+        found = bytes(data[begin:end])
+        try:
+            word = found.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data":
+                raise DataError(
+                    f"word {before + len(words) + 1} of {path}, {found[:40]!r}, is not UTF-8; "
+                    "convert a text: iconv -f LATIN1 -t UTF-8"
+                ) from error
+            word, replaced = found.decode("utf-8", errors="replace"), replaced + 1
         if " " in word and NUMBER.fullmatch(word.rsplit(" ", 1)[1]):
             break  # a number too many, as it is read from the right
         words.append(word)
-    if len(words) < rows:
+    return words, replaced
+
+
+def _check_rows(
+    path: Path, read: int, rows: int, width: int, header: tuple[int, int] | None
+) -> None:
+    if read < rows:
         raise DataError(
-            f"line {len(words) + 1 + bool(header)} of {path} is not a word and {width} finite "
+            f"line {read + 1 + bool(header)} of {path} is not a word and {width} finite "
             "numbers with spaces between: the file is truncated, ragged or not UTF-8"
         )
     if header is not None and header[0] != rows:
@@ -127,26 +270,38 @@ def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: in
             f"the first line of {path} says {header[0]:,} words, but it has {rows:,}: it is "
             "truncated, or the line is not its own"
         )
-    return NamedVectors(words, vectors)
 
 
-def _decoded(path: Path, word: bytes, row: int) -> str:
-    try:
-        return word.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"word {row} of {path}, {word[:40]!r}, is not UTF-8; convert a text: iconv -f LATIN1 "
-            "-t UTF-8"
-        ) from error
+def _no_vectors(path: Path) -> DataError:
+    return DataError(
+        f"{path} holds no vectors; expected a word and its numbers a line, with spaces between"
+    )
 
 
-def _check(path: Path, found: NamedVectors) -> None:
-    if not np.isfinite(found.vectors.sum(1, dtype=np.float64)).all():
-        row = int(np.flatnonzero(~np.isfinite(found.vectors).all(1))[0])
-        raise DataError(f"the vector of {found.words[row]!r} in {path} is not finite: remove it")
-    if len(set(found.words)) < len(found.words):
-        double = Counter(found.words).most_common(1)[0][0]
-        raise DataError(f"{path} has the word {double!r} twice: keep one of its rows")
+def _replaced(count: int) -> tuple[str, ...]:
+    what = "words are not whole UTF-8 (word2vec truncates long ones); their bad bytes became U+FFFD"
+    return (f"{count:,} {what}",) if count else ()
+
+
+def _repeated(count: int) -> tuple[str, ...]:
+    what = "rows have a word that came before, and were left out: the first vector is kept"
+    return (f"{count:,} {what}",) if count else ()
+
+
+def _checked(path: Path, found: NamedVectors) -> NamedVectors:
+    """What was read, each word once; DataError for a number that is not finite."""
+    words, vectors, notes = found
+    if not np.isfinite(vectors.sum(1, dtype=np.float64)).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
+        raise DataError(f"the vector of {words[row]!r} in {path} is not finite: remove it")
+    first: dict[str, int] = {}
+    for row, word in enumerate(words):
+        first.setdefault(word, row)
+    if len(first) == len(words):
+        return found
+    kept = list(first.values())
+    notes += _repeated(len(words) - len(kept))
+    return NamedVectors(list(first), vectors[kept], notes)
 
 
 def write_text(path: Path, found: NamedVectors) -> None:

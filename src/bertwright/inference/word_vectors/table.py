@@ -14,18 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from bertwright.arrays import Float32s
-from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.data.word_vectors.subwords import buckets_of
-from bertwright.errors import ConfigError, DataError
+from bertwright.data.word_vectors.subwords import buckets_of, word_units
+from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.embed import normalized
 from bertwright.inference.model import Model, load
+from bertwright.models.word_vectors import mean_rows
+from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spellings
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
 STATIC = ("word2vec", "glove", "word-vectors", "fasttext")
@@ -42,6 +45,8 @@ class WordTable:
     """`[V, H]`; of our own folders a map of the file."""
     unseen: Callable[[str], Float32s | None] = field(default=lambda word: None)
     """The vector `[H]` of a word that is not in the table, if the model makes one."""
+    notes: tuple[str, ...] = ()
+    """What was left out or replaced while reading, for people."""
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -54,8 +59,8 @@ class WordTable:
         return normalized(self.vectors)
 
     def spelling(self, word: str) -> str | None:
-        """The word as the table has it, in lower case where it has no other."""
-        return next((each for each in (word, word.lower()) if each in self.row), None)
+        """The word as the table has it, in another case where it has no other."""
+        return next((each for each in spellings(word) if each in self.row), None)
 
     def vector(self, word: str) -> Float32s | None:
         """`[H]` of length 1; None where there is none."""
@@ -95,9 +100,9 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
     """
     path = Path(path)
     if is_vector_file(path):
-        table = WordTable(*read_vectors(path))
+        table = _of_fasttext(path) if fasttext.is_fasttext(path) else _of_file(path)
     else:
-        folder = find_checkpoint(path)
+        folder = checkpoint.find_checkpoint(path)
         content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         if content.get("model_type") not in STATIC:
             return of_model(load(path), layer or 0)
@@ -105,6 +110,34 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
     if layer:
         raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")
     return table
+
+
+def _of_file(path: Path) -> WordTable:
+    words, vectors, notes = read_vectors(path)
+    return WordTable(words, vectors, notes=notes)
+
+
+def _of_fasttext(path: Path) -> WordTable:
+    """The words of a `.bin` of fastText, and vectors of the n-grams of others."""
+    model = fasttext.read(path)
+    config, words = model.config, model.words
+    units = word_units(words, (), config.buckets, config.min_n, config.max_n)
+    vectors = mean_rows(torch.from_numpy(model.rows), *units).numpy()
+    unseen = _by_ngrams(config, model.rows[len(words) :], cased=True)
+    return WordTable(words, vectors, unseen, fasttext.notes_of(model))
+
+
+def _by_ngrams(
+    config: FastTextConfig, rows: Float32s, cased: bool
+) -> Callable[[str], Float32s | None]:
+    """The vector of a word as the mean of its n-grams' rows."""
+
+    def unseen(word: str) -> Float32s | None:
+        own = word if cased else word.lower()
+        found = buckets_of(own, config.buckets, config.min_n, config.max_n)
+        return rows[found].mean(0) if found else None
+
+    return unseen
 
 
 def of_model(model: Model, layer: int) -> WordTable:
@@ -133,10 +166,25 @@ def of_model(model: Model, layer: int) -> WordTable:
 
 
 def _mapped(folder: Path) -> WordTable:
-    """A table of ours; the rows that are read come into memory, and no others. fastText makes
-    vectors of the character n-grams of other words."""
-    config, words = read_config(folder), list(read_vocab(folder / "vocab.txt"))
+    """A table of ours, verified as `load` does; the rows that are read come into memory, and no
+    others. fastText makes vectors of the character n-grams of other words."""
+    sources.check_links(folder)
+    checkpoint.verify_what_is_read(folder)
+    config = sources.read_config(folder)
+    checkpoint.plan(folder, config)  # the names, shapes and types of the tensors
+    if not (folder / "vocab.txt").is_file():
+        raise IntegrityError(f"{folder} has no vocab.txt, which its model was saved with")
+    words = list(read_vocab(folder / "vocab.txt"))
+    if len(words) != config.vocab_size:
+        raise IntegrityError(
+            f"{folder / 'vocab.txt'} has {len(words):,} words, and its model has "
+            f"{config.vocab_size:,}: they do not belong together"
+        )
+    path = folder / "tokenizer_config.json"
+    rules = read_json(path) if path.is_file() else {}
     names = {*SPECIAL_TOKENS.values()}
+    if FILE_WORDS in rules:  # its own row of unknown words is one of the file's words
+        names = {rules.get("unk_token")} if rules.get(UNKNOWN_ROW) == "mean" else set()
     kept = [row for row, word in enumerate(words) if word not in names]
     rows: Any = kept
     if kept and kept[-1] - kept[0] + 1 == len(kept):
@@ -145,15 +193,9 @@ def _mapped(folder: Path) -> WordTable:
     table = WordTable(words, _tensor(folder, "encoder.table.weight")[rows])
     if not isinstance(config, FastTextConfig):
         return table
-    of_units = _tensor(folder, "encoder.rows")[config.vocab_size :]
     cased = any(word != word.lower() for word in words)
-
-    def unseen(word: str) -> Float32s | None:
-        own = word if cased else word.lower()
-        found = buckets_of(own, config.buckets, config.min_n, config.max_n)
-        return of_units[found].mean(0) if found else None
-
-    return replace(table, unseen=unseen)
+    of_units = _tensor(folder, "encoder.rows")[config.vocab_size :]
+    return replace(table, unseen=_by_ngrams(config, of_units, cased))
 
 
 def _tensor(folder: Path, name: str) -> Float32s:

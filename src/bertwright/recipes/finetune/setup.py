@@ -38,6 +38,7 @@ from bertwright.models.encoder import EncoderSpec
 from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.task_data import TaskData
 from bertwright.tasks.text_metrics import bleu_of, rouge_l_of
+from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
@@ -107,7 +108,7 @@ def set_up(
         dev_read = _read(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
-    task = _task(kind, files, config, read, labels, train, encoder, trained)
+    task = _task(kind, files, config, read, labels, train, encoder, trained, tokenizer.framing)
     if trained is not None and task.max_length > trained:
         warnings.append(
             f"{config.model} was trained on {trained} tokens at once: what it reads of windows of "
@@ -235,6 +236,7 @@ def _task(
     train: list[Example],
     encoder: EncoderSpec,
     trained: int | None,
+    framing: Framing,
 ) -> TaskConfig:
     usual, longest = LENGTH, encoder.max_length
     if kind == "span":
@@ -264,6 +266,8 @@ def _task(
         head = replace(head, layers=layers, network=network, pooling=pooling or "mean")
     elif encoder.default_pooling == "last":
         head = replace(head, pooling="last")
+    if not encoder.averages_begin:
+        head = replace(head, frame=(len(framing.begin), len(framing.end)))
     return TaskConfig(
         kind=kind,
         labels=labels,

@@ -20,6 +20,7 @@ from tokenizers.normalizers import BertNormalizer
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.corpus.files import no_folder
+from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, FileKind
 
 SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
@@ -123,6 +124,36 @@ def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, An
         "do_lower_case": rules.lowercase,
         "strip_accents": rules.strip_accents,
         "tokenize_chinese_chars": rules.chinese_characters,
+    }
+
+
+def make_file_words(
+    words: Sequence[str], kind: FileKind, special: Mapping[str, str], unknown_row: str | None
+) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """The backend and the `tokenizer_config.json` that read texts in the words of a file.
+
+    The backend splits at blanks and looks words up as they are: what the library of transformers
+    makes of the folder. How we read it, `file_words.py` says.
+
+    Args:
+        words: tokens in the order of their ids.
+        kind: of the file.
+        special: `unk_token`, and `bos_token` and `eos_token` where the file has such.
+        unknown_row: see `UNKNOWN_ROW`.
+    """
+    vocab = {word: index for index, word in enumerate(words)}
+    backend = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token=special["unk_token"]))
+    backend.pre_tokenizer = pre_tokenizers.Split(
+        tokenizers.Regex(r"[ \t\n\r\x0b\x0c\x00]+"), "removed"
+    )
+    tokens = sorted({*special.values()}, key=vocab.__getitem__)
+    backend.add_special_tokens([AddedToken(token, special=True) for token in tokens])
+    return backend, {
+        **special,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "do_lower_case": False,
+        FILE_WORDS: kind,
+        **({} if unknown_row is None else {UNKNOWN_ROW: unknown_row}),
     }
 
 

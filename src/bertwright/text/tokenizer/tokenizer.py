@@ -9,6 +9,9 @@ kept, and special tokens written in the text ("[MASK]") are what they say. `enco
 for corpora: bare ids, and "[MASK]" in a text is five ordinary characters and their brackets, so no
 corpus can forge a special token. It remembers the ids of every blank-separated chunk, because
 BERT's rules never look across a blank; most of a corpus is then one dictionary look-up a chunk.
+
+The tokenizer of a converted file of word vectors or n-grams reads texts in the words of that file
+instead (`file_words.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -30,11 +33,20 @@ import tokenizers
 from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
 from bertwright.text.framing import Framing, ends_of
+from bertwright.text.tokenizer.file_words import (
+    FILE_KINDS,
+    FILE_WORDS,
+    UNKNOWN_ROW,
+    FileKind,
+    FileWords,
+    between_blanks,
+)
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
     BertRules,
     huggingface_config,
     make_backend,
+    make_file_words,
     read_folder,
     write_folder,
 )
@@ -116,7 +128,13 @@ class Tokenizer:
                     f"{MAX_ADDED} are allowed: mend the post-processor in tokenizer.json"
                 )
         self._rules = self._find_rules()
-        self._memo = _Memo(self) if self._rules is not None else None
+        self.file_words = self._find_file_words()
+        """What reads texts in the words of a file; None: the rules of `tokenizer.json` do."""
+        self._memo: dict[str, bytes] | None = None
+        if self.file_words is not None:
+            self._memo = _FileWordMemo(self.file_words)
+        elif self._rules is not None:
+            self._memo = _Memo(self)
         self._corpus_backend: tokenizers.Tokenizer | None = None
 
     def special_id(self, role: str) -> int:
@@ -143,6 +161,8 @@ class Tokenizer:
     def framing(self) -> Framing:
         """How the ids of a text become a sequence: with [CLS] and [SEP] where there are such."""
         ends = ends_of(self.special)
+        if ends is None and self.file_words is not None and "bos" in self.special:
+            return Framing((self.special["bos"],))  # an n-gram file without `</s>`
         return Framing() if ends is None else Framing(ends[:1], ends[1:])
 
     @cached_property
@@ -198,7 +218,9 @@ class Tokenizer:
         }
         if ends := [self.special[role] for role in ENDS if role in self.special]:
             described["ends"] = ends
-        if self._memo is not None:
+        if self.file_words is not None:
+            described[FILE_WORDS] = self.file_words.kind
+        elif self._rules is not None:
             described["rules"] = list(vars(self.rules).values())
         else:
             kept = ("normalizer", "pre_tokenizer", "model", "added_tokens")
@@ -219,6 +241,8 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """Encode a text, or two, with the added tokens of the model."""
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
+        if self.file_words is not None:
+            return self._framed([self._bare_file_words(text) for text in texts])
         if self._memo is not None and max(map(len, texts)) > _LONG:
             return self._framed([self._in_parts(text) for text in texts])
         if self._backend.num_special_tokens_to_add(False) != self.framing.special_tokens():
@@ -242,6 +266,12 @@ class Tokenizer:
             offsets[own], words[own] = spans, numbers
         types = list(self.framing.segments(*lengths))
         return Encoding(ids, self.tokens_of(ids), offsets, types, words)
+
+    def _bare_file_words(self, text: str) -> _Bare:
+        """A text in the words of a file, each a token."""
+        assert self.file_words is not None
+        words = self.file_words.read(text)
+        return [w.id for w in words], [(w.start, w.stop) for w in words], [*range(len(words))]
 
     def _in_parts(self, text: str) -> _Bare:
         """A huge text, split at blanks: `tokenizers` alone takes 200 bytes a byte."""
@@ -285,6 +315,8 @@ class Tokenizer:
         flat, lengths = self.encode_sentence_ids(texts)
         ids, ends = flat.tolist(), np.cumsum(lengths).tolist()
         found = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
+        if self.file_words is not None:
+            return found
         specials = self.tokens_of(sorted(self.special_ids))
         for number, text in enumerate(texts):
             if any(special in text for special in specials):
@@ -375,6 +407,21 @@ class Tokenizer:
             max_word_characters=model["max_input_chars_per_word"],
         )
 
+    def _find_file_words(self) -> FileWords | None:
+        """What the configuration says of the words of a file."""
+        kind = self._config.get(FILE_WORDS)
+        if kind is None:
+            return None
+        if kind not in FILE_KINDS:
+            raise DataError(f"{FILE_WORDS!r} is {kind!r}; expected one of {', '.join(FILE_KINDS)}")
+        return FileWords(self.vocab, self.unk_id, kind)
+
+    @property
+    def words_of_file(self) -> frozenset[int]:
+        """Ids of special tokens that are words of the file itself: its row of unknown words."""
+        own = self.file_words is not None and self._config.get(UNKNOWN_ROW) != "mean"
+        return frozenset({self.unk_id} if own else ())
+
     def _raw(self) -> tokenizers.Tokenizer:
         """A copy of the backend that tokenizes special tokens in a text like other text."""
         if self._corpus_backend is None:
@@ -415,6 +462,24 @@ class _Memo(dict[str, bytes]):
         return longest_match(word, self._vocab) or self._unknown
 
 
+class _FileWordMemo(dict[str, bytes]):
+    """The same of a text in the words of a file."""
+
+    def __init__(self, words: FileWords) -> None:
+        super().__init__()
+        self._words = words
+
+    def __missing__(self, chunk: str) -> bytes:
+        parts = [part[0] for part in between_blanks(drop_surrogates(chunk))]
+        ids = [word.id for part in parts for word in self._words.of_part(part)]
+        found = np.array(ids, dtype=np.uint32).tobytes()
+        if len(chunk) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[chunk] = found
+        return found
+
+
 def load_tokenizer(folder: str | Path) -> Tokenizer:
     """Load our own folder or any BERT folder of Hugging Face or google-research.
 
@@ -426,7 +491,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     read = read_folder(Path(folder))
     try:
         tokenizer = Tokenizer(*read)
-        if tokenizer._memo is None:  # else the rules are BERT's own
+        if tokenizer._rules is None:  # else the rules are BERT's own
             check_time(tokenizer._raw().encode_batch_fast)
         check_decoding_time(tokenizer._description, tokenizer._backend)
     except DataError as error:
@@ -438,6 +503,17 @@ def make_tokenizer(vocab: Sequence[str], rules: BertRules | None = None) -> Toke
     """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
     rules = rules or BertRules()
     return Tokenizer(make_backend(vocab, rules), huggingface_config(rules, vocab))
+
+
+def make_file_tokenizer(
+    words: Sequence[str],
+    kind: FileKind,
+    special: Mapping[str, str],
+    unknown_row: str | None = None,
+) -> Tokenizer:
+    """A tokenizer that reads texts in the words of a file, in the order of their ids; see
+    `make_file_words`."""
+    return Tokenizer(*make_file_words(words, kind, special, unknown_row))
 
 
 def _from_text(backend: str, config: dict[str, Any]) -> Tokenizer:
