@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 from bertwright.checkpoint import elmo as files
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.inspection import inspect
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.elmo import Elmo
@@ -96,6 +98,11 @@ def test_convert_both_ways(published: Path, tmp_path: Path) -> None:
         ("char_cnn", "filters", [[1, 2]], "W_cnn_1, .* different models"),
         ("char_cnn", "filters", "x", "options.json .* wrong kind"),
         ("lstm", "n_layers", "two", "options.json .* wrong kind"),
+        ("lstm", "n_layers", 1_000_000, "options.json .*n_layers is 1000000"),
+        ("char_cnn", "n_highway", 1_000_000, "options.json .*n_highway is 1000000"),
+        ("char_cnn", "filters", [[1, 1_000_000_000]], "options.json .*filters is"),
+        ("char_cnn", "filters", [-1, 2, 3], "options.json .* wrong kind"),
+        ("lstm", "use_skip_connections", "yes", "use_skip_connections is 'yes'"),
     ],
 )
 def test_options_of_other_weights(
@@ -131,3 +138,53 @@ def test_errors_say_what_is_wrong(published: Path, model: Elmo, tmp_path: Path) 
         files.read(published, tokenizer)
     with pytest.raises(ConfigError, match="forward alone"):
         files.write(tmp_path, replace(CONFIG, direction="forward"), model.state_dict())
+
+
+def test_weights_without_skip_connections(model: Elmo, published: Path, tmp_path: Path) -> None:
+    options = json.loads((published / "options.json").read_text())
+    options["lstm"]["use_skip_connections"] = False
+    (published / "options.json").write_text(json.dumps(options))
+    make_tokenizer([*SPECIAL, "a", "the"]).save(published)
+    convert(published, tmp_path / "ours")
+    found = load(tmp_path / "ours").learner.encoder.eval()
+    assert isinstance(found, Elmo)
+    read = inputs([[2, 5, 6, 3]])
+    with torch.no_grad():
+        layers = found(read, keep_layers=True).layers
+        for number, lstms in enumerate(found.layers):
+            forward, backward = lstms  # type: ignore[misc]
+            left, right = layers[number].chunk(2, 1)
+            own = [forward(left, read.sequences), backward(right, read.sequences)]
+            torch.testing.assert_close(layers[number + 1], torch.cat(own, 1))
+    convert(tmp_path / "ours", tmp_path / "back", to="elmo")
+    again = json.loads((tmp_path / "back/options.json").read_text())
+    assert again["lstm"]["use_skip_connections"] is False
+
+
+def test_a_folder_of_ours_is_verified(published: Path, tmp_path: Path) -> None:
+    make_tokenizer([*SPECIAL, "a", "the"]).save(published)
+    convert(published, tmp_path / "ours")
+    convert(tmp_path / "ours", tmp_path / "whole", to="elmo")
+    assert run_verb(["inspect", str(tmp_path / "whole")]) == 0
+    for name in ("options.json", "weights.hdf5", "tokenizer.json"):
+        folder = tmp_path / name
+        shutil.copytree(tmp_path / "whole", folder)
+        content = bytearray((folder / name).read_bytes())
+        content[-2] ^= 1
+        (folder / name).write_bytes(content)
+        assert run_verb(["convert", str(folder), str(tmp_path / "out")]) == 5, name
+    outside = tmp_path / "outside.hdf5"
+    (published / "weights.hdf5").rename(outside)
+    (published / "weights.hdf5").symlink_to(outside)
+    assert run_verb(["convert", str(published), str(tmp_path / "out")]) == 5
+    assert not (tmp_path / "out").exists()
+
+
+def test_published_files_are_inspected(published: Path) -> None:
+    found = inspect(published)
+    assert (found.format, found.loads) == ("elmo", False)
+    assert "bertwright convert" in str(found.reason)
+    assert (found.sizes["n_layers"], found.sizes["dim"]) == (CONFIG.n_layers, CONFIG.dim)
+    assert any("no tokenizer" in each for each in found.odd)
+    (published / "weights.hdf5").write_bytes(b"cut")
+    assert "HDF5" in str(inspect(published).reason)

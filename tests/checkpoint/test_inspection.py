@@ -150,3 +150,18 @@ def test_a_pickle(folder: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds neither config.json nor checkpoints"):
         inspect(tmp_path)
+
+
+def test_files_of_words(tmp_path: Path) -> None:
+    path = tmp_path / "v.bin"
+    path.write_bytes(b"1 2\n<unk> " + bytes(8) + b"\n")
+    found = inspect(path)
+    assert (found.format, found.loads) == ("word vectors", True)
+    assert found.sizes == {"words": 1, "width": 2, "unknown words": "<unk>"}
+    path.write_bytes(b"2 2\n<unk> " + bytes(8) + b"\n")
+    assert "truncated" in str(inspect(path).reason)
+    ngrams = tmp_path / "m.arpa"
+    ngrams.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-0.5\ta\n\n\\end\\\n")
+    found = inspect(ngrams)
+    assert (found.format, found.sizes["order"]) == ("arpa", 1)
+    assert "bertwright convert" in str(found.reason)

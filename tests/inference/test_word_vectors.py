@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import NamedVectors, write_binary
 from bertwright.cli.app import run as run_verb
-from bertwright.errors import ConfigError, DataError
+from bertwright.config.runs.word_vectors import FastTextConfig
+from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from bertwright.inference.word_vectors.evaluate import evaluate_words, read_word_test
 from bertwright.inference.word_vectors.table import WordTable, open_words
@@ -49,6 +52,24 @@ def test_pairs_by_rank_with_coverage(tmp_path: Path) -> None:
     assert found.interval[0] <= found.score <= found.interval[1]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Word 1,Word 2,Human (mean)\nman,woman,8.5\nking,queen,2\n",
+        "# of a paper\nword1\tword2\tPOS\tmean\nman\twoman\tN\t8,5\nking\tqueen\tN\t2\n",
+        "a;b;c\nman;woman;8,5\nking;queen;2\n",
+        "man woman 8,5\nking queen 2\n",
+        "man, woman, 8,5\nking, queen, 2\n",
+        '"a","b","c"\n"man","woman","8.5"\n"king","queen","2"\n',
+    ],
+)
+def test_names_of_columns_and_decimal_commas(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text(text)
+    found = [(each.words, each.rating) for each in read_word_test(path)]
+    assert found == [(("man", "woman"), 8.5), (("king", "queen"), 2.0)]
+
+
 def test_analogies_leave_out_the_three_words(tmp_path: Path) -> None:
     path = tmp_path / "questions.txt"
     path.write_text(": royal\nman woman king queen\nMan king woman queen\n: other\nman tea a b\n")
@@ -62,6 +83,7 @@ def test_analogies_leave_out_the_three_words(tmp_path: Path) -> None:
     [
         ("a b 1\nc d\n", "line 2 .* not two words and a number"),
         ("a b 1\n", "has 1 pairs"),
+        ("a b\nc d\n", "line 2 .* not two words and a number"),
         (": s\na b c\n", "line 2 .* is not four words"),
         (": s\n", "has 0 .* questions"),
         ("x y 1\nu v 2\n", "of 2 lines of .* 0 have a vector"),
@@ -111,3 +133,62 @@ def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_verb(["words", "evaluate", str(pairs), "--model", file, "--layer", "2"]) == 2
     assert run_verb(["words", "evaluate", str(pairs), "--model", file]) == 0
     assert "4 of 5" in capsys.readouterr().out
+
+
+def test_words_of_a_damaged_folder_are_an_error(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    write_binary(tmp_path / "v.bin", NamedVectors(WORDS, VECTORS))
+    assert run_verb(["convert", str(tmp_path / "v.bin"), str(whole)]) == 0
+    command = ["words", "nearest", "king", "--model"]
+    assert run_verb([*command, str(whole)]) == 0
+    for name in ("model.safetensors", "vocab.txt", "config.json", "tokenizer_config.json"):
+        for damage in ("flip", "cut", "gone", "link"):
+            folder = tmp_path / f"{name}-{damage}"
+            shutil.copytree(whole, folder)
+            path, content = folder / name, (folder / name).read_bytes()
+            path.unlink()
+            if damage == "flip":
+                path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+            elif damage == "cut":
+                path.write_bytes(content[:-4])
+            elif damage == "link":
+                path.symlink_to(whole / name)
+            expected = {5, 4} if (name, damage) == ("config.json", "gone") else {5}
+            assert run_verb([*command, str(folder)]) in expected, (name, damage)
+
+
+def test_words_of_a_folder_whose_files_do_not_belong_together(tmp_path: Path) -> None:
+    write_binary(tmp_path / "v.bin", NamedVectors(WORDS, VECTORS))
+    folder = tmp_path / "model"
+    assert run_verb(["convert", str(tmp_path / "v.bin"), str(folder)]) == 0
+    (folder / "MANIFEST.json").unlink()
+    with (folder / "vocab.txt").open("a") as file:
+        file.write("more\n")
+    with pytest.raises(IntegrityError, match="has 8 words, and its model has 7"):
+        open_words(folder)
+
+
+def test_the_words_of_a_file_of_fasttext(tmp_path: Path) -> None:
+    own, counts = FastTextConfig(2, 3, buckets=50), np.array([5, 3])
+    rows = np.random.default_rng(5).standard_normal((52, 3)).astype(np.float32)
+    model = fasttext.FastTextFile(own, ["king", "queen"], counts, rows, rows[:2])
+    path = tmp_path / "v.bin"
+    fasttext.write(path, model)
+    assert run_verb(["convert", str(path), str(tmp_path / "folder")]) == 0
+    table, folder = open_words(path), open_words(tmp_path / "folder")
+    assert table.words == ["king", "queen"] == folder.words
+    np.testing.assert_allclose(table.vectors, folder.vectors, rtol=1e-6)
+    np.testing.assert_array_equal(table.require("kings"), folder.require("kings"))
+    # the form of 2016: no signature, no number of pruned words, no bytes before the matrices
+    new = path.read_bytes()
+    settings, sizes = 8 + 56, 8 + 56 + 12 + 8
+    size = 4 * rows.size
+    matrix = new[-(size + 17 + 4 * 6 + 17) :]
+    words = new[sizes + 8 : len(new) - len(matrix)]
+    old = new[8:settings] + new[settings:sizes] + words
+    old += matrix[1 : 17 + size] + matrix[17 + size + 1 :]
+    path.write_bytes(old)
+    np.testing.assert_array_equal(open_words(path).vectors, table.vectors)
+    path.write_bytes(old[:-9])
+    with pytest.raises(DataError, match="truncated"):
+        open_words(path)

@@ -127,7 +127,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> ImportedNgr
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
-    words, tables, notes = _read(source)
+    words, tables, notes = read(source)
     sizes = [len(table.keys) for table in tables]
     config = NgramConfig(len(words), len(tables), tuple(sizes[1:]))
     learner = checkpoint.make_learner(config, ["next_token"])
@@ -142,8 +142,12 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> ImportedNgr
     return ImportedNgrams(sizes, notes)
 
 
-def _read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
-    """The vocabulary and the tables of an ARPA file, and what it lacks."""
+def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
+    """The vocabulary and the tables of an ARPA file, and what it lacks.
+
+    Raises:
+        DataError: as `import_arpa`.
+    """
     lines: Lines = _lines(path)
     sizes = _sizes(path, lines)
     ids: dict[str, int] = {}

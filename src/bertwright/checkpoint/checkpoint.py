@@ -190,8 +190,7 @@ def load(
     """
     source = find_checkpoint(path)
     folder = sources.folder_of(source)
-    sources.check_links(folder)
-    verify_what_is_read(folder)
+    verify_folder(folder)
     if config is None:
         config = sources.read_config(source)
     learner, report, tasks, new, mappings, headers, repeats = plan(
@@ -427,8 +426,20 @@ def write_latest(run: Path, name: str) -> None:
         partial.unlink(missing_ok=True)
 
 
-def verify_what_is_read(folder: Path) -> None:
-    """Check the model's and the tokenizer's files against the manifest, if there is one.
+def verify_folder(folder: Path, files: Collection[str] = ()) -> None:
+    """Check a folder before anything of it is read: no link leads out of it, and the files that are
+    read are those of its manifest; see `verify_what_is_read`.
+
+    Raises:
+        IntegrityError: one of them is not so.
+    """
+    sources.check_links(folder)
+    verify_what_is_read(folder, files)
+
+
+def verify_what_is_read(folder: Path, more: Collection[str] = ()) -> None:
+    """Check the model's and the tokenizer's files, and `more` by name, against the manifest, if
+    there is one.
 
     Raises:
         IntegrityError: one of them was changed, is missing or not listed, or the manifest is
@@ -437,8 +448,9 @@ def verify_what_is_read(folder: Path) -> None:
     if not (folder / MANIFEST).is_file():
         return
     files = read_manifest(folder)["files"]
-    verify_files(folder, {name: files[name] for name in _READ if name in files})
-    if added := [name for name in _READ if (folder / name).is_file() and name not in files]:
+    read = [*_READ, *more]
+    verify_files(folder, {name: files[name] for name in read if name in files})
+    if added := [name for name in read if (folder / name).is_file() and name not in files]:
         raise IntegrityError(
             f"{folder} has {quote(added)}, which its {MANIFEST} does not list: written later, or "
             "by another program; remove it, or remove the manifest if you trust the files"

@@ -244,6 +244,7 @@ def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
             f"{source} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
             "tokenizer of your text (bertwright tokenizer train --algorithm word)"
         )
+    checkpoint.verify_folder(source)
     encoder = elmo.read(source, load_tokenizer(source))
     with _folder_beside(out) as folder:
         checkpoint.save(folder, Learner(encoder, {}), source, f"# {source.name}\n")

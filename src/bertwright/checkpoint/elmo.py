@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.model_folder import read_json
 from bertwright.config.runs.language_models import ElmoConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.models.elmo import Elmo
 from bertwright.nn.characters import CHARACTERS
+from bertwright.objectives.objective import Learner
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -40,33 +43,71 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
     """The encoder in a folder, its vocabulary that of a tokenizer.
 
     Raises:
+        ConfigError: it does not fit the memory.
         DataError: options of another architecture, or not those of the weights; says which tensor.
-        IntegrityError: the weights are truncated.
+        IntegrityError: the weights are truncated, or not what the folder's manifest says.
         MissingExtra: h5py is not installed.
     """
-    config = _config(read_json(folder / OPTIONS), folder / OPTIONS, tokenizer.vocab_size)
+    config, weights = check(folder, tokenizer.vocab_size)
+    state: dict[str, Tensor] = {}
+    with _opened(weights) as file:
+        for theirs, ours, split, _ in _mappings(config):
+            arrays = split(np.asarray(file[theirs], np.float32))
+            state |= zip(ours, (torch.from_numpy(np.array(x)) for x in arrays), strict=True)
+    elmo = Elmo(config)
+    elmo.load_state_dict(elmo.state_dict() | state)
+    elmo.set_tokens(tokenizer.tokens_of(range(tokenizer.vocab_size)), ends_of(tokenizer.special))
+    return elmo
+
+
+def check(folder: Path, vocab_size: int) -> tuple[ElmoConfig, Path]:
+    """The configuration of a folder, whose files are as they should be, and the file of its
+    weights. Names and shapes are compared; no weights are read, and nothing is built.
+
+    Raises:
+        ConfigError, DataError, IntegrityError, MissingExtra: as `read`.
+    """
+    checkpoint.verify_folder(folder, (OPTIONS, *(path.name for path in folder.glob("*.hdf5"))))
+    config = _config(read_json(folder / OPTIONS), folder / OPTIONS, vocab_size)
     files = sorted(folder.glob("*.hdf5"))
     if len(files) > 1:
         raise DataError(f"{folder} has {len(files)} .hdf5 files; expected one, its weights")
-    elmo = Elmo(config)
-    state = elmo.state_dict()
+    with torch.device("meta"):
+        empty = Elmo(config)
+    checkpoint.require_memory(Learner(empty, {}), str(folder))
+    shapes = {name: tuple(x.shape) for name, x in empty.state_dict().items()}
+    with _opened(files[0]) as file:
+        mappings = {theirs: ours for theirs, ours, *_ in _mappings(config)}
+        if wrong := sorted(_tensors(file) ^ mappings.keys()):
+            has = "has" if wrong[0] in file else "has no"
+            raise DataError(f"{files[0]} {has} {wrong[0]}, {_DIFFERENT}")
+        for theirs, ours in mappings.items():
+            if tuple(file[theirs].shape) != _shape_there([shapes[name] for name in ours], theirs):
+                shape = list(file[theirs].shape)
+                raise DataError(f"{theirs} in {files[0]} is {shape}, {_DIFFERENT}")
+    return config, files[0]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file of weights; IntegrityError for one that is truncated."""
+    h5py = _h5py()
     try:
-        with _h5py().File(files[0], "r") as file:
-            mappings = {theirs: (ours, split) for theirs, ours, split, _ in _mappings(config)}
-            if wrong := sorted(_tensors(file) ^ mappings.keys()):
-                has = "has" if wrong[0] in file else "has no"
-                raise DataError(f"{files[0]} {has} {wrong[0]}, {_DIFFERENT}")
-            for theirs, (ours, split) in mappings.items():
-                arrays = split(np.asarray(file[theirs], np.float32))
-                if any(x.shape != state[n].shape for n, x in zip(ours, arrays, strict=True)):
-                    shape = list(file[theirs].shape)
-                    raise DataError(f"{theirs} in {files[0]} is {shape}, {_DIFFERENT}")
-                state |= zip(ours, map(torch.from_numpy, arrays), strict=True)
-    except OSError as error:
-        raise IntegrityError(f"{files[0]} is no HDF5 file, or truncated: {error}") from error
-    elmo.load_state_dict(state)
-    elmo.set_tokens(tokenizer.tokens_of(range(tokenizer.vocab_size)), ends_of(tokenizer.special))
-    return elmo
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        raise IntegrityError(f"{path} is no HDF5 file, or truncated: {error}") from error
+
+
+def _shape_there(ours: list[tuple[int, ...]], name: str) -> tuple[int, ...]:
+    """The shape of an array of theirs, whose parts here have these shapes."""
+    first = ours[0]
+    if name.endswith("LSTMCell/W_0"):  # the input and the state, one below the other
+        return (sum(shape[1] for shape in ours), first[0])
+    if name.startswith("CNN/W_cnn"):
+        return (1, *reversed(first))
+    transposed = "/W_" in name and not name.startswith("CNN/")
+    return tuple(reversed(first)) if transposed else first
 
 
 def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -85,7 +126,7 @@ def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict
             file.create_dataset(theirs, data=array)
             shapes[theirs] = array.shape
     content: dict[str, dict[str, Any]] = {
-        "lstm": {"use_skip_connections": True},
+        "lstm": {"use_skip_connections": config.use_skip_connections},
         "char_cnn": {"embedding": {"dim": config.character_size}, "n_characters": CHARACTERS + 1},
     }
     for part, names in (("lstm", _LSTM), ("char_cnn", _CHARACTERS)):
@@ -97,13 +138,18 @@ def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict
 def _config(content: Mapping[str, Any], path: Path, vocab_size: int) -> ElmoConfig:
     try:
         lstm, characters = content["lstm"], {"n_highway": 0, **content["char_cnn"]}
-        if characters["activation"] != "relu" or not lstm["use_skip_connections"]:
-            raise ValueError("expected relu and skip connections, as the published have them")
+        if characters["activation"] != "relu":
+            raise ValueError("expected relu, as the published have it")
+        skips = lstm["use_skip_connections"]
+        if type(skips) is not bool:
+            raise ValueError(f"use_skip_connections is {skips!r}; expected true or false")
         given = {"cell_clip": 0, "proj_clip": 0, **lstm, **characters}
         given["filters"] = tuple((width, number) for width, number in given["filters"])
         size = characters["embedding"]["dim"]
         known = {name: given[name] for name in (*_LSTM, *_CHARACTERS)}
-        return ElmoConfig(vocab_size=vocab_size, character_size=size, **known)
+        return ElmoConfig(
+            vocab_size=vocab_size, character_size=size, use_skip_connections=skips, **known
+        )
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise DataError(
             f"{path} is not that of an ELMo: a value is missing, or of the wrong kind or size "

@@ -1,21 +1,28 @@
-"""What a folder is, read from its headers: no weights are loaded.
+"""What a folder is, read from its headers: no weights are loaded. Of files of other programs (word
+vectors, ARPA) all is read, as nothing less says whether they are whole.
 
-A folder that does not load is inspected too; the reason is in the result.
+What does not load is inspected too; the reason is in the result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bertwright.atomic import MANIFEST, verify_manifest
-from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint import arpa, checkpoint, elmo, sources
 from bertwright.checkpoint.format import part_of, quote
 from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
+from bertwright.checkpoint.model_folder import CONFIG, EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
+from bertwright.checkpoint.word_vectors import fasttext
+from bertwright.checkpoint.word_vectors.convert import unknown_of
+from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.errors import BertwrightError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -27,7 +34,8 @@ class Inspection:
     folder: str
     format: str
     """`huggingface`, `tensorflow`, `sentence-transformers`, `pickle`, or `onnx` or `openvino`, as
-    `bertwright export` writes them."""
+    `bertwright export` writes them; of what `bertwright convert` reads also `elmo`, `arpa`,
+    `word vectors` and `fasttext`."""
     loads: bool = False
     reason: str | None = None
     """Why it does not load."""
@@ -59,15 +67,19 @@ class Inspection:
 
 
 def inspect(path: str | Path) -> Inspection:
-    """Look at a folder.
+    """Look at a folder, or at a file that `bertwright convert` reads.
 
     Args:
-        path: as `checkpoint.find_checkpoint` takes it, or a folder with a pickle.
+        path: as `checkpoint.find_checkpoint` takes it, a folder with a pickle or with ELMo's
+            published files, or a file of word vectors or of n-grams.
 
     Raises:
         DataError: there is no model of any kind.
         IntegrityError: a run whose checkpoints are all damaged.
     """
+    path = Path(path)
+    if (look := _look_for(path)) is not None:
+        return _inspect_foreign(path, look)
     source = checkpoint.find_checkpoint(path)
     folder = sources.folder_of(source)
     found = Inspection(str(source), _format(source))
@@ -98,6 +110,82 @@ def inspect(path: str | Path) -> Inspection:
             found.odd.append(found.manifest)
     _look_at_files(found, folder)
     return found
+
+
+def _look_for(path: Path) -> Callable[[Inspection, Path], None] | None:
+    """What inspects files of another program; None of any other path."""
+    if fasttext.is_fasttext(path):
+        return _look_at_fasttext
+    if is_vector_file(path):
+        return _look_at_vectors
+    if arpa.is_arpa(path):
+        return _look_at_arpa
+    published = path.is_dir() and elmo.is_published(path) and not (path / CONFIG).is_file()
+    return _look_at_elmo if published else None
+
+
+def _inspect_foreign(path: Path, look: Callable[[Inspection, Path], None]) -> Inspection:
+    """Inspect what `bertwright convert` reads; it does not load as it is."""
+    found = Inspection(str(path), "word vectors")
+    try:
+        look(found, path)
+    except BertwrightError as error:
+        found.reason = str(error)
+    else:
+        found.reason = f"convert it first: bertwright convert {path} DST"
+        if look in (_look_at_vectors, _look_at_fasttext):
+            found.loads, found.reason = True, None  # bertwright words does
+    return found
+
+
+def _look_at_vectors(found: Inspection, path: Path) -> None:
+    words, vectors, notes = read_vectors(path)
+    found.sizes = {"words": len(words), "width": vectors.shape[1]}
+    found.parameters = vectors.size
+    found.odd += notes
+    _look_at_unknown(found, words)
+
+
+def _look_at_fasttext(found: Inspection, path: Path) -> None:
+    found.format = "fasttext"
+    model = fasttext.read(path)
+    found.sizes = asdict(model.config)
+    found.parameters = model.rows.size + model.output.size
+    found.odd += fasttext.notes_of(model)
+    _look_at_unknown(found, model.words)
+
+
+def _look_at_unknown(found: Inspection, words: list[str]) -> None:
+    """Say which row is that of unknown words."""
+    own = unknown_of(words)
+    found.sizes["unknown words"] = own or "no row of their own: the mean of all"
+
+
+def _look_at_arpa(found: Inspection, path: Path) -> None:
+    found.format = "arpa"
+    words, tables, notes = arpa.read(path)
+    found.sizes = {"words": len(words), "order": len(tables)}
+    found.sizes |= {f"{k}-grams": len(table.keys) for k, table in enumerate(tables, 1)}
+    found.odd += notes
+
+
+def _look_at_elmo(found: Inspection, path: Path) -> None:
+    found.format, found.architecture = "elmo", "Elmo"
+    files = (path / "tokenizer.json", path / "vocab.txt")
+    tokens = 1
+    if any(file.is_file() for file in files):
+        _look_at_tokenizer(found, path)
+        tokens = found.tokenizer.get("tokens", 1)
+    else:
+        found.odd.append("no tokenizer: copy one of words into the folder before it is converted")
+    config, _ = elmo.check(path, tokens)
+    found.sizes = asdict(config)
+    with torch.device("meta"):
+        encoder = checkpoint.make_learner(config, []).encoder
+    found.parameters = sum(parameter.numel() for parameter in encoder.parameters())
+    if (path / MANIFEST).is_file():
+        verify_manifest(path)
+        found.manifest = "whole"
 
 
 def _format(source: Path) -> str:

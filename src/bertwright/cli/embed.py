@@ -11,10 +11,11 @@ from cyclopts import Parameter
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
-from bertwright.cli.output import counted, coverage, print_json, say
+from bertwright.cli.output import counted, print_json, say
 from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
+from bertwright.text.tokenizer.file_words import coverage
 
 if TYPE_CHECKING:
     from bertwright.inference.embed import Embedder
@@ -227,7 +228,7 @@ def embed(
                     f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
                     f"{counted(found.tokens_truncated, 'token')} left out"
                 )
-            if embedder.counts_words:
+            if embedder.counts_words and found.words:
                 facts |= {"words": found.words, "unknown": found.unknown}
                 notes.append(coverage(found.words, found.unknown))
             if found.clipped:

@@ -15,8 +15,9 @@ def inspect(model: Annotated[Path, Parameter(name="CKPT")], *, json: Json = Fals
     """Show what a folder contains: format, sizes, parts, tasks, tokenizer, and problems.
 
     Args:
-        model: A run, a checkpoint, or a folder of Hugging Face, sentence-transformers or TensorFlow
-            1.
+        model: A run, a checkpoint, a folder of Hugging Face, sentence-transformers or TensorFlow 1;
+            or what convert reads: ELMo's published files, a file of word vectors (.vec, .txt, .bin)
+            or of n-grams (.arpa).
     """
     from bertwright.checkpoint.inspection import inspect as look
 

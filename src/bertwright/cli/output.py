@@ -94,14 +94,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def coverage(words: int, unknown: int) -> str:
-    """How many words of a text a model of words has: said by every verb that reads one."""
-    return (
-        f"{words - unknown:,} of {counted(words, 'word')} are in the vocabulary of the model "
-        f"({(words - unknown) / max(1, words):.1%})"
-    )
-
-
 def say(message: str) -> None:
     """Print one line about progress on standard error, apart from results.
 

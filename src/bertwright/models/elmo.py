@@ -46,7 +46,7 @@ class Elmo(Encoder):
         frame = {"averages_begin": causal, "averages_end": False}
         sizes = width, config.n_layers, config.vocab_size
         super().__init__(EncoderSpec(*sizes, causal=causal, **frame))
-        self.config = config
+        self.config, self.skips = config, config.use_skip_connections
         size = (config.vocab_size, config.max_characters_per_token)
         self.register_buffer("characters", torch.full(size, PADDING, dtype=torch.int16))
         p, clips = config.projection_dim, (config.cell_clip, config.proj_clip)
@@ -75,7 +75,7 @@ class Elmo(Encoder):
             assert isinstance(lstms, nn.ModuleList)
             for k, (lstm, before) in enumerate(zip(lstms, own, strict=True)):
                 states = self.dropout(lstm(self.dropout(before), inputs.sequences))
-                own[k] = states + before if number else states
+                own[k] = states + before if number and self.skips else states
             layers.append(torch.cat(own, 1))
         return layers
 

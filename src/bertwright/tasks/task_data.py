@@ -48,6 +48,16 @@ class TaskData:
         """Tokens of all windows: what one pass over the data costs."""
         return sum(instance.num_tokens for instance in self.instances)
 
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """Of a model whose tokens are words: how many there are in all windows, and how many of
+        them are unknown."""
+        unknown = self.tokenizer.unk_id
+        others = self.tokenizer.special_ids - {unknown}
+        windows = [window for instance in self.instances for window in instance.ids]
+        added = sum(window.count(id) for window in windows for id in others)
+        return self.num_tokens - added, sum(window.count(unknown) for window in windows)
+
 
 def task_parts(
     name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Iterable[Example], at_once: int

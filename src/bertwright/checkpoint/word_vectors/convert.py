@@ -98,14 +98,14 @@ def save_with_words(
         write_manifest(partial)
 
 
-def _unknown_of(words: list[str]) -> str | None:
+def unknown_of(words: list[str]) -> str | None:
     """The name of a file's row of unknown words."""
     there = set(words)
     return next((name for name in UNKNOWN_NAMES if name in there), None)
 
 
 def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner, str | None]:
-    unknown = _unknown_of(words)
+    unknown = unknown_of(words)
     if unknown is None:
         words = [*words, UNKNOWN]
         vectors = np.concatenate([vectors, vectors.mean(0, keepdims=True)])
@@ -118,7 +118,7 @@ def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner, str
 def _fasttext(given: fasttext.FastTextFile) -> tuple[list[str], Learner, str | None]:
     """With the rows of n-grams and the output vectors."""
     config, words, counts, rows, output, _ = given
-    unknown = _unknown_of(words)
+    unknown = unknown_of(words)
     if unknown is None:
         size, words = len(words), [*words, UNKNOWN]
         rows = np.insert(rows, size, rows[:size].mean(0), 0)

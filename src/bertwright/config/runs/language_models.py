@@ -259,6 +259,8 @@ class ElmoConfig:
     """Cells are clipped to this; 0: never, which is faster."""
     proj_clip: float = 3.0
     """Projections are clipped to this; 0: never."""
+    use_skip_connections: bool = True
+    """Whether what a layer of LSTM above the first reads is added to what it gives."""
     direction: Literal["both", "forward"] = "both"
     """Read from both ends, or from left to right alone (TagLM's forward language model)."""
     hidden_dropout_prob: float = 0.1
@@ -300,7 +302,8 @@ class ElmoRun(
         "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
         "elmo": ElmoConfig(),
     },
-    fixed="max_characters_per_token character_size filters n_highway activation",
+    fixed="max_characters_per_token character_size filters n_highway activation "
+    "use_skip_connections",
 ):
     """A run of ELMo; elmo and elmo-small have the sizes of the published files of these names."""
 

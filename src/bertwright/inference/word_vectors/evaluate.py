@@ -9,6 +9,7 @@ vector are left out and counted, as is usual. Letters: Q questions, V words, H w
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -39,35 +40,60 @@ class Question(NamedTuple):
 
 
 def read_word_test(path: str | Path) -> list[Question]:
-    """A similarity file (two words and a number a line; tabs, spaces, commas or semicolons; a first
-    line of names) or analogies (`: section`, then four words a line).
+    """A similarity file (two words and a number a line; tabs, semicolons, commas or blanks; a first
+    line of names, and comments after `#`) or analogies (`: section`, then four words a line).
+
+    A rating may have a decimal comma (`8,5`), unless commas without blanks separate the cells.
 
     Raises:
         DataError: a line is neither; the message names it.
     """
     path = Path(path)
-    rows = list(numbered_lines(path))
+    rows = [(number, line) for number, line in numbered_lines(path) if line[0] != "#"]
     analogies = bool(rows) and rows[0][1].startswith(":")
+    cells = _cells_of([line for _, line in rows])
     found: list[Question] = []
     section = ""
-    for number, line in rows:
-        fields = tuple(re.split(r"[\s,;]+", line))
-        rating = next((float(each) for each in fields[2:] if NUMBER.fullmatch(each)), None)
-        if analogies and line.startswith(":"):
-            section = line[1:].strip()
-        elif analogies and len(fields) == 4:
-            found.append(Question(section, fields))
-        elif not analogies and rating is not None:
+    for place, (number, line) in enumerate(rows):
+        if analogies:
+            fields = tuple(re.split(r"[\s,;]+", line))
+            if line.startswith(":"):
+                section = line[1:].strip()
+                continue
+            if len(fields) == 4:
+                found.append(Question(section, fields))
+                continue
+            raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
+        fields = cells(line)
+        rating = _rating(fields)
+        if rating is not None and all(fields[:2]):
             found.append(Question("", fields[:2], rating))
-        elif analogies or found:
-            expected = "four words" if analogies else "two words and a number"
-            raise DataError(f"line {number} of {path} ({line[:40]!r}) is not {expected}")
+        elif place:  # else they are the names of the columns
+            raise DataError(
+                f"line {number} of {path} ({line[:40]!r}) is not two words and a number"
+            )
     if len(found) < 2 - analogies:
         raise DataError(
             f"{path} has {len(found)} pairs with a rating, or questions; expected a similarity "
             "file, or sections (': name') of questions"
         )
     return found
+
+
+def _cells_of(lines: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """What splits the lines of a similarity file into cells: at what every line has twice, else
+    at blanks, semicolons and commas that are not between digits."""
+    for mark in ("\t", ";", ", ", ","):
+        if lines and all(line.count(mark) >= 2 for line in lines):
+            return lambda line: tuple(cell.strip(' "') for cell in line.split(mark))
+    marks = re.compile(r"(?:[\s;]|,(?!\d)|(?<!\d),)+")
+    return lambda line: tuple(marks.split(line))
+
+
+def _rating(cells: Sequence[str]) -> float | None:
+    """The first number behind two words; None where there is none."""
+    numbers = (each.replace(",", ".", 1) for each in cells[2:])
+    return next((float(each) for each in numbers if NUMBER.fullmatch(each)), None)
 
 
 @dataclass(frozen=True)

@@ -103,13 +103,24 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
         table = _of_fasttext(path) if fasttext.is_fasttext(path) else _of_file(path)
     else:
         folder = checkpoint.find_checkpoint(path)
-        content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-        if content.get("model_type") not in STATIC:
+        if _model_type(folder) not in STATIC:
             return of_model(load(path), layer or 0)
         table = _mapped(folder)
     if layer:
         raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")
     return table
+
+
+def _model_type(folder: Path) -> Any:
+    """The `model_type` of a folder; IntegrityError where `config.json` is damaged, DataError where
+    it never was one."""
+    if not (folder / CONFIG).is_file():
+        return None
+    try:
+        return read_json(folder / CONFIG).get("model_type")
+    except DataError:
+        checkpoint.verify_folder(folder)
+        raise
 
 
 def _of_file(path: Path) -> WordTable:
@@ -168,8 +179,7 @@ def of_model(model: Model, layer: int) -> WordTable:
 def _mapped(folder: Path) -> WordTable:
     """A table of ours, verified as `load` does; the rows that are read come into memory, and no
     others. fastText makes vectors of the character n-grams of other words."""
-    sources.check_links(folder)
-    checkpoint.verify_what_is_read(folder)
+    checkpoint.verify_folder(folder)
     config = sources.read_config(folder)
     checkpoint.plan(folder, config)  # the names, shapes and types of the tensors
     if not (folder / "vocab.txt").is_file():

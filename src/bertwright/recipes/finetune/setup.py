@@ -39,6 +39,7 @@ from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.task_data import TaskData
 from bertwright.tasks.text_metrics import bleu_of, rouge_l_of
 from bertwright.text.framing import Framing
+from bertwright.text.tokenizer.file_words import coverage
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
@@ -136,6 +137,11 @@ def set_up(
         warnings += data.lengths.warnings(task, f"{which} examples")
     for warning in warnings:
         say(f"warning: {warning}")
+    if encoder.depth == 0 or tokenizer.file_words is not None:
+        for which, data in (("train", setup.train), ("dev", setup.dev)):
+            words, unknown = data.coverage
+            setup.facts[which] |= {"words": words, "unknown": unknown}
+            say(f"{which}: {coverage(words, unknown)}")
     return setup
 
 

@@ -56,6 +56,13 @@ _LONGEST_WORD = 64
 """Characters of the longest word that is looked for in a script without blanks."""
 
 
+def coverage(words: int, unknown: int) -> str:
+    """How many words of a text a model of words has: said by every verb that reads one."""
+    known = words - unknown
+    share = known / max(1, words)
+    return f"{known:,} of {words:,} words are in the vocabulary of the model ({share:.1%})"
+
+
 class FoundWord(NamedTuple):
     """A word of the file, and where it stands in a text."""
 
