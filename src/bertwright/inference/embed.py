@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -84,6 +85,8 @@ class Embedder:
         self.longest = min(bounds, default=None)
         """Tokens of the longest sequence that is read; None: any."""
         self.frame = self._frame()
+        self.skips_unknown = not spec.averages_unknown and tokenizer.file_words is None
+        """Whether a mean over tokens leaves out unknown words."""
         self.notes: list[str] = []
         """What was chosen or left out when it was made, for people."""
         self.truncated = self.tokens_truncated = 0
@@ -199,13 +202,17 @@ class Embedder:
         else:  # layers side by side until windows are merged: the largest of a sum is no sum
             width = sum(self._widths)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
+        counts = np.array([len(ids) for ids in tokenized.ids])
         done, total = 0, sum(map(len, tokenized.ids))
         waiting: list[tuple[list[int], Tensor]] = []  # copies that a GPU has still to make
         for rows, sequences, layers in batches:
             done += sequences.total
             with torch.inference_mode():
                 of_rows = [tokenized.starts[row] for row in rows]
-                parts = [self._pool(layer, sequences, of_rows) for layer in layers]
+                inside = self._inside(sequences, [tokenized.ids[row] for row in rows])
+                if inside is not None:
+                    counts[rows] = inside.counts
+                parts = [self._pool(layer, sequences, of_rows, inside) for layer in layers]
                 pooled = self._combine(parts) if whole else torch.cat(parts, 1)
                 if pooled.is_cuda:
                     waiting.append((rows, pooled.to("cpu", non_blocking=True)))
@@ -217,18 +224,30 @@ class Embedder:
         for rows, copied in waiting:
             vectors[rows] = copied.numpy()
         if not whole:
-            lengths = np.array([max(1, len(ids) - sum(self.frame)) for ids in tokenized.ids])
             starts = np.array(tokenized.starts)
-            merged = self._merge(vectors, np.array(tokenized.owners), lengths, starts)
+            merged = self._merge(vectors, np.array(tokenized.owners), counts, starts)
             layers = list(torch.from_numpy(merged).split_with_sizes(self._widths, 1))
             vectors = self._combine(layers).numpy()
         return self._finish(vectors)
 
-    def _pool(self, layer: Tensor, sequences: Sequences, starts: Sequence[int]) -> Tensor:
+    def _inside(self, sequences: Sequences, ids: list[list[int]]) -> Inside | None:
+        """The tokens of a batch that are averaged; None: all of them."""
+        if {"cls", "last"}.issuperset(self.config.pooled):
+            return None
+        averaged = None
+        if self.skips_unknown:
+            flat = np.fromiter(chain.from_iterable(ids), np.int64, sequences.total)
+            averaged = flat != self.tokenizer.unk_id
+        elif self.frame == (0, 0):
+            return None
+        return Inside(sequences, self.frame, averaged)
+
+    def _pool(
+        self, layer: Tensor, sequences: Sequences, starts: Sequence[int], inside: Inside | None
+    ) -> Tensor:
         """`[N, H]` of a batch -> `[B, P H]`; 0 for a text of which no token is averaged."""
-        if self.frame == (0, 0):
+        if inside is None:
             return pool(layer, sequences, "+".join(self.config.pooled), starts)
-        inside = sequences.once(("inside", self.frame), lambda: Inside(sequences, *self.frame))
         parts = []
         for mode in self.config.pooled:
             if mode in ("cls", "last"):
@@ -257,7 +276,11 @@ class Embedder:
         found = []
         for text, vectors in zip(texts, self.join_batches(tokenized, batches), strict=True):
             tokens, offsets, rows = kept_tokens(self.tokenizer, text, len(vectors), prompt)
-            found.append(TokenVectors(tokens, offsets, vectors[rows] if prompt else vectors))
+            found.append(
+                TokenVectors(
+                    tokens, offsets, vectors[rows] if len(rows) < len(vectors) else vectors
+                )
+            )
         return found
 
     def join_batches(self, tokenized: Tokenized, batches: Iterable[LayerBatch]) -> list[Float32s]:
@@ -300,7 +323,7 @@ class Embedder:
         Args:
             vectors: `[windows, layers x poolings x H]`.
             owners: the text of each window, rising.
-            lengths: tokens of each.
+            lengths: tokens of each that are averaged.
             starts: tokens of the text before them.
         """
         first = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -313,11 +336,14 @@ class Embedder:
         merged = []
         for mode, part in zip(modes * len(self.layers), parts, strict=True):
             if mode == "max":
-                merged.append(np.maximum.reduceat(part, first, axis=0))
+                known = np.where(lengths[:, None] > 0, part, -np.inf)
+                largest = np.maximum.reduceat(known, first, axis=0)
+                merged.append(np.where(largest == -np.inf, 0, largest).astype(np.float32))
                 continue
             total = np.add.reduceat(part * weights[mode][:, None], first, axis=0)
             norm = np.add.reduceat(exact if mode == "mean-sqrt" else weights[mode], first)
             norm = np.sqrt(norm) if mode == "mean-sqrt" else norm
+            norm = np.where(norm > 0, norm, 1)  # of a text of which no token is averaged
             merged.append((total / norm[:, None]).astype(np.float32))
         return np.concatenate(merged, axis=1)
 

@@ -49,6 +49,8 @@ class EncoderSpec:
     averages_end: bool = True
     """The same of the token for its end, which a model from left to right predicts but never
     reads."""
+    averages_unknown: bool = True
+    """The same of unknown words, which training may have left out of the text."""
     has_vectors: bool = True
     """Whether what it gives for a token is a vector, of use beside its own objective."""
 

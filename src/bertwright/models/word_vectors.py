@@ -20,7 +20,12 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from bertwright.arrays import Int64s
-from bertwright.config.runs.word_vectors import FastTextConfig, WordVectorsConfig
+from bertwright.config.runs.word_vectors import (
+    FastTextConfig,
+    GloveConfig,
+    Word2VecConfig,
+    WordVectorsConfig,
+)
 from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
@@ -32,8 +37,12 @@ class WordVectors(Encoder):
         width, words = config.hidden_size, config.vocab_size
         # a vector depends on its own token alone, so it depends on none that follows
         # nor was it trained on the tokens that begin and end a text
-        frame = {"averages_begin": False, "averages_end": False}
-        super().__init__(EncoderSpec(width, 0, words, causal=True, default_layer=0, **frame))
+        averaged = {
+            "averages_begin": False,
+            "averages_end": False,
+            "averages_unknown": not isinstance(config, (Word2VecConfig, GloveConfig)),
+        }
+        super().__init__(EncoderSpec(width, 0, words, causal=True, default_layer=0, **averaged))
         self.config = config
         self.table = nn.Embedding(words, width)
 

@@ -26,11 +26,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bertwright.arrays import Bools
 from bertwright.config.task import Layers
 from bertwright.config.vectors import poolings_of
 from bertwright.errors import ConfigError
@@ -112,27 +113,37 @@ class LayerMix(nn.Module):
 
 
 class Inside:
-    """The tokens of each sequence without those that begin and end it, for means over the others.
+    """The tokens of each sequence that are averaged, where these are not all.
 
-    Of a sequence that has no others, its first token stays: there is one vector for each.
+    Of a sequence that has none, its first token stays: there is one vector for each.
     """
 
-    def __init__(self, sequences: Sequences, begin: int, end: int) -> None:
-        """Of sequences that begin and end with so many tokens."""
-        kept: list[int] = []
-        lengths = []
-        self.empty: list[int] = []
-        """Numbers of the sequences that have no others."""
-        for number, (start, stop) in enumerate(pairwise(sequences.offsets)):
-            own = range(start + begin, stop - end) or range(start, start + 1)
-            self.empty += [number] if stop - start <= begin + end else []
-            kept += own
-            lengths.append(len(own))
-        self.rows = torch.tensor(kept, dtype=torch.long, device=sequences.device)
-        self.sequences = Sequences(lengths, sequences.device)
+    def __init__(
+        self, sequences: Sequences, frame: tuple[int, int], averaged: Bools | None = None
+    ) -> None:
+        """Choose the tokens.
+
+        Args:
+            sequences: B lengths that sum to N.
+            frame: tokens at the begin and at the end of each that are left out.
+            averaged: `[N]`, whether each token may be averaged; None: all may.
+        """
+        starts, stops = np.array(sequences.offsets[:-1]), np.array(sequences.offsets[1:])
+        kept = np.ones(sequences.total, np.bool_) if averaged is None else averaged.copy()
+        for n in range(frame[0]):
+            kept[np.minimum(starts + n, stops - 1)] = False
+        for n in range(frame[1]):
+            kept[np.maximum(stops - 1 - n, starts)] = False
+        self.counts = np.add.reduceat(kept, starts, dtype=np.int64)
+        """`[B]` tokens of each sequence that are averaged."""
+        self.empty = np.flatnonzero(self.counts == 0).tolist()
+        """Numbers of the sequences that have none."""
+        kept[starts[self.empty]] = True
+        self.rows = torch.from_numpy(np.flatnonzero(kept)).to(sequences.device)
+        self.sequences = Sequences(np.maximum(self.counts, 1).tolist(), sequences.device)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x `[N, H]` of all tokens -> `[N', H]` of those inside."""
+        """x `[N, H]` of all tokens -> `[N', H]` of those that are averaged."""
         return x.index_select(0, self.rows)
 
 

@@ -128,7 +128,7 @@ def text_vectors(
         return pool(network(x, sequences.lengths), sequences, "max")
     if head.frame == (0, 0) or head.pooling in ("cls", "last"):
         return pool(x, sequences, head.pooling)
-    inside = sequences.once(("inside", head.frame), lambda: Inside(sequences, *head.frame))
+    inside = sequences.once(("inside", head.frame), lambda: Inside(sequences, head.frame))
     return pool(inside(x), inside.sequences, head.pooling)
 
 
