@@ -163,21 +163,22 @@ def test_a_word_that_is_truncated_within_a_character(tmp_path: Path) -> None:
         assert found.notes[0].startswith("1 words")
 
 
-def test_a_compressed_file_takes_the_memory_of_its_vectors(tmp_path: Path) -> None:
+def test_a_compressed_file_takes_the_memory_of_its_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_HEAD", 1 << 12)
+    monkeypatch.setattr(files, "_TEXT_BLOCK", 1 << 14)
+    monkeypatch.setattr(files, "_LONGEST_LINE", 1 << 20)
     path = tmp_path / "v.vec.gz"
-    with gzip.open(path, "wb", 1) as file:
-        for _ in range(40):
-            file.write(b"a 1 2 3\n" * (1 << 17))
+    path.write_bytes(gzip.compress(b"a 1 2 3\n" * (1 << 16), 1))
     tracemalloc.start()
     found = read_vectors(path)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.words == ["a"]
-    assert most < 200 << 20  # a block of rows at once, however many there are
-    with gzip.open(path, "wb", 1) as file:
-        for _ in range(80):
-            file.write(bytes(1 << 20))
-    with pytest.raises(DataError, match=r"line 1 .* more than 64 MB"):
+    assert most < 8 << 20  # all rows at once take 15 MB
+    path.write_bytes(gzip.compress(bytes(8 << 20), 1))
+    with pytest.raises(DataError, match=r"line 1 .* more than 1 MB"):
         read_vectors(path)
 
 

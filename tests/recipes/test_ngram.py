@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import bertwright
+from bertwright.checkpoint import arpa as arpa_files
 from bertwright.checkpoint.arpa import import_arpa
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
@@ -391,3 +392,16 @@ def test_an_arpa_file_without_markers(tmp_path: Path) -> None:
     first, second = bertwright.load(folder).score(["a b", "a"])
     np.testing.assert_allclose(first.log_probabilities / math.log(10), [-0.5, -0.25], rtol=1e-5)
     np.testing.assert_allclose(second.log_probabilities / math.log(10), [-0.5], rtol=1e-5)
+
+
+def test_an_arpa_file_that_says_more_than_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arpa_files, "_AT_FIRST", 4)
+    path = tmp_path / "m.arpa"
+    path.write_text("\\data\\\nngram 1=900000000000\n\\1-grams:\n" + "-1\ta\n" * 99)
+    with pytest.raises(DataError, match="1-grams twice"):
+        import_arpa(path, tmp_path / "out")
+    path.write_bytes(b"\\data\\" + bytes(2 << 20))
+    with pytest.raises(DataError, match=r"line 1 .* more than 1 MB"):
+        import_arpa(path, tmp_path / "out")

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ MAX_ORDER = 32
 """The highest order that is read; files of orders above 6 are rare."""
 _MOST_DIGITS = 12
 """Of a number of n-grams."""
-_AT_FIRST = 1 << 16
+_AT_FIRST, _LONGEST_LINE = 1 << 16, 1 << 20
 _LARGEST_WEIGHT = 99.0
 """The largest size of a logarithm of base 10: `-99` stands for a probability of 0."""
 _FIELDS = re.compile(r"[^ \t\r\n]+")
@@ -160,9 +160,8 @@ def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
         texts, keys, values = _section(path, lines, k, size, ids, rows)
         if k == 1:
             texts, keys, values, notes = _with_markers(texts, keys, values, ids)
+        _refuse_repeated(path, k, keys)
         order = np.argsort(keys, kind="stable")
-        if (np.diff(keys[order]) == 0).any():
-            raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
         log_p, backoff = (torch.from_numpy(x.astype(np.float32)) for x in values[order].T)
         if k == len(sizes):
             backoff = torch.empty(0)
@@ -171,6 +170,12 @@ def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
         tables.append(Table(torch.from_numpy(keys[order]), log_p, backoff))
     _expect(path, lines, "\\end\\")
     return list(ids), tables, notes
+
+
+def _refuse_repeated(path: Path, k: int, keys: Int64s) -> None:
+    """Raise DataError for n-grams that come twice, while there are few."""
+    if len(np.unique(keys)) < len(keys):
+        raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
 
 
 def _with_markers(
@@ -196,9 +201,22 @@ def _lines(path: Path) -> Lines:
     """The lines of a file that hold anything, with their numbers, without blanks of ASCII around
     them: other blanks may be part of a word."""
     with open_bytes(path) as file:
-        for number, line in enumerate(decoded_lines(file, path), 1):
+        for number, line in enumerate(decoded_lines(_bounded_lines(file, path), path), 1):
             if line := line.strip(" \t\r\n"):
                 yield number, line
+
+
+def _bounded_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of a file; DataError for one that is too long."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE:
+            raise DataError(
+                f"line {number} of {path} has more than {_LONGEST_LINE >> 20} MB: it is no ARPA "
+                "file"
+            )
+        yield line
 
 
 def _expect(path: Path, lines: Lines, title: str) -> None:
@@ -242,6 +260,7 @@ def _section(
         number, line = next(lines, _END_OF_FILE)
         fields = _FIELDS.findall(line)
         if row == len(keys):  # the file's own count is believed line by line
+            _refuse_repeated(path, k, keys)
             room = min(size, max(_AT_FIRST, 2 * row))
             keys.resize(room, refcheck=False)
             values.resize((room, 2), refcheck=False)

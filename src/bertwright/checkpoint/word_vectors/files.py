@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.errors import DataError, MissingExtra
+from bertwright.machine import usable_memory
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, open_bytes
 
 SUFFIXES = (".vec", ".txt", ".bin")
-_BLOCK, _TEXT_BLOCK = 1 << 24, 1 << 22
+_HEAD, _BLOCK, _TEXT_BLOCK = 1 << 20, 1 << 24, 1 << 22
 _LONGEST_LINE = 1 << 26
 """Bytes of one line of a compressed text, at most."""
 _MOST_NUMBERS = 1 << 20
@@ -64,7 +65,7 @@ def read_vectors(path: str | Path) -> NamedVectors:
     """
     path = Path(path)
     with open_bytes(path) as file:
-        head = file.read(1 << 20)
+        head = file.read(_HEAD)
         if head.startswith(codecs.BOM_UTF8):
             head = head[len(codecs.BOM_UTF8) :]
         first = head.split(b"\n", 1)[0].split()
@@ -110,9 +111,10 @@ def _read_binary(
     if not count or not width:
         raise wrong
     words: list[str] = []
-    vectors, replaced = np.empty((0, width), np.float32), 0
+    seen: set[str] = set()
+    vectors, rows, replaced = np.empty((0, width), np.float32), 0, 0
     data, at = head, head.find(b"\n") + 1
-    while len(words) < count:
+    while rows < count:
         end = data.find(b" ", at)
         if end < 0 or end + 1 + size > len(data):
             more = file.read(max(_BLOCK, size))
@@ -121,23 +123,36 @@ def _read_binary(
             data, at = data[at:] + more, 0
             continue
         word = data[at:end].lstrip(b"\n").decode("utf-8", errors="replace")
-        replaced += "\ufffd" in word
-        _grow(vectors, len(words) + 1, count)
-        vectors[len(words)] = np.frombuffer(data, "<f4", width, end + 1)
-        words.append(word)
+        rows, replaced = rows + 1, replaced + ("\ufffd" in word)
+        if word not in seen:
+            seen.add(word)
+            _grow(path, vectors, len(words) + 1, count)
+            vectors[len(words)] = np.frombuffer(data, "<f4", width, end + 1)
+            words.append(word)
         at = end + 1 + size
     if (data[at : at + 2] + file.read(2))[:2].strip():
         raise wrong
-    vectors.resize((count, width), refcheck=False)
-    return NamedVectors(words, vectors, _replaced(replaced))
+    vectors.resize((len(words), width), refcheck=False)
+    return NamedVectors(words, vectors, _replaced(replaced) + _repeated(rows - len(words)))
 
 
-def _grow(vectors: Float32s, rows: int, most: int | None = None) -> None:
+def _grow(path: Path, vectors: Float32s, rows: int, most: int | None = None) -> None:
     """Make room for so many rows in place; `most` are ever needed."""
     if len(vectors) < rows:
-        more = max(rows, 1024, len(vectors) + (len(vectors) >> 1))
-        vectors.resize(
-            (more if most is None else min(more, most), vectors.shape[1]), refcheck=False
+        width = vectors.shape[1]
+        _require_memory(path, rows, width)
+        more = max(rows, (1 << 22) // width, len(vectors) + (len(vectors) >> 1))
+        vectors.resize((more if most is None else min(more, most), width), refcheck=False)
+
+
+def _require_memory(path: Path, rows: int, width: int) -> None:
+    """Raise DataError for more vectors than the memory holds."""
+    size, most = 4 * rows * width, usable_memory()
+    if most is not None and size > most:
+        raise DataError(
+            f"{path} has {rows:,} vectors of {width:,} numbers or more, which take "
+            f"{size / 1e9:,.1f} GB of memory; this machine has {most / 1e9:,.1f} GB: take a file "
+            "of fewer words"
         )
 
 
@@ -157,6 +172,7 @@ def _read_text(path: Path, header: tuple[int, int] | None, fields: int) -> Named
     rows = sum(np.count_nonzero(buffer[at : at + _BLOCK] == 10) for at in blocks)
     rows += data[-1:] != b"\n"
     most = _most_rows(rows, width, len(data))
+    _require_memory(path, most, width)
     vectors, word_ends = np.empty((most, width), np.float32), np.empty((most, 2), np.int64)
     read = _parse(buffer, start, width, vectors, word_ends)
     words, replaced = _words_of(path, data, word_ends[:read], 0)
@@ -197,7 +213,7 @@ def _read_text_stream(
                 if word not in seen:
                     seen.add(word)
                     kept.append(row)
-            _grow(vectors, len(words) + len(kept))
+            _grow(path, vectors, len(words) + len(kept))
             vectors[len(words) : len(words) + len(kept)] = part[kept]
             words += [own[row] for row in kept]
             if len(own) < number:
