@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
@@ -161,6 +161,7 @@ class FileWords:
     ) -> tuple[int, int | None]:
         """The piece after the longest word that begins with a piece, and the id of the word."""
         start = pieces[number][0]
+        look_up: Callable[[str], int | None]
         if _IS_NO_BLANKS.match(part[start]):
             most, look_up = self._longest_without_blanks.get(part[start], 1), self.vocab.get
         else:
