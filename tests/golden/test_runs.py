@@ -41,7 +41,7 @@ AFTER_CONVERSION = {
 }
 """Of the uses those that are computed with a converted run: one for each head, and vectors."""
 OF_OTHER_TOKENS = {"vectors-binary"}
-"""Files of vectors have no [CLS] and [SEP], which the texts of their runs have."""
+"""Unknown words have a vector in a converted file, and are left out by the runs they are of."""
 
 
 @pytest.fixture(scope="module", autouse=True)
