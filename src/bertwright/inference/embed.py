@@ -254,7 +254,8 @@ class Embedder:
                 parts.append(pool(layer, sequences, mode))
                 continue
             part = pool(inside(layer), inside.sequences, mode, starts)
-            part[inside.empty] = 0
+            if inside.empty:
+                part[inside.empty] = 0
             parts.append(part)
         return torch.cat(parts, 1)
 

@@ -35,7 +35,7 @@ from bertwright.arrays import Bools
 from bertwright.config.task import Layers
 from bertwright.config.vectors import poolings_of
 from bertwright.errors import ConfigError
-from bertwright.nn.host import send_numbers
+from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
 
 
@@ -139,7 +139,7 @@ class Inside:
         self.empty = np.flatnonzero(self.counts == 0).tolist()
         """Numbers of the sequences that have none."""
         kept[starts[self.empty]] = True
-        self.rows = torch.from_numpy(np.flatnonzero(kept)).to(sequences.device)
+        self.rows = send(torch.from_numpy(np.flatnonzero(kept)), sequences.device)
         self.sequences = Sequences(np.maximum(self.counts, 1).tolist(), sequences.device)
 
     def __call__(self, x: Tensor) -> Tensor:
