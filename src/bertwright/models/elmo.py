@@ -43,9 +43,10 @@ class Elmo(Encoder):
         self.directions: tuple[Direction, ...] = ("forward",) if causal else ("forward", "backward")
         width = config.projection_dim * len(self.directions)
         # no direction is trained to predict from the token it reads last
-        frame = {"averages_begin": causal, "averages_end": False}
         sizes = width, config.n_layers, config.vocab_size
-        super().__init__(EncoderSpec(*sizes, causal=causal, **frame))
+        super().__init__(
+            EncoderSpec(*sizes, causal=causal, averages_begin=causal, averages_end=False)
+        )
         self.config, self.skips = config, config.use_skip_connections
         size = (config.vocab_size, config.max_characters_per_token)
         self.register_buffer("characters", torch.full(size, PADDING, dtype=torch.int16))

@@ -37,12 +37,16 @@ class WordVectors(Encoder):
         width, words = config.hidden_size, config.vocab_size
         # a vector depends on its own token alone, so it depends on none that follows
         # nor was it trained on the tokens that begin and end a text
-        averaged = {
-            "averages_begin": False,
-            "averages_end": False,
-            "averages_unknown": not isinstance(config, (Word2VecConfig, GloveConfig)),
-        }
-        super().__init__(EncoderSpec(width, 0, words, causal=True, default_layer=0, **averaged))
+        super().__init__(
+            EncoderSpec(
+                *(width, 0, words),
+                causal=True,
+                default_layer=0,
+                averages_begin=False,
+                averages_end=False,
+                averages_unknown=not isinstance(config, (Word2VecConfig, GloveConfig)),
+            )
+        )
         self.config = config
         self.table = nn.Embedding(words, width)
 

@@ -152,4 +152,5 @@ def _read(path: Path, data: memoryview) -> FastTextFile:
         config = FastTextConfig(size, width, *own)
     except ConfigError as error:
         raise DataError(f"{path} is no fastText with character n-grams: {error}") from error
-    return FastTextFile(config, words, counts, *map(np.array, matrices), replaced)
+    rows, output = map(np.array, matrices)
+    return FastTextFile(config, words, counts, rows, output, replaced)

@@ -194,7 +194,7 @@ def _mapped(folder: Path) -> WordTable:
     rules = read_json(path) if path.is_file() else {}
     names = {*SPECIAL_TOKENS.values()}
     if FILE_WORDS in rules:  # its own row of unknown words is one of the file's words
-        names = {rules.get("unk_token")} if rules.get(UNKNOWN_ROW) == "mean" else set()
+        names = {str(rules.get("unk_token"))} if rules.get(UNKNOWN_ROW) == "mean" else set()
     kept = [row for row, word in enumerate(words) if word not in names]
     rows: Any = kept
     if kept and kept[-1] - kept[0] + 1 == len(kept):
