@@ -28,7 +28,6 @@ import torch
 from machine import machine
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.bert import PRESETS
 from bertwright.config.run import (
     CheckpointConfig,
     LogConfig,
@@ -36,9 +35,10 @@ from bertwright.config.run import (
     ValidationConfig,
 )
 from bertwright.data.batch import InputArrays
-from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.data.to_device import to_device
 from bertwright.machine import keep_few_kernels, keep_freed_memory
+from bertwright.models.bert.config import PRESETS
+from bertwright.models.bert.masked_pairs import MaskedBatch
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import choose_precision
 from bertwright.train.loop import LoopConfig, Trainer

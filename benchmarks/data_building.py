@@ -27,10 +27,10 @@ from machine import machine
 from text_part import write_text
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
 from bertwright.data.shards import Shards, open_shards
+from bertwright.models.bert.config import InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_pairs import MaskedBatch, MaskedPairs
 from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

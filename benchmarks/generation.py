@@ -40,11 +40,11 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.runs.gpt import Gpt2Config
+from bertwright.decoding.search import Row, RowsInFlight
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import decoder_of
 from bertwright.machine import keep_freed_memory
-from bertwright.nn.search import Row, RowsInFlight
+from bertwright.models.gpt.config import Gpt2Config
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.train.optim import clip_gradients
 

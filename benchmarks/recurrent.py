@@ -34,13 +34,14 @@ import torch.nn.functional as F
 from machine import machine
 from torch import Tensor, nn
 
-from bertwright.config.runs.language_models import DROPOUTS, AwdLstmConfig, AwdLstmRun, ElmoRun
 from bertwright.machine import keep_freed_memory
-from bertwright.models.awd_lstm import AwdLstm
-from bertwright.models.elmo import Elmo
+from bertwright.models.awd_lstm.config import DROPOUTS, AwdLstmConfig, AwdLstmRun
+from bertwright.models.awd_lstm.encoder import AwdLstm
+from bertwright.models.elmo.config import ElmoRun
+from bertwright.models.elmo.encoder import Elmo
+from bertwright.nn.next_token import NextToken
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.next_token import NextToken
-from bertwright.objectives.objective import Learner
 
 VOCABULARY, LENGTH, ROWS = 8192, 64, 32
 

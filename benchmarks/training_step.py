@@ -54,7 +54,7 @@ def transformers_step(size: str, rows: int, bf16: bool) -> Callable[[], None]:
     import torch
     import transformers
 
-    from bertwright.config.bert import PRESETS
+    from bertwright.models.bert.config import PRESETS
 
     ours = PRESETS[f"bert-{size}"]
     config = transformers.BertConfig(
@@ -92,12 +92,12 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     import torch
 
     from bertwright.checkpoint.checkpoint import make_learner
-    from bertwright.config.bert import PRESETS
     from bertwright.config.run import OptimizerConfig
     from bertwright.data.batch import InputArrays
-    from bertwright.data.masked_pairs import MaskedBatch
     from bertwright.data.to_device import to_device
     from bertwright.machine import keep_freed_memory
+    from bertwright.models.bert.config import PRESETS
+    from bertwright.models.bert.masked_pairs import MaskedBatch
     from bertwright.nn.init import initialize
     from bertwright.train.optim import clip_gradients, make_optimizers
 

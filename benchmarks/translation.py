@@ -36,12 +36,12 @@ from torch import Tensor, nn
 from transformers import LogitsProcessor, LogitsProcessorList, MarianConfig, MarianMTModel
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.runs.translation import TransformerConfig
 from bertwright.data.batch import token_batches
+from bertwright.decoding.search import beam_steps, finish
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import TargetDecoder
 from bertwright.machine import keep_freed_memory
-from bertwright.nn.search import beam_steps, finish
+from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.sequences import Inputs, Sequences
 
 V, H, A, FF, L = 8000, 256, 4, 1024, 3

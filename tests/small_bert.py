@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.config.bert import BertConfig
-from bertwright.config.runs.gpt import GptConfig
-from bertwright.config.runs.translation import TransformerConfig
 from bertwright.config.task import TaskConfig
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.gpt.config import GptConfig
+from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.init import initialize
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 

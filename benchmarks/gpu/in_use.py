@@ -21,20 +21,20 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config.bert import PRESETS
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.runs.gpt import Gpt2Config
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
+from bertwright.decoding.search import Row, RowsInFlight, beam_steps, finish
+from bertwright.decoding.texts import CausalDecoder
 from bertwright.inference.model import load
 from bertwright.labelled.examples import TextExample
+from bertwright.models.bert.config import PRESETS
+from bertwright.models.gpt.config import Gpt2Config
 from bertwright.nn.products import has_bfloat16
-from bertwright.nn.search import Row, RowsInFlight, beam_steps, finish
 from bertwright.recipes.finetune.run import new_learner
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import Hardware, train_seed
-from bertwright.tasks.generation import CausalDecoder
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.train.distributed import Ranks

@@ -18,22 +18,21 @@ from torch import Tensor
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.config.bert import PRESETS
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.runs.gpt import Gpt2Config
-from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.batch import InputArrays
 from bertwright.data.build import build_shards
-from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.data.parallel.build import build_parallel
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.stories.generate import generate_stories
 from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.config import PRESETS
+from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.catalogue import system_of, trainable
+from bertwright.models.gpt.config import Gpt2Config
+from bertwright.models.memory_network.generate import generate_stories
+from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
-from bertwright.recipes.systems import system_of
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.instances import Instance
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -141,9 +140,9 @@ class TinyRun:
 
 def tiny_run(system: str, folder: Path) -> TinyRun:
     """A tiny run of a system, its data in `folder`."""
-    kind = "pairs" if SYSTEMS[system].reads_pairs else "text"
+    kind = "pairs" if trainable()[system].reads_pairs else "text"
     shards = tiny_shards("stories" if system == "memory-network" else kind, folder)
-    run = SYSTEMS[system]
+    run = trainable()[system]
     mapping: dict[str, Any] = {
         "data": str(shards.folder),
         "out": str(folder / "run"),

@@ -21,22 +21,22 @@ from typing import Any
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.config.runs.bert import BertRun
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import open_shards
 from bertwright.data.to_device import to_device
+from bertwright.models.bert.config import BertRun
+from bertwright.models.catalogue import system_of
 from bertwright.progress import silent
 from bertwright.recipes import pretrain
 from bertwright.recipes.finetune.run import new_learner
 from bertwright.recipes.finetune.setup import TaskSpec, set_up
 from bertwright.recipes.finetune.training import Hardware, train_seed
-from bertwright.recipes.phases import PhaseLoader
-from bertwright.recipes.systems import system_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.optim import make_optimizers
+from bertwright.train.phase_loader import PhaseLoader
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position
 

@@ -38,8 +38,8 @@ import torch
 from bertwright.cli.app import run as command
 from bertwright.config import values
 from bertwright.config.run import LogConfig, ValidationConfig
-from bertwright.config.runs.bert import BertRun, LongPhaseConfig
 from bertwright.inference.model import Model, load
+from bertwright.models.bert.config import BertRun, LongPhaseConfig
 from bertwright.recipes.extend import extend
 from bertwright.recipes.pretrain import pretrain
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.classifier import Classifier
-from bertwright.objectives.labelled import LabelledBatch
-from bertwright.objectives.objective import Learner
+from bertwright.tasks.classifier import Classifier
+from bertwright.tasks.head import LabelledBatch
 from bertwright.transfer.freezing import learn_from
 from bertwright.transfer.stepping import Stepping
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.cli.app import run
-from bertwright.data.stories.generate import TASKS
+from bertwright.models.memory_network.generate import TASKS
 
 RESULTS = Path(__file__).with_suffix(".json")
 OPTIONS = (

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright.config.runs.language_models import NgramConfig
-from bertwright.data.ngrams.count import count_ngrams
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import split_documents
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.score import score_ids
-from bertwright.models.ngram import NgramContext
-from bertwright.objectives.ngrams import Ngrams
-from bertwright.objectives.objective import Learner
-from bertwright.recipes.road.ngram import estimate
+from bertwright.models.ngram.config import NgramConfig
+from bertwright.models.ngram.count import count_ngrams
+from bertwright.models.ngram.encoder import NgramContext
+from bertwright.models.ngram.system import estimate
+from bertwright.models.ngram.tables import Ngrams
+from bertwright.nn.objective import Learner
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 

@@ -26,8 +26,8 @@ from typing import Any
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import read_config
 from bertwright.cli.app import run
-from bertwright.config.bert import SIZES
 from bertwright.data.parallel.build import source_ids
+from bertwright.models.bert.config import SIZES
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.treebank.trees import MOST_WORDS, linearize, read_trees
 

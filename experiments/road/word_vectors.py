@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from bertwright.config import values
-from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.word_vectors.corpus import chunks, count_words
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import WordTable, open_words
+from bertwright.models.catalogue import system_of_model, trainable
+from bertwright.models.word_vectors.corpus import chunks, count_words
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -51,7 +51,7 @@ def sentences_of(shards: Shards) -> list[list[str]]:
 def ours(system: str, seed: int, data: str, out: Path) -> tuple[WordTable, dict[str, float]]:
     """Train by Bertwright."""
     model = system if system in ("glove", "fasttext") else f"word2vec-{system}"
-    model = next(m for c in SYSTEMS.values() for m in c.presets if m.startswith(model))
+    model = next(m for c in trainable().values() for m in c.presets if m.startswith(model))
     keys: dict[str, Any] = {
         "data": data,
         "out": str(out),
@@ -69,7 +69,7 @@ def ours(system: str, seed: int, data: str, out: Path) -> tuple[WordTable, dict[
     else:
         more = {"negative": SIZES["negative"], "learning_rate": RATES[system]}
         keys |= {**more, "subsample": SUBSAMPLE}
-    config = values.from_dict(SYSTEMS[system_of_model(model)], keys)
+    config = values.from_dict(trainable()[system_of_model(model)], keys)
     cpu = time.process_time()
     run = pretrain(config, print, overwrite=True, counts_start=False)
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

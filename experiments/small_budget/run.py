@@ -19,7 +19,7 @@ from typing import Any
 
 from bertwright.config import values
 from bertwright.config.run import LogConfig, ValidationConfig
-from bertwright.config.runs.bert import BertRun, InitializationConfig, LongPhaseConfig
+from bertwright.models.bert.config import BertRun, InitializationConfig, LongPhaseConfig
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 

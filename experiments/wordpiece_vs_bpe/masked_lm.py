@@ -20,12 +20,12 @@ import torch
 
 from bertwright.checkpoint.checkpoint import load
 from bertwright.config.run import LogConfig
-from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.build import build_shards
 from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import open_shards
 from bertwright.data.to_device import to_device
+from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_pairs import MaskedPairs
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 

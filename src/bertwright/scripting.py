@@ -25,19 +25,19 @@ from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import KINDS, BleuTokenize, Kind
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import Model, load
+from bertwright.inference.predict_file import evaluate_file
 from bertwright.labelled.columns import make_columns
 from bertwright.labelled.source import Rows
+from bertwright.models.catalogue import trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
-from bertwright.recipes.predict import evaluate_file
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
@@ -206,9 +206,9 @@ def pretrain(
         MissingExtra: what `log_to` names is not installed.
         Interrupted: Ctrl-C; the run is saved, and `resume=True` continues it.
     """
-    if system not in SYSTEMS:
-        raise ConfigError(f"no system {system!r}; expected {', '.join(SYSTEMS)}")
-    cls = SYSTEMS[system]
+    if system not in trainable():
+        raise ConfigError(f"no system {system!r}; expected {', '.join(trainable())}")
+    cls = trainable()[system]
     given: dict[str, Any] = {"data": str(data), "out": str(out)}
     if preset is not None:
         given["model"] = preset if preset in cls.presets else f"{system}-{preset}"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.errors import BertwrightError
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import scatter

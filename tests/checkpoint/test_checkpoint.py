@@ -20,7 +20,7 @@ from bertwright.checkpoint.checkpoint import (
     write_latest,
 )
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, assert_same, new_learner, refused
 
 

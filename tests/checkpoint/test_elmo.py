@@ -18,9 +18,9 @@ from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.models.elmo import Elmo
+from bertwright.models.elmo.encoder import Elmo
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.models.test_elmo import CONFIG, TOKENS, inputs
+from tests.models.elmo.test_elmo import CONFIG, TOKENS, inputs
 
 h5py = pytest.importorskip("h5py")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

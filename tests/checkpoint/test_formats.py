@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load
-from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.huggingface.bert import BERT
 from bertwright.errors import IntegrityError
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.system import BERT
+from bertwright.nn.objective import Learner
+from bertwright.storage.tensor_names import to_foreign
 from tests.checkpoint.conftest import CONFIG, assert_same, refused, rewrite
 
 PARTS = BERT.mappings(CONFIG)

@@ -11,14 +11,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
-from bertwright.checkpoint import model_folder, sources
+from bertwright.checkpoint import sources
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sources import OtherVocabulary, read_config, read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
+from bertwright.storage import model_folder
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, change, refused
 

@@ -1,12 +1,11 @@
-"""A format without foreign names: a toy encoder comes in by the class of its runs."""
+"""The plain layout: a toy encoder comes in by one row of the catalogue."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -14,15 +13,15 @@ from safetensors.torch import load_file
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.inspection import inspect
-from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.objectives.next_token import NextToken
-from bertwright.objectives.objective import Learner
+from bertwright.models.catalogue import MODELS, Entry
+from bertwright.models.system import System
+from bertwright.nn.next_token import NextToken
+from bertwright.nn.objective import Learner
 from tests.checkpoint.conftest import assert_same, change, refused, rewrite
-from tests.contract.toy import ToyConfig, ToyLstm, ToyRun
+from tests.contract.toy import ToyConfig, ToyLstm, toy_spec
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,18 @@ class Toy(ToyLstm):
         self.register_buffer("waves", torch.arange(5.0).sin(), persistent=False)
 
 
-class Run(ToyRun):
-    """Names the format; it is never run."""
-
-    presets: ClassVar[Mapping[str, ToyConfig]] = {"toy": CONFIG}
-    format: ClassVar[str] = f"{__name__}:TOY"
-
-
-TOY = Format(
-    "toy", PlainConfig, Toy, {"next_token": lambda c, _: NextToken(c.hidden_size, c.vocab_size)}
+TOY = System(
+    name="toy",
+    config=PlainConfig,
+    encoder=Toy,
+    spec=toy_spec,
+    objectives={"next_token": lambda c, _: NextToken(c.hidden_size, c.vocab_size)},
 )
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, "toy", Run)
+    monkeypatch.setitem(MODELS, "toy", Entry(PlainConfig, None, lambda: TOY))
 
 
 @pytest.fixture
@@ -139,7 +135,7 @@ def test_hostile_configurations(folder: Path, values: dict[str, Any], message: s
 def test_a_configuration_of_no_format(tmp_path: Path) -> None:
     learner = make_learner(CONFIG, [])
     learner.encoder.config = replace(TASKS["stars"])
-    with pytest.raises(ConfigError, match="no format stores a model with a TaskConfig"):
+    with pytest.raises(ConfigError, match="no system has a TaskConfig"):
         save(tmp_path, learner, None, "")
 
 

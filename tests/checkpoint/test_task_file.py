@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.task_heads import read_tasks, write_tasks
-from bertwright.config.bert import BertConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import DataError
-from bertwright.models.bert import bert_spec
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert.encoder import bert_spec
 from tests.checkpoint.conftest import refused
 from tests.checkpoint.test_task_heads import TEXT, change_task, saved
 

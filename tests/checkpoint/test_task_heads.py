@@ -19,10 +19,10 @@ from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.task_heads import initialized, make_head, same_head
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.bert import bert_spec
+from bertwright.models.bert.encoder import bert_spec
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.labelled import LabelledBatch
-from bertwright.objectives.objective import Learner
+from bertwright.tasks.head import LabelledBatch
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import (
     CONFIG,

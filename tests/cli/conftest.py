@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import VERBS, run
-from bertwright.config.bert import BertConfig
+from bertwright.models.bert.config import BertConfig
 from tests.recipes.task_files import WRITERS, write_files
 from tests.small_bert import LETTERS, write_model
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bertwright.config.task import TaskConfig
+from bertwright.inference.predict_file import reading
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
-from bertwright.recipes.predict import reading
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 
 

@@ -14,10 +14,10 @@ from bertwright.atomic import sole_writer
 from bertwright.checkpoint import checkpoint
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.runs.gpt import Gpt2Config
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.inference import generate as generating
 from bertwright.inference.model import load
+from bertwright.models.gpt.config import Gpt2Config
 from bertwright.text.tokenizer.train import train_tokenizer
 from tests.cli.conftest import Ran
 from tests.small_bert import scatter

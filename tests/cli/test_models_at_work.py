@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.config.bert import BertConfig
 from bertwright.inference.model import load
+from bertwright.models.bert.config import BertConfig
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
 from tests.small_bert import write_model

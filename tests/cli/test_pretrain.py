@@ -22,9 +22,9 @@ from bertwright.cli.pretrain import _print_end
 from bertwright.cli.reading import RECIPES
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.runs.bert import BertRun
-from bertwright.config.runs.word_vectors import Word2VecRun
-from bertwright.config.systems import SYSTEMS, system_of_model
+from bertwright.models.bert.config import BertRun
+from bertwright.models.catalogue import system_of_model, trainable
+from bertwright.models.word_vectors.config import Word2VecRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.cli.conftest import Ran
@@ -354,7 +354,7 @@ def test_a_text_given_as_data_is_to_be_built(tmp_path: Path, pretrain: Ran) -> N
 
 @pytest.mark.parametrize("model", ["awd-lstm-mini", "nnlm-small", "gpt2-mini", "ngram"])
 def test_the_command_at_the_end_works(data: Path, tmp_path: Path, model: str, ran: Ran) -> None:
-    run_class = SYSTEMS[system_of_model(model)]
+    run_class = trainable()[system_of_model(model)]
     out = tmp_path / "run"
     small = ["--architecture.hidden-size", "16"] if model != "ngram" else []
     length = [] if model == "ngram" else ["--steps", "1"]

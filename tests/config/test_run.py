@@ -14,7 +14,6 @@ from hypothesis import strategies as some
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sources import read_config
 from bertwright.config import values
-from bertwright.config.bert import PRESETS, BertConfig
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.run import (
     BatchConfig,
@@ -24,10 +23,10 @@ from bertwright.config.run import (
     ScheduleConfig,
     ValidationConfig,
 )
-from bertwright.config.runs.bert import BertRun, LongPhaseConfig
-from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.bert.config import PRESETS, BertConfig, BertRun, LongPhaseConfig
+from bertwright.models.catalogue import trainable
 
 
 def make(**changes: Any) -> BertRun:
@@ -135,22 +134,22 @@ def test_what_is_out_of_range(section: type, wrong: dict[str, Any]) -> None:
 )
 def test_a_system_has_its_own_rate_also_beside_other_keys(system: str, rate: float) -> None:
     given = {"data": "d", "out": "o", "steps": 10, "optimizer": {"clip_norm": 0.5}}
-    run = values.from_dict(SYSTEMS[system], given)
+    run = values.from_dict(trainable()[system], given)
     assert (run.optimizer.learning_rate, run.optimizer.clip_norm) == (rate, 0.5)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", trainable())
 def test_sizes_are_written_as_they_are_read(system: str) -> None:
     """A 0 where a fraction is expected would be 0.0 after a run is resumed."""
-    for name, config in SYSTEMS[system].presets.items():
+    for name, config in trainable()[system].presets.items():
         mapping = values.to_dict(config)
         again = values.to_dict(values.from_dict(type(config), mapping))
         assert json.dumps(again) == json.dumps(mapping), name
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", trainable())
 def test_every_size_of_a_model_has_a_largest(system: str) -> None:
-    preset = next(iter(SYSTEMS[system].presets.values()))
+    preset = next(iter(trainable()[system].presets.values()))
     hints = get_type_hints(type(preset))
     numbers = [f.name for f in fields(preset) if hints[f.name] in (int, int | None)]
     assert "vocab_size" in numbers
@@ -177,7 +176,7 @@ def test_every_size_of_a_model_has_a_largest(system: str) -> None:
 def test_sizes_of_a_config_json_are_checked(
     system: str, name: str, wrong: Any, tmp_path: Path
 ) -> None:
-    preset = next(iter(SYSTEMS[system].presets.values()))
+    preset = next(iter(trainable()[system].presets.values()))
     content = {"model_type": system, **values.to_dict(preset), name: wrong}
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match=name):

@@ -13,11 +13,11 @@ import torch
 
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import SYSTEMS
 from bertwright.data.shards import Shards, open_shards
-from bertwright.objectives.objective import Learner
+from bertwright.models.catalogue import system_of, trainable
+from bertwright.models.system import System
+from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
-from bertwright.recipes.systems import System, system_of
 from tests.contract import toy
 from tests.recipes.sample import build_data, build_pairs, build_stories, mapping_of, train
 
@@ -82,7 +82,7 @@ CHECKPOINTS = {"every_steps": 5, "keep": 8}
 
 def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
     """A run of a system, as a configuration file has it; keys that it lacks are left out."""
-    run = SYSTEMS[system]
+    run = trainable()[system]
     length = {"epochs" if run.own_loop else "steps": STEPS}
     base = {**mapping_of(data, out, **length), "model": run.default_model, "sequence_length": 20}
     made = {**base, **RUNS[system], **over}
@@ -92,7 +92,7 @@ def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
 
 def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
     """The same as a configuration."""
-    return values.from_dict(SYSTEMS[system], mapping(system, data, out, **over))
+    return values.from_dict(trainable()[system], mapping(system, data, out, **over))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -103,7 +103,7 @@ def with_the_toy() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", params=[*SYSTEMS, toy.NAME])
+@pytest.fixture(scope="session", params=[*trainable(), toy.NAME])
 def name(request: pytest.FixtureRequest) -> str:
     """Of a system."""
     assert request.param in RUNS, f"tests/contract/conftest.py has no tiny run of {request.param}"
@@ -122,7 +122,7 @@ def data(name: str, built: Callable[[str], Path]) -> Path:
     """Those that a system trains on."""
     if name == "memory-network":
         return built("stories")
-    return built("pairs" if SYSTEMS[name].reads_pairs else "text")
+    return built("pairs" if trainable()[name].reads_pairs else "text")
 
 
 @pytest.fixture(scope="session")
@@ -134,7 +134,7 @@ def shards(data: Path) -> Shards:
 @pytest.fixture(scope="session")
 def system(name: str) -> System:
     """The system."""
-    return system_of(SYSTEMS[name])
+    return system_of(trainable()[name])
 
 
 @pytest.fixture(scope="session")

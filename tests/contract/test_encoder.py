@@ -1,4 +1,4 @@
-"""What every encoder promises: `models/encoder.py`, and sums that no packing of a batch changes."""
+"""What every encoder promises: `nn/encoder.py`, and sums that no packing of a batch changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.checkpoint.formats import format_of
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import SYSTEMS
+from bertwright.data.phases import Phase
 from bertwright.data.shards import Shards
 from bertwright.data.to_device import to_device
-from bertwright.models.encoder import Encoded
+from bertwright.models.catalogue import system_of_config, trainable
+from bertwright.models.system import System
+from bertwright.nn.encoder import Encoded
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
-from bertwright.recipes.phases import Phase
-from bertwright.recipes.systems import System
 
 LENGTHS = [9, 7, 7, 4, 1]
 
@@ -189,11 +188,12 @@ def test_operations_grow_with_the_tokens(learner: Learner) -> None:
     assert 0 <= few < more or few == more == encoder.spec.depth == 0
 
 
-def test_the_entry_names_what_it_says(name: str, config: RunConfig, system: System) -> None:
-    run, model = SYSTEMS[name], config.model_config(97)
-    form = format_of(model)
-    assert (form.model_type, form.config) == (name, type(model))
+def test_the_record_says_what_it_names(name: str, config: RunConfig, system: System) -> None:
+    run, model = trainable()[name], config.model_config(97)
+    assert system_of_config(model) is system
+    assert (system.name, system.config, system.run) == (name, type(model), run)
+    assert system.spec(model) == system.encoder(model).spec
     assert run.default_model in run.presets
-    assert {type(preset) for preset in run.presets.values()} == {form.config}
-    assert set(system.heads(config)) <= form.objectives.keys()
+    assert {type(preset) for preset in run.presets.values()} == {system.config}
+    assert set(system.heads(config)) <= system.objectives.keys()
     assert (system.fit is not None) == run.own_loop

@@ -16,12 +16,12 @@ import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
 from bertwright.config.serve import ServeConfig
+from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.generate import generates
+from bertwright.models.system import System
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.recipes.systems import System
 from bertwright.serve.app import make_app
-from bertwright.tasks.generation import ends_of
 from tests.contract.conftest import CHECKPOINTS, RUNS, STEPS, config_of, mapping
 from tests.recipes.sample import WORDS, assert_same_run, records, train
 from tests.serve.conftest import until_ready
@@ -100,7 +100,7 @@ def test_embed(run: Path, tmp_path: Path) -> None:
 def test_generate(run: Path) -> None:
     model = bertwright.load(run)
     if not generates(model.runner):
-        with pytest.raises(DataError, match=r"no next_token head|generates no text"):
+        with pytest.raises(DataError, match=r"no next_token head|does not generate text"):
             model.generate(TEXTS[0])
         return
     prompts = ["", TEXTS[0], " ".join(WORDS[:5])]

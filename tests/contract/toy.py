@@ -1,8 +1,8 @@
 """A toy system in one file: an LSTM language model, as small as a system can be.
 
-It shows what a new system brings: an encoder, its format with its head, and the class of its runs,
-which names them and is the one entry of the catalogue (`add_toy`). Its instances and pre-training
-are those of any language model. Letters: N tokens, H hidden, V vocabulary.
+It shows what a new system brings: its configuration, an encoder, the class of its runs, and the one
+record that names them, one row of the catalogue (`add_toy`). Its instances and pre-training are
+those of any language model. Letters: N tokens, H hidden, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertwright.checkpoint.format import Format
-from bertwright.config.runs.language_models import LanguageModelRun
-from bertwright.config.systems import SYSTEMS
-from bertwright.models.encoder import Encoder, EncoderSpec
+from bertwright.config.language_models import LanguageModelRun
+from bertwright.models.catalogue import MODELS, Entry
+from bertwright.models.language_models import token_streams
+from bertwright.models.system import System
+from bertwright.nn.encoder import Encoder, EncoderSpec
 from bertwright.nn.init import initialize
+from bertwright.nn.next_token import tied_next_token
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs
-from bertwright.objectives.next_token import tied_next_token
 
 NAME = "toy-lstm"
 
@@ -35,12 +36,18 @@ class ToyConfig:
     num_hidden_layers: int = 2
 
 
+def toy_spec(config: ToyConfig) -> EncoderSpec:
+    """The specification of an encoder with this configuration."""
+    width, depth = config.hidden_size, config.num_hidden_layers
+    return EncoderSpec(width, depth, config.vocab_size, causal=True)
+
+
 class ToyLstm(Encoder):
     """Embeddings, then layers of LSTM from left to right."""
 
     def __init__(self, config: ToyConfig) -> None:
         width, depth = config.hidden_size, config.num_hidden_layers
-        super().__init__(EncoderSpec(width, depth, config.vocab_size, causal=True))
+        super().__init__(toy_spec(config))
         self.config = config
         self.embeddings = nn.Embedding(config.vocab_size, width)
         self.layers = nn.ModuleList(Lstm(width, width) for _ in range(depth))
@@ -76,12 +83,19 @@ class ToyRun(LanguageModelRun, presets={"toy": ToyConfig()}):
     """A run: what a language model's has, and the sizes of this one."""
 
     default_model = "toy"
-    format = f"{__name__}:FORMAT"
 
 
-FORMAT = Format(NAME, ToyConfig, ToyLstm, {"next_token": tied_next_token})
+TOY = System(
+    name=NAME,
+    config=ToyConfig,
+    encoder=ToyLstm,
+    spec=toy_spec,
+    objectives={"next_token": tied_next_token},
+    run=ToyRun,
+    instances=token_streams,
+)
 
 
 def add_toy(patch: pytest.MonkeyPatch) -> None:
     """Enter it into the catalogue."""
-    patch.setitem(SYSTEMS, NAME, ToyRun)
+    patch.setitem(MODELS, NAME, Entry(ToyConfig, ToyRun, lambda: TOY))

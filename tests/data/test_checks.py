@@ -17,8 +17,8 @@ from bertwright.data.instances import Checkup, Finding, Instances
 from bertwright.data.parallel.build import build_parallel
 from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.stories.instances import Stories
 from bertwright.data.token_streams import TokenStreams
+from bertwright.models.memory_network.stories import Stories
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, build_stories
 

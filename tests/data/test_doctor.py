@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.build import build_shards
 from bertwright.data.doctor import check, scan_shards
 from bertwright.data.instances import Checkup, Finding
-from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import Shards
+from bertwright.models.bert.config import InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_pairs import MaskedPairs
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 WORDS = [f"w{number}" for number in range(400)]

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
 from bertwright.data.shards import Shards
 from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError
-from bertwright.recipes.bert import held_out
+from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_pairs import MaskedBatch, MaskedPairs
+from bertwright.models.bert.system import held_out
 
 MakeShards = Callable[..., Shards]
 CONFIG = InstanceConfig(sequence_length=40)

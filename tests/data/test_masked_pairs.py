@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
-from bertwright.data.masked_pairs import MaskedPairs, assemble, masker_of
 from bertwright.data.randomness import make_key
-from bertwright.data.sentence_pairs import plan_epoch
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
+from bertwright.models.bert.config import InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_pairs import MaskedPairs, assemble, masker_of
+from bertwright.models.bert.sentence_pairs import plan_epoch
 from tests.data.conftest import SPECIAL
 
 MakeShards = Callable[..., Shards]

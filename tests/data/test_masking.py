@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.config.runs.bert import MaskingConfig
-from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key, mix
 from bertwright.errors import ConfigError
+from bertwright.models.bert.config import MaskingConfig
+from bertwright.models.bert.masking import Masker
 
 SPECIAL = np.arange(997) < 5  # [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4
 KEY = make_key("masks", 1, 2)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.config.runs.bert import InstanceConfig
-from bertwright.data import sentence_pairs
-from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards
+from bertwright.models.bert import sentence_pairs
+from bertwright.models.bert.config import InstanceConfig
+from bertwright.models.bert.sentence_pairs import EpochPlan, plan_epoch
 
 MakeShards = Callable[..., Shards]
 Range = tuple[int, int]

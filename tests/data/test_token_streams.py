@@ -12,8 +12,8 @@ from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreams
-from bertwright.models.encoder import Encoded
-from bertwright.objectives.next_token import NextToken
+from bertwright.nn.encoder import Encoded
+from bertwright.nn.next_token import NextToken
 from tests.recipes.sample import build_data
 
 DOCUMENTS = np.array([0, 3, 4, 11])

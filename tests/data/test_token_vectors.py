@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertwright.data.token_vectors import WEIGHTS, _count_neighbours, make_token_vectors
+from bertwright.models.bert.token_vectors import WEIGHTS, _count_neighbours, make_token_vectors
 
 
 def test_counts_are_those_of_a_plain_loop() -> None:

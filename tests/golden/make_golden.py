@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
+from bertwright.models.bert.config import InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_pairs import MaskedBatch, MaskedPairs
 from tests.data.conftest import write_shards
 from tests.recipes.sample import build_data, config_of, records, train
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import make_app, run
-from bertwright.config.systems import SYSTEMS
+from bertwright.models.catalogue import trainable
 from tests.house.source import ROOT
 
 DOCUMENTS = [
@@ -77,7 +77,7 @@ def test_commands_are_understood(words: list[str]) -> None:
 
 def options() -> Iterator[Any]:
     """Every verb, and `pretrain` once for each system."""
-    systems = [next(iter(system.presets)) for system in SYSTEMS.values()]
+    systems = [next(iter(system.presets)) for system in trainable().values()]
     verbs = [words for words in commands_of(make_app(words=[])) if words != ["pretrain"]]
     for words in [*verbs, *(["pretrain", "--model", name] for name in systems)]:
         yield pytest.param(words, id=" ".join(words))

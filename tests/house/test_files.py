@@ -16,7 +16,7 @@ from bertwright.config import values
 from tests.house.source import PACKAGE, ROOT, Module, modules
 
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc"}
-READS_FOREIGN_PICKLES = "bertwright.checkpoint.huggingface.pickled"
+READS_FOREIGN_PICKLES = "bertwright.storage.pickled"
 """May call `torch.load` once, with `weights_only=True`: it reads other programs' weights."""
 
 
@@ -25,7 +25,7 @@ def is_named(module: Module) -> Iterator[str]:
         yield f"{module.place}: a thing without a home has no name yet"
 
 
-ANNOTATED_BY_TYPES = {"bertwright.config.run"}
+ANNOTATED_BY_TYPES = {"bertwright.config.run", "bertwright.config.translation"}
 """Where annotations cannot be text: subclasses in other files have them read by cyclopts."""
 
 

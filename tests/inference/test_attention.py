@@ -11,7 +11,6 @@ import pytest
 
 from bertwright.arrays import Float32s
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.systems import SYSTEMS
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.config.values import from_dict
 from bertwright.errors import DataError
@@ -21,6 +20,7 @@ from bertwright.inference.attention.measures import HeadMeasures, measure_heads
 from bertwright.inference.attention.syntax import chosen, score_syntax, word_maps
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.model import Model, load
+from bertwright.models.catalogue import trainable
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.text.treebank.dependencies import DependencySentence
 from tests.contract.conftest import mapping
@@ -62,7 +62,7 @@ def test_a_model_without_attention_says_so(model_folder: Path) -> None:
 def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     folder = build_pairs(tmp_path)
     values = mapping(system, folder, tmp_path / "run", steps=2)
-    train(from_dict(SYSTEMS[system], values))
+    train(from_dict(trainable()[system], values))
     model = load(tmp_path / "run", device="cpu")
     (source,), (target,) = (
         model.tokenizer.encode_bare_ids([text]) for text in ("ba be", "fu ga do")

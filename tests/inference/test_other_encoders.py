@@ -15,9 +15,9 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.model import Model, load
 from bertwright.inference.word_vectors.table import of_model
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs
-from bertwright.objectives.objective import Learner
 
 LONG = " ".join("abcdefghij" * 5)
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config.runs.language_models import NnlmConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.inference.score import TextScore, _windows, best_weights, mix, score_ids
+from bertwright.models.nnlm.config import NnlmConfig
 from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
 
 TEXT = " ".join(WORDS[n % 40] for n in range(70))

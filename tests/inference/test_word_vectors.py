@@ -13,11 +13,11 @@ from scipy.stats import spearmanr
 from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import NamedVectors, write_binary
 from bertwright.cli.app import run as run_verb
-from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from bertwright.inference.word_vectors.evaluate import evaluate_words, read_word_test
 from bertwright.inference.word_vectors.table import WordTable, open_words
+from bertwright.models.word_vectors.config import FastTextConfig
 from tests.small_bert import write_model
 
 WORDS = ["man", "woman", "king", "queen", "Paris", "tea"]

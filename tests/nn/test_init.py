@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bertwright.nn.init import aim_heads, initialize, place_vectors
+from bertwright.models.bert.initialization import aim_heads, place_vectors
+from bertwright.nn.init import initialize
 
 
 def test_published_start() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.inference.attention.maps import maps_of
-from bertwright.models.encoder import HasAttentionMaps
+from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.sequences import Inputs, Sequences
 from tests.parity import test_gpt, test_transformer
 from tests.parity.conftest import transformers

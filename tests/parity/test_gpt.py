@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.formats import format_of
 from bertwright.config.generation import GenerationConfig
 from bertwright.data.batch import InputArrays
 from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
+from bertwright.decoding.search import Row, RowsInFlight, beam_steps, finish
+from bertwright.decoding.texts import CausalDecoder
 from bertwright.errors import DataError
-from bertwright.nn.search import Row, RowsInFlight, beam_steps, finish
-from bertwright.objectives.next_token import NextToken
-from bertwright.objectives.objective import Learner
-from bertwright.tasks.generation import CausalDecoder
+from bertwright.models.catalogue import system_of_config
+from bertwright.nn.next_token import NextToken
+from bertwright.nn.objective import Learner
+from bertwright.storage.tensor_names import to_foreign
 from tests.parity.conftest import transformers
 
 TOLERANCE = 1e-5
@@ -107,7 +107,7 @@ def test_logits_losses_gradients(pair: Pair, texts: list[list[int]], training: b
         for name, parameter in learner.named_parameters()
         if parameter.grad is not None
     }
-    named = to_foreign(gradients, format_of(config).mappings(config))
+    named = to_foreign(gradients, system_of_config(config).mappings(config))
     for name, parameter in theirs.named_parameters():
         torch.testing.assert_close(
             named.pop(name),

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import Loaded, load
-from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.huggingface.bert import BERT
+from bertwright.models.bert.system import BERT
 from bertwright.nn.dropout import Dropout
-from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.storage.tensor_names import to_foreign
+from bertwright.tasks.head import Head, LabelledBatch
 from tests.parity.conftest import SMALL, Labelled, make_batch, transformers
 from tests.parity.test_pretraining import SharedMasks, near
 
@@ -130,7 +130,7 @@ def check(theirs: Any, loaded: Loaded, kind: str, rows: Labelled, ours: Callable
     assert loss.count == learner.counts(batch)[batch.task]
     near(loss.total / loss.count, expected, "loss")
     (loss.total / loss.count).backward()
-    parts = BERT.mappings(loaded.config) | BERT.task_parts(loaded.tasks, False)
+    parts = BERT.mappings(loaded.config) | BERT.names.task_parts(loaded.tasks, False)
     found = {name: p.grad for name, p in learner.named_parameters() if p.grad is not None}
     gradients = to_foreign(found, parts)
     wanted = {name: p.grad for name, p in theirs.named_parameters()}

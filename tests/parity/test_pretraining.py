@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.huggingface.bert import BERT
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.next_sentence import NextSentence
+from bertwright.models.bert.system import BERT
 from bertwright.nn.dropout import Dropout
-from bertwright.objectives.masked_lm import MaskedLM
-from bertwright.objectives.next_sentence import NextSentence
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
+from bertwright.storage.tensor_names import to_foreign
 from tests.parity.conftest import TINY, Labelled
 
 TOLERANCE = 1e-5

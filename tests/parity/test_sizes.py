@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.bert import PRESETS
 from bertwright.config.values import to_dict
+from bertwright.models.bert.config import PRESETS
 
 transformers = pytest.importorskip("transformers")
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.runs.translation import TransformerConfig
-from bertwright.models.transformer import Transformer
+from bertwright.models.transformer.config import TransformerConfig
+from bertwright.models.transformer.encoder import Transformer
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
-from bertwright.objectives.translation import Translation
+from bertwright.nn.translation import Translation
 
 V, H, A, F, L = 23, 12, 3, 20, 2
 SOURCES, TARGETS = [7, 5, 5, 2], [3, 6, 4, 1]

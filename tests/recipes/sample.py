@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.runs.bert import BertRun
 from bertwright.data.build import build_shards
 from bertwright.data.parallel.build import build_parallel
-from bertwright.data.stories.generate import generate_stories
 from bertwright.errors import BertwrightError
+from bertwright.models.bert.config import BertRun
+from bertwright.models.memory_network.generate import generate_stories
 from bertwright.recipes import pretrain as pretraining
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 

@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.models.bert import bert_spec
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert.encoder import bert_spec
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from tests import small_bert

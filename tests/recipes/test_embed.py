@@ -28,13 +28,13 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
 from bertwright.inference.embed import Embedder
+from bertwright.inference.embed_file import Embedded, embed_file, fit_whitening
 from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
 from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
 from bertwright.inference.whitening import Whitening
-from bertwright.recipes.embed import Embedded, embed_file, fit_whitening
 from tests.raising import raises
 from tests.small_bert import write_model
 
@@ -171,7 +171,7 @@ from pathlib import Path
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
 from bertwright.inference.text_files import open_texts
-from bertwright.recipes.embed import embed_file
+from bertwright.inference.embed_file import embed_file
 
 def on_progress(done, total):
     if done >= 12:
@@ -529,7 +529,7 @@ def test_long_texts_make_parts_smaller(
     path = tmp_path / "in.txt"
     path.write_text("a b\n" * 4 + "a b c d e\n" + "a b\n" * 3, encoding="utf-8")
     for name in ("CHARACTERS_AT_ONCE", "TOKENS_CHARACTERS_AT_ONCE"):
-        monkeypatch.setattr(f"bertwright.recipes.embed.{name}", 7)
+        monkeypatch.setattr(f"bertwright.inference.embed_file.{name}", 7)
     done: list[int] = []
     embed_file(
         embedder,

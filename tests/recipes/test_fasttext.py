@@ -13,10 +13,10 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
-from bertwright.config.runs.word_vectors import FastTextRun
-from bertwright.data.word_vectors.subwords import buckets_of, word_units
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.word_vectors.table import open_words
+from bertwright.models.word_vectors.config import FastTextRun
+from bertwright.models.word_vectors.subwords import buckets_of, word_units
 from bertwright.recipes.pretrain import pretrain
 from tests.recipes.sample import build_data
 

@@ -16,7 +16,7 @@ from bertwright.arrays import new_memmap, write_array
 from bertwright.atomic import disk_errors
 from bertwright.cli.app import run as run_verb
 from bertwright.cli.output import line_by_line
-from bertwright.data.word_vectors.cooccurrences import BYTES, CountedPairs
+from bertwright.data.counted_pairs import BYTES, CountedPairs
 from bertwright.errors import BertwrightError
 from bertwright.report.pages import write_page
 from bertwright.train.log import Log

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.data.word_vectors.cooccurrences import BYTES, CountedPairs, count_pairs
+from bertwright.data.counted_pairs import BYTES, CountedPairs, count_pairs
 
 V, H = 11, 5
 COUNTS = np.array([0, *range(1, V)])
@@ -58,7 +58,7 @@ def test_counts_equal_a_naive_count(tmp_path: Path, entries: int) -> None:
 
 
 def test_a_step_is_the_gradient_of_the_formula() -> None:
-    kernels = pytest.importorskip("bertwright.recipes.road.kernels")
+    kernels = pytest.importorskip("bertwright.models.word_vectors.kernels")
     generator = torch.Generator().manual_seed(1)
     vectors = torch.randn(2, V, H, generator=generator).double()
     biases = torch.randn(2, V, generator=generator).double()

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from bertwright.config.run import ValidationConfig
-from bertwright.config.runs.bert import BertRun
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_documents
-from bertwright.recipes import held_out
-from bertwright.recipes.held_out import Sentence
-from bertwright.recipes.systems import system_of
+from bertwright.models.bert.config import BertRun
+from bertwright.models.catalogue import system_of
+from bertwright.recipes.learned import bert as held_out
+from bertwright.recipes.learned.bert import Sentence
 from bertwright.report.verdict import pretraining_verdict
 from tests.contract.conftest import config_of as contract_run
 from tests.data.conftest import write_shards

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from bertwright.config import values
-from bertwright.config.systems import SYSTEMS
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
-from bertwright.recipes import held_out
+from bertwright.models.catalogue import system_of, trainable
 from bertwright.recipes.examine import read_run_config
-from bertwright.recipes.systems import system_of, with_hold_out
+from bertwright.recipes.learned import bert as held_out
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, config_of, fails, train
 
@@ -51,12 +50,12 @@ def tokens_of(instances: Any) -> np.ndarray[Any, Any]:
     "system", ["bert", "bert-ltr", "openai-gpt", "awd-lstm", "elmo", "nnlm", "ngram"]
 )
 def test_nothing_held_out_is_trained_on(system: str, data: Path, tmp_path: Path) -> None:
-    cls = SYSTEMS[system]
+    cls = trainable()[system]
     length = {"epochs": 1.0} if cls.own_loop else {"steps": 1}
     keys: dict[str, Any] = {"data": str(data), "out": str(tmp_path), **length}
     run = values.from_dict(cls, {**keys, "validation": {"share": 0.14}})
     shards = open_shards(data)
-    config = with_hold_out(run, shards)
+    config = system_of(run).with_hold_out(run, shards)
     assert config.validation.hold_out == "ends"
     (end,) = [i for i, t in enumerate([*SPECIAL, *WORDS, "end", "."]) if t == "end"]
     if system_of(config).fit is None:
@@ -68,9 +67,9 @@ def test_nothing_held_out_is_trained_on(system: str, data: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("system", ["word2vec", "transformer", "memory-network"])
 def test_of_others_nothing_changes(system: str, data: Path, tmp_path: Path) -> None:
-    cls = SYSTEMS[system]
+    cls = trainable()[system]
     run = values.from_dict(cls, {"data": str(data), "out": str(tmp_path), "epochs": 1.0})
-    rule = with_hold_out(run, open_shards(data)).validation.hold_out
+    rule = system_of(run).with_hold_out(run, open_shards(data)).validation.hold_out
     assert rule == (None if system == "word2vec" else "documents")
 
 

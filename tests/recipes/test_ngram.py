@@ -18,14 +18,14 @@ from bertwright.checkpoint import arpa as arpa_files
 from bertwright.checkpoint.arpa import import_arpa
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
-from bertwright.config.runs.language_models import NgramConfig, NgramRun
 from bertwright.data.build import build_shards
-from bertwright.data.ngrams.count import count_ngrams
+from bertwright.data.counted_pairs import BYTES
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.word_vectors.cooccurrences import BYTES
 from bertwright.errors import ConfigError, DataError
-from bertwright.objectives.ngrams import Ngrams
-from bertwright.recipes.road.ngram import discounts, estimate
+from bertwright.models.ngram.config import NgramConfig, NgramRun
+from bertwright.models.ngram.count import count_ngrams
+from bertwright.models.ngram.system import discounts, estimate
+from bertwright.models.ngram.tables import Ngrams
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, mapping_of, train
 

@@ -13,10 +13,9 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.config.systems import SYSTEMS
+from bertwright.data.phases import Pass
 from bertwright.errors import ConfigError, Interrupted
-from bertwright.recipes.language_models import LANGUAGE_MODEL
-from bertwright.recipes.phases import Pass
+from bertwright.models.catalogue import MODELS, Entry
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 from tests.contract import toy
@@ -27,7 +26,6 @@ STOP_AFTER: list[int] = []
 
 class CountedRun(toy.ToyRun):
     own_loop: ClassVar[bool] = True
-    system: ClassVar[str] = f"{__name__}:COUNTED"
 
 
 def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:
@@ -39,12 +37,13 @@ def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:
         yield Pass(100, {"count.loss": 1 / number})
 
 
-COUNTED = replace(LANGUAGE_MODEL, fit=fit)
+COUNTED = replace(toy.TOY, run=CountedRun, fit=fit)
 
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, toy.NAME, CountedRun)
+    entry = Entry(toy.ToyConfig, CountedRun, lambda: COUNTED)
+    monkeypatch.setitem(MODELS, toy.NAME, entry)
     STOP_AFTER.clear()
 
 

@@ -16,16 +16,15 @@ from safetensors.torch import load_file
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
-from bertwright.config.runs.bert import BertRun
-from bertwright.config.runs.gpt import LeftToRightBertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.inference import model as inference
-from bertwright.recipes import bert
+from bertwright.models.bert import system as bert
+from bertwright.models.bert.config import BertRun, LeftToRightBertRun
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.phases import PhaseLoader
 from bertwright.recipes.pretrain import make_learner
 from bertwright.train.distributed import Ranks
+from bertwright.train.phase_loader import PhaseLoader
 from bertwright.train.state import DataPosition
 from tests.recipes.sample import config_of, fails, newest, records, tensors, train
 

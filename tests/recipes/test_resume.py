@@ -19,7 +19,7 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
 from bertwright.errors import ConfigError, IntegrityError, Interrupted
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes import run_folder
 from bertwright.train.loop import Trainer
@@ -43,7 +43,7 @@ STOPPED = """
 import json, os, sys
 import torch._dynamo  # as the first optimizer does
 from bertwright.cli.app import run
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.recipes import run_folder
 from bertwright.recipes import pretrain as pretraining
 

@@ -14,8 +14,10 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.word_vectors.convert import import_vectors
 from bertwright.checkpoint.word_vectors.files import NamedVectors, write_binary
 from bertwright.cli.app import run as run_verb
-from bertwright.config.runs.language_models import AwdLstmConfig, ElmoConfig, NnlmConfig
-from bertwright.config.runs.word_vectors import GloveConfig, Word2VecConfig
+from bertwright.models.awd_lstm.config import AwdLstmConfig
+from bertwright.models.elmo.config import ElmoConfig
+from bertwright.models.nnlm.config import NnlmConfig
+from bertwright.models.word_vectors.config import GloveConfig, Word2VecConfig
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

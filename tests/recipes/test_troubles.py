@@ -17,18 +17,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint import checkpoint, model_folder
+from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
-from bertwright.config.runs.bert import BertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.objectives.objective import Learner
-from bertwright.recipes import bert
-from bertwright.recipes.phases import PhaseLoader
+from bertwright.models.bert import system as bert
+from bertwright.models.bert.config import BertRun
+from bertwright.nn.objective import Learner
+from bertwright.storage import model_folder
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers
+from bertwright.train.phase_loader import PhaseLoader
 from bertwright.train.state import DataPosition, Position
 from tests.recipes.sample import (
     WORDS,

@@ -16,17 +16,17 @@ from torch.nn.functional import logsigmoid
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.config.runs.word_vectors import Word2VecRun
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
-from bertwright.data.word_vectors.corpus import (
+from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.models.word_vectors.config import Word2VecRun
+from bertwright.models.word_vectors.corpus import (
     alias_table,
     count_words,
     huffman_codes,
     keep_probabilities,
     read_chunk,
 )
-from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.recipes.sample import SPECIAL, build_data, newest, tensors
@@ -52,7 +52,7 @@ def predictions(text: list[int], cbow: bool) -> list[tuple[list[int], int]]:
 @pytest.mark.parametrize("cbow", [False, True])
 @pytest.mark.parametrize("hierarchical", [False, True])
 def test_a_step_is_the_gradient_of_the_formula(cbow: bool, hierarchical: bool) -> None:
-    kernels = pytest.importorskip("bertwright.recipes.road.kernels")
+    kernels = pytest.importorskip("bertwright.models.word_vectors.kernels")
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(V, H, generator=generator)
     outputs = torch.randn(V - hierarchical, H, generator=generator)
@@ -161,7 +161,7 @@ def test_words_of_one_context_come_together(
 def test_threads_train_and_one_gives_the_same_bytes(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertwright.data.word_vectors.corpus.CHUNK", 500)
+    monkeypatch.setattr("bertwright.models.word_vectors.corpus.CHUNK", 500)
     made = []
     for number, workers in enumerate((1, 1, 3)):
         out = tmp_path / str(number)
@@ -197,6 +197,6 @@ def test_what_cannot_be_trained_is_an_error(
         other = shards_of(tmp_path / name, text, vocabulary)
         with pytest.raises(DataError, match=message):
             count_words(open_shards(other))
-    monkeypatch.setitem(sys.modules, "bertwright.recipes.road.kernels", None)
+    monkeypatch.setitem(sys.modules, "bertwright.models.word_vectors.kernels", None)
     with pytest.raises(MissingExtra, match=r"numba: pip install \"bertwright\[words\]\""):
         pretrain(config(data, tmp_path / "run"), lambda _: None)

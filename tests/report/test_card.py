@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.config.runs.bert import BertRun
-from bertwright.config.runs.gpt import GptRun
+from bertwright.models.bert.config import BertRun
+from bertwright.models.gpt.config import GptRun
 from bertwright.report.card import card, checkpoint_card, quoted
 from tests.report.finetuned_runs import (
     KINDS,

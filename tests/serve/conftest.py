@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.config.runs.gpt import GptConfig
-from bertwright.config.runs.translation import TransformerConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.inference.model import Model, load
+from bertwright.models.gpt.config import GptConfig
+from bertwright.models.transformer.config import TransformerConfig
 from bertwright.serve.app import ROUTERS, make_app
 from tests import small_bert
 from tests.small_bert import CONFIG as SMALL

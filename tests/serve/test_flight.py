@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.models.ngram import LastTokens
-from bertwright.nn.search import RowsInFlight
+from bertwright.decoding.search import RowsInFlight
+from bertwright.models.ngram.encoder import LastTokens
 from bertwright.serve.batching import Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights

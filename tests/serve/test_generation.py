@@ -14,8 +14,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
+from bertwright.decoding.search import RowsInFlight
 from bertwright.inference.model import Model, load
-from bertwright.nn.search import RowsInFlight
 from bertwright.serve.app import make_app
 from tests.serve.conftest import until_ready
 from tests.serve.test_bad_input import check_no

@@ -54,7 +54,7 @@ sys.exit(run(sys.argv[1:]))
 SLOW_STEPS = """
 import sys, time
 from bertwright.cli.app import run
-from bertwright.nn.search import RowsInFlight
+from bertwright.decoding.search import RowsInFlight
 real = RowsInFlight.step
 RowsInFlight.step = lambda self: (time.sleep(0.5), real(self))[1]
 sys.exit(run(sys.argv[1:]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.bert import Bert, bert_spec
-from bertwright.objectives.classifier import Classifier
-from bertwright.objectives.generator import Generator
-from bertwright.objectives.labelled import Head
-from bertwright.objectives.multiple_choice import MultipleChoice
-from bertwright.objectives.objective import Learner
-from bertwright.objectives.span import Span
-from bertwright.objectives.tagger import Tagger
+from bertwright.models.bert.encoder import Bert, bert_spec
+from bertwright.nn.objective import Learner
+from bertwright.tasks.choice_head import MultipleChoice
+from bertwright.tasks.classifier import Classifier
+from bertwright.tasks.generator import Generator
+from bertwright.tasks.head import Head
+from bertwright.tasks.span_head import Span
+from bertwright.tasks.tagger import Tagger
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import LETTERS, scatter

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
-from bertwright.objectives.labelled import LabelledBatch
 from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 
 

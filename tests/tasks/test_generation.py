@@ -10,14 +10,15 @@ import torch
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
+from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.examples import GenerationExample
 from bertwright.nn.finite import NotFinite
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
-from bertwright.tasks.generation import ends_of, make_generation_instances
+from bertwright.tasks.generation import make_generation_instances
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.task_data import TaskData

@@ -11,10 +11,10 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
-from bertwright.data.masked_pairs import MaskedBatch
+from bertwright.models.bert.masked_pairs import MaskedBatch
 from bertwright.nn.init import initialize
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer

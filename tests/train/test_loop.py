@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
-from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.errors import BertwrightError
-from bertwright.models.encoder import Encoded
+from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.nn.encoder import Encoded
 from bertwright.threads import generator_on
 from bertwright.train import loop
 from bertwright.train.distributed import Ranks, join_ranks

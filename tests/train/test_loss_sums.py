@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import torch
 
-from bertwright.objectives.objective import Loss
+from bertwright.nn.objective import Loss
 from bertwright.train.loss_sums import LossSums, Window, means
 
 NAMES = ["masked_lm", "next_sentence"]

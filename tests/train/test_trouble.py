@@ -13,7 +13,7 @@ import torch
 
 from bertwright.config.run import ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.train import signals
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED

@@ -26,12 +26,12 @@ from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.shards import open_shards
 from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError
+from bertwright.models.catalogue import system_of
 from bertwright.nn import host
 from bertwright.nn.attention import CrossAttention, SelfAttention
 from bertwright.nn.dropout import Dropout
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
-from bertwright.recipes.systems import system_of
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.instances import Instance
 from bertwright.train.ahead import Ahead

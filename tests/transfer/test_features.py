@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bertwright.errors import BertwrightError
-from bertwright.models.encoder import Encoded, EncoderSpec
+from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.transfer.features import FeatureTable
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.config import BertConfig
+from bertwright.nn.objective import Learner
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
 from bertwright.transfer.freezing import gradual_depth
 from bertwright.transfer.stepping import Stepping, parameter_groups

@@ -10,11 +10,11 @@ import torch
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
-from bertwright.models.bert import Bert
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
-from bertwright.objectives.labelled import LabelledBatch
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.encoder import Bert
+from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.objective import Learner
 from bertwright.tasks.batch import make_batch
+from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.train.optim import clip_gradients
 from bertwright.transfer.stepping import Stepping

@@ -29,9 +29,9 @@ from bertwright.arrays import Float64s, Int64s
 from bertwright.atomic import atomic_file, refuse_existing, refuse_source
 from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.word_vectors.convert import save_with_words
-from bertwright.config.runs.language_models import NgramConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.objectives.ngrams import NEVER, Table
+from bertwright.models.ngram.config import NgramConfig
+from bertwright.models.ngram.tables import NEVER, Table
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, decoded_lines, open_bytes
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_file_tokenizer

@@ -30,26 +30,20 @@ import torch
 from torch import Tensor
 
 from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
-from bertwright.checkpoint import model_folder, sources, task_heads
-from bertwright.checkpoint.format import ParameterMapping, Report, match, part_of, quote, stack
-from bertwright.checkpoint.formats import format_of
+from bertwright.checkpoint import sources, task_heads
 from bertwright.checkpoint.huggingface import hub
-from bertwright.checkpoint.model_folder import (
-    CONFIG,
-    FLOATS,
-    TOKENIZER_FILES,
-    VERSION_KEY,
-    WEIGHTS,
-)
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
-from bertwright.checkpoint.tensorflow.bert import CONFIG as TENSORFLOW_CONFIG
 from bertwright.config.hub import id_of
-from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_memory
+from bertwright.models.bert.tensorflow import CONFIG as TENSORFLOW_CONFIG
+from bertwright.models.catalogue import system_of_config, trainable
 from bertwright.nn.init import initialize
-from bertwright.objectives.objective import Learner, Objective
+from bertwright.nn.objective import Learner
+from bertwright.storage import model_folder
+from bertwright.storage.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, VERSION_KEY, WEIGHTS
+from bertwright.storage.tensor_names import ParameterMapping, Report, match, part_of, quote, stack
 from bertwright.text.corpus.files import no_folder
 from bertwright.version import __version__
 
@@ -124,15 +118,15 @@ def save(
     if config is None:
         kind = type(learner.encoder).__name__
         raise ConfigError(f"a {kind} keeps no `config`, so no format can store it")
-    form, spec = format_of(config), learner.encoder.spec
+    system, spec = system_of_config(config), learner.encoder.spec
     parameters = dict(learner.state_dict() if state is None else state)
     if lost := [name for name in learner.state_dict() if name not in parameters]:
         raise IntegrityError(f"what is to be saved lacks {quote(lost)}")
     tasks = dict(tasks or {})
-    objectives = frozenset(name for name in learner.objectives if name in form.objectives)
+    objectives = frozenset(name for name in learner.objectives if name in system.objectives)
     heads = {name: head for name, head in learner.objectives.items() if name not in objectives}
     task_heads.check_heads(heads, spec, tasks)
-    tensors = task_heads.tensors_to_save(parameters, form, config, tasks, bool(objectives))
+    tensors = task_heads.tensors_to_save(parameters, system, config, tasks, bool(objectives))
     if tokenizer_folder is not None:
         model_folder.copy_tokenizer(tokenizer_folder, folder, spec.max_length, trained_length)
     write_config(folder, config, objectives, tensors.keys)
@@ -153,7 +147,7 @@ def write_config(
 
     [PAD] is what the tokenizer that is there has.
     """
-    content = format_of(config).write_config(config, objectives)
+    content = system_of_config(config).names.write_config(config, objectives)
     ids = model_folder.special_ids(folder)
     content |= ids if "eos_token_id" in content else {"pad_token_id": ids["pad_token_id"]}
     content |= {VERSION_KEY: __version__, **(more or {})}
@@ -209,7 +203,7 @@ def load(
     for mapping in mappings:
         tensors = sources.read_tensors(headers, list(mapping.theirs))
         state[mapping.ours] = stack(mapping, tensors).to(empty[mapping.ours].dtype)
-    form, encoder = format_of(config), learner.encoder
+    system, encoder = system_of_config(config), learner.encoder
     std = getattr(config, "initializer_range", 0.02)  # of the matrices of new heads
     learner.load_state_dict(state, strict=False, assign=True)
     if "pooler" in report.started:
@@ -223,7 +217,7 @@ def load(
             head.tie(encoder)
             learner.objectives[name] = head
         else:
-            make = partial(form.objectives[name], config, encoder)
+            make = partial(system.objectives[name], config, encoder)
             learner.objectives[name] = task_heads.initialized(make, std, generator)
     if missing := [name for name, buffer in learner.named_buffers() if buffer.is_meta]:
         # what is not saved, as a table of sinusoids: a new learner has it
@@ -245,18 +239,18 @@ def plan(
 
     `may_initialize` allows heads that are not in the folder.
     """
-    folder, form = sources.folder_of(source), sources.form_of(source, config)
-    parts = form.mappings(config)
+    folder, system = sources.folder_of(source), sources.system_in(source, config)
+    parts = system.mappings(config)
     headers, left = sources.read_headers(source)
-    heads = task_heads.find_heads(source, form, config, parts, headers)
+    heads = task_heads.find_heads(source, system, config, parts, headers)
     headers |= heads.headers
-    found = match(form, headers, parts | heads.parts, str(folder))
+    found = match(system.names, headers, parts | heads.parts, str(folder))
     there = found.report.parts
     wanted = objectives
     if wanted is None:
-        wanted = [name for name in form.objectives if tasks is None and name in there]
+        wanted = [name for name in system.objectives if tasks is None and name in there]
     tasks = dict(tasks) if tasks is not None else heads.tasks if objectives is None else {}
-    new = [name for name in wanted if name in form.objectives and name not in there]
+    new = [name for name in wanted if name in system.objectives and name not in there]
     new += [
         name
         for name, task in tasks.items()
@@ -312,21 +306,17 @@ def make_learner(
     Raises:
         ConfigError: no such objective, or a task that no such encoder can have.
     """
-    form, tasks = format_of(config), tasks or {}
-    for name in objectives:
-        if name not in form.objectives:
-            raise ConfigError(f"no objective {name!r}; there are {', '.join(form.objectives)}")
-    encoder = form.make_encoder(config)
+    system, tasks = system_of_config(config), tasks or {}
+    learner = system.make_learner(config, objectives)
+    encoder = learner.encoder
     task_heads.check_tasks(tasks, encoder.spec)
-    for name in tasks.keys() & form.objectives.keys():
+    for name in tasks.keys() & system.objectives.keys():
         raise ConfigError(task_heads.TAKEN.format(name))
-    heads: dict[str, Objective[Any]] = {
-        name: make(config, encoder) for name, make in form.objectives.items() if name in objectives
-    }
     for name, task in tasks.items():
-        heads[name] = head = make_head(encoder.spec, task)
+        head = make_head(encoder.spec, task)
         head.tie(encoder)
-    return Learner(encoder, heads)
+        learner.objectives[name] = head
+    return learner
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -379,7 +369,7 @@ def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
             f"one by: bertwright convert {path} OUT"
         )
     command = f"bertwright pretrain --data SHARDS --out {path}"
-    if any(str(path) in run.presets for run in SYSTEMS.values()):  # a size, and no model yet
+    if any(str(path) in run.presets for run in trainable().values()):  # a size, and no model yet
         command = f"bertwright pretrain --data SHARDS --model {path} --out runs/{path}"
     raise no_folder(DataError, path, expected, command)
 

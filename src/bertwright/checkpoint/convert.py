@@ -31,13 +31,19 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, elmo, model_folder, sources, task_heads
+from bertwright.checkpoint import checkpoint, elmo, sources, task_heads
 from bertwright.checkpoint.average import average
-from bertwright.checkpoint.format import part_of
-from bertwright.checkpoint.formats import format_of, only_bert
-from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.huggingface.bert import architecture
-from bertwright.checkpoint.model_folder import (
+from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
+from bertwright.checkpoint.task_heads import HEADS
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.models.bert import tensorflow as tensorflow
+from bertwright.models.bert.huggingface import architecture
+from bertwright.models.catalogue import only_bert, system_of_config
+from bertwright.models.elmo.config import ElmoConfig
+from bertwright.nn.objective import Learner
+from bertwright.storage import model_folder, pickled
+from bertwright.storage.model_folder import (
     CONFIG,
     INDEX,
     TOKENIZER_FILES,
@@ -47,13 +53,7 @@ from bertwright.checkpoint.model_folder import (
     read_json,
     write_json,
 )
-from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
-from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
-from bertwright.checkpoint.task_heads import HEADS
-from bertwright.checkpoint.tensorflow import bert as tensorflow
-from bertwright.config.runs.language_models import ElmoConfig
-from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.objectives.objective import Learner
+from bertwright.storage.tensor_names import part_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 Layout = Literal["huggingface", "tensorflow", "sentence-transformers", "elmo"]
@@ -121,13 +121,13 @@ def convert(
         config = sources.read_config(found)
         if to == "elmo":
             if not isinstance(config, ElmoConfig):
-                kind = format_of(config).model_type
+                kind = system_of_config(config).name
                 raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
         elif to != "huggingface":
             only_bert(config, f"a folder of {to}")
         known = sentence_transformers.read_defaults(folder)
         defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
-        longest = sources.read_length(found, format_of(config).spec(config).max_length)
+        longest = sources.read_length(found, system_of_config(config).spec(config).max_length)
         if known is None and "max_length" not in (vectors or {}):
             defaults = replace(defaults, max_length=longest or defaults.max_length)
         if not 2 < defaults.max_length <= (longest or defaults.max_length):
@@ -270,8 +270,9 @@ def _write_model(
         files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]
         return {name: x.shape for file in files for name, x in headers_of(file).items()}
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
-    form = tensorflow.FORMAT
-    tensors = task_heads.tensors_to_save(given, form, config, tasks, bool(objectives))
+    from bertwright.models.bert.system import TENSORFLOW
+
+    tensors = task_heads.tensors_to_save(given, TENSORFLOW, config, tasks, bool(objectives))
     for task in tasks.values():
         tensorflow.check_task_head(None if tensors.in_heads else architecture(task))
     if tasks:
@@ -291,7 +292,7 @@ def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[s
         return ["no tokenizer in the source, so none beside the model"]
     tokenizer = sources.read_tokenizer(folder, config)
     if to != "tensorflow":
-        model_folder.copy_tokenizer(folder, out, format_of(config).spec(config).max_length)
+        model_folder.copy_tokenizer(folder, out, system_of_config(config).spec(config).max_length)
         return []
     tokenizer.save(out)
     for path in out.iterdir():

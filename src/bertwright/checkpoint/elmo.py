@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.model_folder import read_json
-from bertwright.config.runs.language_models import ElmoConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
-from bertwright.models.elmo import Elmo
+from bertwright.models.elmo.config import ElmoConfig
+from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.characters import CHARACTERS
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
+from bertwright.storage.model_folder import read_json
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 

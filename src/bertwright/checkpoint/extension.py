@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.checkpoint.formats import only_bert
-from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.catalogue import only_bert
+from bertwright.nn.objective import Learner
 
 _TOKENS = "encoder.embeddings.token.weight"
 _BIAS = "objectives.masked_lm.bias"

@@ -15,15 +15,15 @@ import torch
 
 from bertwright.atomic import MANIFEST, verify_manifest
 from bertwright.checkpoint import arpa, checkpoint, elmo, sources
-from bertwright.checkpoint.format import part_of, quote
-from bertwright.checkpoint.formats import format_of
-from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.model_folder import CONFIG, EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.convert import unknown_of
 from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.errors import BertwrightError
+from bertwright.models.catalogue import system_of_config
+from bertwright.storage import pickled
+from bertwright.storage.model_folder import CONFIG, EXPORT, INDEX, WEIGHTS, read_json, short
+from bertwright.storage.tensor_names import part_of, quote
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
@@ -87,7 +87,7 @@ def inspect(path: str | Path) -> Inspection:
         sources.check_links(folder)
         config = sources.read_config(source)
         found.sizes = asdict(config)
-        found.reads = sources.read_length(source, format_of(config).spec(config).max_length)
+        found.reads = sources.read_length(source, system_of_config(config).spec(config).max_length)
         content = sources.read_content(source)
         names = content.get("architectures")
         name = content.get("model_type")

@@ -20,22 +20,15 @@ from typing import Any
 
 from torch import Tensor
 
-from bertwright.checkpoint import model_folder
-from bertwright.checkpoint.format import Format
-from bertwright.checkpoint.formats import format_named, format_of, only_bert
-from bertwright.checkpoint.huggingface.bert import activation_of
-from bertwright.checkpoint.model_folder import (
-    CONFIG,
-    INDEX,
-    VERSION_KEY,
-    WEIGHTS,
-    Header,
-    read_json,
-)
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
-from bertwright.checkpoint.tensorflow import bert as tensorflow
-from bertwright.checkpoint.tensorflow.tensor_bundle import Entry, read_tensor
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.models.bert import tensorflow as tensorflow
+from bertwright.models.bert.huggingface import activation_of
+from bertwright.models.catalogue import only_bert, system_of_config, system_of_folder
+from bertwright.models.system import System
+from bertwright.storage import model_folder
+from bertwright.storage.model_folder import CONFIG, INDEX, VERSION_KEY, WEIGHTS, Header, read_json
+from bertwright.storage.tensor_bundle import Entry, read_tensor
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 _ROLES = ("pad", "bos", "eos")
@@ -120,7 +113,7 @@ def read_config(source: Path) -> Any:
     """
     path = config_file(source)
     content = read_json(path)
-    config = format_named(content, path).read_config(content, path)
+    config = system_of_folder(content, path).names.read_config(content, path)
     if path.name == tensorflow.CONFIG and content.get(tensorflow.ACTIVATION) is not None:
         return replace(config, hidden_act=activation_of(content[tensorflow.ACTIVATION], path))
     return config
@@ -169,7 +162,7 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
             f"{folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt beside "
             f"it{''.join(other[:1])}"
         ) from error
-    vocab_size = format_of(config).spec(config).vocab_size
+    vocab_size = system_of_config(config).spec(config).vocab_size
     if tokenizer.vocab_size > vocab_size:
         raise IntegrityError(
             f"the tokenizer of {folder} has {tokenizer.vocab_size} tokens; its model has "
@@ -213,16 +206,18 @@ def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:
     return None
 
 
-def form_of(source: Path, config: Any) -> Format[Any]:
-    """The format in which a model is stored.
+def system_in(source: Path, config: Any) -> System:
+    """Return the system of a folder's model, with the layout that the folder has.
 
     Raises:
         ConfigError: a checkpoint of TensorFlow that is no BERT.
     """
     if layout_of(source) == "tensorflow":
         only_bert(config, f"the checkpoint {source}")
-        return tensorflow.FORMAT
-    return format_of(config)
+        from bertwright.models.bert.system import TENSORFLOW
+
+        return TENSORFLOW
+    return system_of_config(config)
 
 
 def read_headers(source: Path) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:

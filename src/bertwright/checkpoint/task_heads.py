@@ -28,8 +28,16 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint import sources
-from bertwright.checkpoint.format import (
-    Format,
+from bertwright.checkpoint.sources import Headers
+from bertwright.config.task import TaskConfig
+from bertwright.config.values import from_dict, to_dict
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.models.system import System
+from bertwright.nn.characters import CharacterCnn
+from bertwright.nn.encoder import EncoderSpec
+from bertwright.nn.init import initialize
+from bertwright.storage.model_folder import CONFIG, Header, headers_of, read_json, short
+from bertwright.storage.tensor_names import (
     ParameterMapping,
     Parts,
     clipped,
@@ -37,20 +45,12 @@ from bertwright.checkpoint.format import (
     quote,
     to_foreign,
 )
-from bertwright.checkpoint.model_folder import CONFIG, Header, headers_of, read_json, short
-from bertwright.checkpoint.sources import Headers
-from bertwright.config.task import TaskConfig
-from bertwright.config.values import from_dict, to_dict
-from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.encoder import EncoderSpec
-from bertwright.nn.characters import CharacterCnn
-from bertwright.nn.init import initialize
-from bertwright.objectives.classifier import Classifier
-from bertwright.objectives.generator import Generator
-from bertwright.objectives.labelled import Head
-from bertwright.objectives.multiple_choice import MultipleChoice
-from bertwright.objectives.span import Span
-from bertwright.objectives.tagger import Tagger
+from bertwright.tasks.choice_head import MultipleChoice
+from bertwright.tasks.classifier import Classifier
+from bertwright.tasks.generator import Generator
+from bertwright.tasks.head import Head
+from bertwright.tasks.span_head import Span
+from bertwright.tasks.tagger import Tagger
 
 TASKS = "task.json"
 TAKEN = "no task can be named {!r}: choose another name"
@@ -166,7 +166,7 @@ def _signature(task: TaskConfig) -> TaskConfig:
 
 def tensors_to_save(
     parameters: Mapping[str, Tensor],
-    form: Format[Any],
+    system: System,
     config: Any,
     tasks: Mapping[str, TaskConfig],
     pretrained: bool,
@@ -177,7 +177,7 @@ def tensors_to_save(
     Raises:
         IntegrityError: a parameter has no name in the files, or is not there.
     """
-    parts = form.task_parts(tasks, pretrained)
+    parts = system.names.task_parts(tasks, pretrained)
     named = {mapping.ours for mappings in parts.values() for mapping in mappings}
     prefixes = tuple(f"objectives.{name}." for name in tasks)
     in_heads = {
@@ -186,21 +186,21 @@ def tensors_to_save(
         if name.startswith(prefixes) and name not in named
     }
     rest = {name: value for name, value in parameters.items() if name not in in_heads}
-    if any(tasks[name].kind in form.without_pooler for name in parts):
+    if any(tasks[name].kind in system.names.without_pooler for name in parts):
         rest = {name: v for name, v in rest.items() if not name.startswith("encoder.pooler.")}
-    keys = [form.task_keys(tasks[name]) for name in parts]
-    in_model = to_foreign(rest, form.mappings(config) | parts)
+    keys = [system.names.task_keys(tasks[name]) for name in parts]
+    in_model = to_foreign(rest, system.mappings(config) | parts)
     return TensorsToSave(in_model, in_heads, keys[0] if keys else {})
 
 
 def find_heads(
-    source: Path, form: Format[Any], config: Any, parts: Parts, headers: Headers
+    source: Path, system: System, config: Any, parts: Parts, headers: Headers
 ) -> FoundHeads:
     """The task heads of a folder, before any is read.
 
     Args:
         source: of a model, as `find_checkpoint` gives it.
-        form, config, parts, headers: of this model, without its task heads.
+        system, config, parts, headers: of this model, without its task heads.
 
     Raises:
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
@@ -208,26 +208,29 @@ def find_heads(
     """
     config_file = sources.config_file(source)
     content = read_json(config_file)
-    folder, spec = config_file.parent, form.spec(config)
+    folder, spec = config_file.parent, system.spec(config)
     tasks, told_by = read_tasks(folder, spec), TASKS
     if tasks is None:
         told_by = config_file.name
-        derived = form.derived_task(content, config, config_file)
+        derived = system.names.derived_task(content, config, config_file)
         tasks = {} if derived is None else {derived.kind: derived}
     try:
         expected = shapes(spec, tasks)
     except ConfigError as error:
         raise DataError(f"{folder / told_by}: {error}") from error
     pretrained = {
-        name for part in form.objectives for mapping in parts[part] for name in mapping.theirs
+        name for part in system.objectives for mapping in parts[part] for name in mapping.theirs
     }
-    in_model = form.task_parts(tasks, not pretrained.isdisjoint(headers))
+    in_model = system.names.task_parts(tasks, not pretrained.isdisjoint(headers))
     tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
     if told_by != TASKS and not tensors & headers.keys():
         # transformers' name of a class, over an encoder that was saved without its head
         tasks, in_model, expected, tensors = {}, {}, {}, set()
     for name in in_model:
-        found, wanted = content.get("architectures"), form.task_keys(tasks[name])["architectures"]
+        found, wanted = (
+            content.get("architectures"),
+            system.names.task_keys(tasks[name])["architectures"],
+        )
         if found != wanted:
             raise IntegrityError(
                 f"'architectures' in {config_file} is {short(found)}; its {told_by} asks for "

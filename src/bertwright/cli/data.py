@@ -19,8 +19,8 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import counted, print_json, say
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.runs.bert import InstanceConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.bert.config import InstanceConfig
 
 
 def build(

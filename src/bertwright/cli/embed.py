@@ -125,11 +125,11 @@ def embed(
     }
     if message := next((each for each, holds in refused.items() if holds), None):
         raise ConfigError(message)
+    from bertwright.inference import embed_file as recipe
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
     from bertwright.inference.vector_files import scales_path
     from bertwright.inference.whitening import load_whitening
-    from bertwright.recipes import embed as recipe
 
     target = out or fit_whitening or plot
     assert target is not None

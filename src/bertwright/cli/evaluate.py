@@ -63,8 +63,8 @@ def evaluate(
     refuse_missing(data)
     columns = make_columns(options.text, options.text2, label)
     if predictions is not None and kind is not None:
+        from bertwright.inference.prediction_files import evaluate_predictions
         from bertwright.labelled.file import ReadOptions
-        from bertwright.recipes.predictions import evaluate_predictions
 
         reading = ReadOptions(
             format=options.format,
@@ -84,7 +84,7 @@ def evaluate(
         )
     else:
         from bertwright.inference.model import load
-        from bertwright.recipes.predict import evaluate_file
+        from bertwright.inference.predict_file import evaluate_file
 
         loaded = load(model or "", device=options.device)
         with bar("Predicting", "tokens") as on_progress:

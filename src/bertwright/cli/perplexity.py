@@ -52,8 +52,8 @@ def perplexity(
     refuse_existing(out, overwrite)
 
     from bertwright.config.corpus import CorpusConfig
+    from bertwright.inference import perplexity as recipe
     from bertwright.inference.model import load
-    from bertwright.recipes import perplexity as recipe
 
     models = [load(each, device) for each in model]
     if pairs is not None:

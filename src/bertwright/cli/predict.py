@@ -44,9 +44,9 @@ def predict(
         raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
     from bertwright.inference.model import load
+    from bertwright.inference.predict_file import predict_file, rows_of_texts
     from bertwright.labelled.columns import Columns
     from bertwright.labelled.source import refuse_missing
-    from bertwright.recipes.predict import predict_file, rows_of_texts
 
     if input is not None:
         refuse_missing(input)

@@ -18,8 +18,8 @@ from bertwright.cli.output import say
 from bertwright.cli.reading import LENGTHS, find_file
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.errors import ConfigError
+from bertwright.models.catalogue import system_of_model, trainable
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
@@ -37,9 +37,9 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         given |= {name: given[name] or file.get(name) for name in ("model", "init")}
     model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
     system = None if model or not init else _model_type(Path(values.at_home(init)))
-    name = system if system in SYSTEMS else system_of_model(model)
-    _refuse_ignored(words, name, SYSTEMS[name])
-    return _verb(SYSTEMS[name])
+    name = system if system in trainable() else system_of_model(model)
+    _refuse_ignored(words, name, trainable()[name])
+    return _verb(trainable()[name])
 
 
 def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> None:

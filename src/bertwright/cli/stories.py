@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_json, print_table, say
-from bertwright.data.stories.generate import Task, generate_stories
 from bertwright.errors import ConfigError
+from bertwright.models.memory_network.generate import Task, generate_stories
 
 
 def generate(
@@ -48,7 +48,7 @@ def answer(
         story: Stories: a sentence a line, the question last, then a blank.
         model: A run or a checkpoint of a memory network.
     """
-    from bertwright.recipes.road.memory_network import answer_stories
+    from bertwright.inference.stories import answer_stories
 
     for found in answer_stories(model, story):
         if json:

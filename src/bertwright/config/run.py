@@ -1,6 +1,6 @@
 """What every training run of any system has: its data, length, optimizer, batches and checkpoints.
 
-A system's own run adds its parts in a subclass (`config/runs/`); `config/systems.py` lists them.
+A system's own run adds its parts in a subclass (`config/runs/`); `models/catalogue.py` lists them.
 Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
 """
 
@@ -158,10 +158,6 @@ class RunConfig:
     """Whether a document is one example, as a pair or a story, that is never held out in part."""
     reads_pairs: ClassVar[bool] = False
     """Whether its shards are pairs of sentences (`data build --parallel`)."""
-    format: ClassVar[str] = ""
-    """Where the `Format` of its models is, as `package.module:NAME`."""
-    system: ClassVar[str] = ""
-    """Where its `System` is."""
     use: ClassVar[str] = "inspect {run}"
     """The verb that shows what a trained model does, printed at the end of a run."""
 
@@ -252,6 +248,11 @@ class RunConfig:
     def reads(cls, key: str) -> bool:
         """Whether the runs of the system read a key."""
         return not key.startswith((*cls.ignored, *(OF_STEPS if cls.own_loop else ())))
+
+    def sources(self) -> dict[str, str]:
+        """Return what the run starts from beside its data and `init`, by key: paths that the
+        recipe opens."""
+        return {}
 
     def require_length(self) -> None:
         """Raise ConfigError where the run has no length: after its data have been opened, as data

@@ -33,7 +33,7 @@ from bertwright.inference.encode import (
     tokenize,
 )
 from bertwright.inference.whitening import Whitening
-from bertwright.models.encoder import EncoderSpec
+from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.features import Inside, pool
 from bertwright.nn.finite import require_finite
 from bertwright.nn.sequences import Sequences

@@ -23,10 +23,10 @@ from bertwright.arrays import Float32s
 from bertwright.data.batch import token_batches
 from bertwright.data.to_device import make_inputs
 from bertwright.errors import DataError
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.host import send_numbers
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Sequences
-from bertwright.objectives.objective import Learner
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import split, truncate_pair

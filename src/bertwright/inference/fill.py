@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import ModelRunner, is_count, only_text
+from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.nn.finite import require_finite
-from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.text.framing import Framing
 from bertwright.text.windows import Span, window_around
 

@@ -16,14 +16,8 @@ from typing import Any
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.errors import DataError
-from bertwright.inference.encode import ModelRunner, Text, listed, only_text
-from bertwright.models.encoder import GoesOn
-from bertwright.nn.finite import require_finite
-from bertwright.nn.products import lay_out
-from bertwright.nn.search import RowsInFlight
-from bertwright.objectives.next_token import NextToken
-from bertwright.tasks.generation import (
+from bertwright.decoding.search import RowsInFlight
+from bertwright.decoding.texts import (
     CausalDecoder,
     Generated,
     GivesLogits,
@@ -32,6 +26,12 @@ from bertwright.tasks.generation import (
     continue_prompts,
     ends_of,
 )
+from bertwright.errors import DataError
+from bertwright.inference.encode import ModelRunner, Text, listed, only_text
+from bertwright.nn.encoder import GoesOn
+from bertwright.nn.finite import require_finite
+from bertwright.nn.next_token import NextToken
+from bertwright.nn.products import lay_out
 
 ROWS = 32  # texts at once, of which each needs its own state
 

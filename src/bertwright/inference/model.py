@@ -18,8 +18,6 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.format import Report
-from bertwright.checkpoint.model_folder import read_json
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.checkpoint.sources import (
@@ -32,6 +30,7 @@ from bertwright.checkpoint.sources import (
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
+from bertwright.decoding.texts import Generated
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, generate, next_sentence, score
 from bertwright.inference.attention.maps import AttentionMaps, attention_maps
@@ -52,10 +51,11 @@ from bertwright.inference.text_files import chunks
 from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.whitening import Whitening, load_whitening
-from bertwright.models.encoder import EncoderSpec
+from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
-from bertwright.tasks.generation import Generated
+from bertwright.storage.model_folder import read_json
+from bertwright.storage.tensor_names import Report
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
+from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.finite import require_finite
-from bertwright.objectives.next_sentence import NextSentence
 from bertwright.text.windows import truncate_pair
 
 

@@ -22,8 +22,8 @@ import torch
 from bertwright.arrays import Float64s
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Ids, ModelRunner, listed, parts_of, positions_in
+from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.nn.finite import require_finite
-from bertwright.objectives.masked_lm import MaskedLM
 
 WINDOW = 1024
 """L of a model that reads any length."""

@@ -84,7 +84,7 @@ class KeyValueCache:
         return torch.cat(found)[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
-        """Of these rows `[r]` alone, in this order; see `nn/search.py`."""
+        """Of these rows `[r]` alone, in this order; see `decoding/search.py`."""
         kept = rows.tolist()
         if kept == list(range(len(self.lengths))):
             return self

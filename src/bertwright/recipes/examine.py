@@ -13,14 +13,13 @@ from bertwright.atomic import atomic_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
-from bertwright.recipes import held_out
+from bertwright.models.catalogue import system_of, system_of_model, trainable
+from bertwright.recipes.learned import bert as held_out
 from bertwright.recipes.run_folder import CONFIG
-from bertwright.recipes.systems import system_of, with_hold_out
 from bertwright.report.curves import objectives
 from bertwright.report.read import METRICS, read_run
 from bertwright.report.verdict import Verdict, pretraining_verdict
@@ -38,7 +37,7 @@ def read_run_config(run: Path) -> RunConfig:
     if content.get("model") is None and content.get("init") is not None:
         found = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
         name = found.get("model_type")
-    cls = SYSTEMS[name if name in SYSTEMS else system_of_model(content.get("model"))]
+    cls = trainable()[name if name in trainable() else system_of_model(content.get("model"))]
     return values.from_dict(cls, content, str(run / CONFIG))
 
 
@@ -58,8 +57,8 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
     if model is None:
         masks = "mask" in manifest["tokenizer"]["special"]
         fits = "transformer" if manifest.get("parallel") else "bert" if masks else "openai-gpt"
-        model = SYSTEMS[fits].default_model
-    run = SYSTEMS[system_of_model(model)]
+        model = trainable()[fits].default_model
+    run = trainable()[system_of_model(model)]
     for key in keys.keys() - {field.name for field in fields(run)}:
         option = key.replace("_", "-")
         raise ConfigError(
@@ -78,9 +77,12 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
     text."""
     if config.own_loop:
         return None
-    return lambda shards: (
-        system_of(config).trained_on(with_hold_out(config, shards), shards)[0].instances
-    )
+
+    def instances(shards: Shards) -> Instances[Any]:
+        system = system_of(config)
+        return system.trained_on(system.with_hold_out(config, shards), shards)[0].instances
+
+    return instances
 
 
 def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:

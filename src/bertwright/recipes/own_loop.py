@@ -13,8 +13,8 @@ from dataclasses import replace
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards
 from bertwright.errors import BertwrightError, Interrupted
-from bertwright.objectives.objective import Learner
-from bertwright.recipes.systems import System
+from bertwright.models.system import System
+from bertwright.nn.objective import Learner
 from bertwright.train.log import Log
 from bertwright.train.signals import Signals
 from bertwright.train.state import Position

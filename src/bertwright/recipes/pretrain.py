@@ -1,8 +1,8 @@
 """Pre-training as one function: shards in, a run folder with checkpoints out.
 
 corpus -> ids (`data build`) -> batch (`data/epoch_loader.py`) -> encoder (`models/`) -> loss
-(`objectives/`) -> step (`train/loop.py`) -> checkpoint (`checkpoint/`). What is a system's own (its
-instances, objectives, initialization) comes from the catalogue, `recipes/systems.py`.
+(its objectives) -> step (`train/loop.py`) -> checkpoint (`checkpoint/`). What is a system's own
+(its instances, objectives, initialization) comes from its record in `models/catalogue.py`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import torch
 
 from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sources import read_config, read_length
+from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.config.run import RunConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
 from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError, ConfigError
+from bertwright.inference.word_vectors.table import open_words
 from bertwright.machine import keep_few_kernels, keep_freed_memory
+from bertwright.models.catalogue import only_bert, system_of
+from bertwright.models.system import KnownWords, Opened, PretrainedEncoder
+from bertwright.nn.objective import Learner
 from bertwright.nn.transformer import FeedForward
-from bertwright.objectives.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.own_loop import own_loop
-from bertwright.recipes.phases import PhaseLoader
-from bertwright.recipes.systems import system_of, with_hold_out
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision, use_own_cores
@@ -39,6 +40,7 @@ from bertwright.train.log import Log, OnLog, summary_writer
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
+from bertwright.train.phase_loader import PhaseLoader
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state
 from bertwright.transfer.freezing import freeze_unread_pooler
@@ -105,7 +107,7 @@ def pretrain(
             again = resume and run_folder.is_beginning(run)
             run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
         if beginning is None:
-            config = with_hold_out(config, shards)
+            config = system_of(config).with_hold_out(config, shards)
         data_sha256 = sha256_file(shards.folder / MANIFEST)
         place = f"goes on from {beginning.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
@@ -120,12 +122,38 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
     if config.init is not None:
         learner = _continued(config, config.init, shards, names)
     else:
-        model = system.model(config, shards)
+        opened = open_sources(config)
+        model = system.model(config, shards, opened)
         with torch.device("meta"):
-            checkpoint.require_memory(checkpoint.make_learner(model, names), "the model")
-        learner = checkpoint.make_learner(model, names)
-        system.initialize(learner, config, shards)
+            checkpoint.require_memory(system.make_learner(model, names), "the model")
+        learner = system.make_learner(model, names)
+        system.initialize(learner, config, shards, opened)
     return _ready(config, learner)
+
+
+def open_sources(config: RunConfig) -> Opened:
+    """Open what a run names by a path beside its data and its checkpoint.
+
+    Raises:
+        DataError: there is no model, or there are no word vectors.
+        ConfigError: the run would replace them.
+    """
+    paths = config.sources()
+    encoder: PretrainedEncoder | None = None
+    words: KnownWords | None = None
+    if "encoder" in paths:
+        refuse_source(Path(config.out), paths["encoder"])
+        loaded = checkpoint.load(paths["encoder"], [])
+        encoder = PretrainedEncoder(
+            name=paths["encoder"],
+            folder=loaded.folder,
+            config=only_bert(loaded.config, "--encoder"),
+            weights=loaded.learner.encoder.state_dict(),
+            tokenizer=read_tokenizer(loaded.folder, loaded.config),
+        )
+    if "word_vectors" in paths:
+        words = open_words(paths["word_vectors"])
+    return Opened(encoder, words)
 
 
 def _ready(config: RunConfig, learner: Learner) -> Learner:
@@ -320,7 +348,7 @@ def _length_before(
     there is none."""
     if beginning is not None:
         return read_length(beginning.folder, positions) or 0
-    before = config.init or getattr(config, "encoder", None)
+    before = config.init or config.sources().get("encoder")
     if before is None:
         return 0
     return read_length(checkpoint.find_checkpoint(before), positions) or 0

@@ -35,7 +35,7 @@ from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.report.card import checkpoint_card
 from bertwright.text.scripts import is_word
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

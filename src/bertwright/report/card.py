@@ -18,9 +18,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from bertwright.checkpoint.huggingface.bert import architecture
 from bertwright.config import hub, values
 from bertwright.config.task import TaskConfig
+from bertwright.models.bert.huggingface import architecture
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
 

@@ -35,7 +35,6 @@ from bertwright.checkpoint.checkpoint import (
     look_up_checkpoint,
     plan,
 )
-from bertwright.checkpoint.model_folder import WEIGHTS
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
 from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer, weight_files
@@ -50,10 +49,11 @@ from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation.translate import translates
-from bertwright.models.encoder import HasAttentionMaps
+from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences
 from bertwright.serve.generation.flight import Flight
+from bertwright.storage.model_folder import WEIGHTS
 
 GENERATION = "generation"
 """What a model can do that continues prompts."""

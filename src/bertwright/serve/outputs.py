@@ -21,9 +21,9 @@ from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions, Tokenized, positions_in
 from bertwright.inference.fill import Blanks, predict_blanks
 from bertwright.inference.next_sentence import predict_pairs
-from bertwright.models.encoder import Encoded, HasAttentionMaps
-from bertwright.objectives.labelled import Head
+from bertwright.nn.encoder import Encoded, HasAttentionMaps
 from bertwright.serve.engine import Output, Part, RequestItem
+from bertwright.tasks.head import Head
 from bertwright.tasks.predict import Window, predict_encoded
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import joined

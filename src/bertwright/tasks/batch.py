@@ -1,7 +1,7 @@
 """Instances as batches of tensors, end to end, and which instances go together.
 
 The windows of a batch are sorted, longest first, so that equal lengths lie side by side
-(`nn/sequences.py`); `owners` and `words` say whose each is. Letters: see `objectives/labelled.py`.
+(`nn/sequences.py`); `owners` and `words` say whose each is. Letters: see `tasks/head.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate, token_batches
 from bertwright.data.to_device import inputs_to_device
 from bertwright.nn.host import send
-from bertwright.objectives.labelled import LabelledBatch
+from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 
 

@@ -20,14 +20,13 @@ from bertwright.arrays import Float32s, Int64s
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import SpanExample, TaggingExample
-from bertwright.models.encoder import Encoded
+from bertwright.nn.encoder import Encoded
 from bertwright.nn.finite import require_finite
-from bertwright.objectives.labelled import Head, LabelledBatch
-from bertwright.objectives.objective import Learner
-from bertwright.objectives.tagger import Tagger
+from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.generation import generate_targets
+from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -36,6 +35,7 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 from bertwright.tasks.span import decode_span
+from bertwright.tasks.tagger import Tagger
 from bertwright.tasks.tagging import decode_tagging
 from bertwright.tasks.task_data import TaskData
 

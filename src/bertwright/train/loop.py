@@ -4,7 +4,7 @@ On a GPU the host does not wait for a step: whether its numbers are finite is de
 and they are read when the step after it has been queued.
 
 A step: every micro-batch is encoded and its losses, sums, are divided by the counts of the whole
-step over all ranks (objectives/objective.py), so that however a step is split, its gradient is the
+step over all ranks (nn/objective.py), so that however a step is split, its gradient is the
 same; the norm of the gradient is clipped; the optimizers step.
 
 The seed of dropout is a function of (seed, step, micro-batch, rank), so a step that was broken off
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
-from bertwright.objectives.objective import Learner, Loss
+from bertwright.nn.objective import Learner, Loss
 from bertwright.threads import one_core_each, own_draws, torch_threads
 from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.hardware import Precision, memory_gb

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from bertwright.objectives.objective import Loss
+from bertwright.nn.objective import Loss
 
 
 class LossSums:

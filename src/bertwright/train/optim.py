@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.run import OptimizerConfig
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.train.distributed import whole
 from bertwright.train.hardware import Precision
 from bertwright.train.muon import Muon

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bertwright.arrays import new_memmap
 from bertwright.errors import BertwrightError
-from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
 

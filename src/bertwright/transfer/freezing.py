@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from bertwright.objectives.objective import Learner, Objective
+from bertwright.nn.objective import Learner, Objective
 
 
 def learn_from(learner: Learner, depth: int) -> None:

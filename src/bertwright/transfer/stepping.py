@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.train.optim import Optimizers
 from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
 from bertwright.transfer.freezing import freeze_unread_pooler, gradual_depth, learn_from

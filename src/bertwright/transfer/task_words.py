@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 
 # With more of the vocabulary than this a table of its own saves nothing.
 MOST = 0.75

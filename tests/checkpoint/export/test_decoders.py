@@ -20,12 +20,14 @@ from bertwright.checkpoint.export.decoders import graphs_of
 from bertwright.checkpoint.export.exported import Session, open_exported
 from bertwright.checkpoint.export.padded import Graph
 from bertwright.checkpoint.export.write import export
-from bertwright.config.bert import LeftToRightBertConfig
-from bertwright.config.runs.gpt import Gpt2Config, GptConfig
-from bertwright.config.runs.translation import Bert2RndConfig, Seq2SeqConfig, TransformerConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.inference.model import load
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.config import LeftToRightBertConfig
+from bertwright.models.bert2rnd.config import Bert2RndConfig
+from bertwright.models.gpt.config import Gpt2Config, GptConfig
+from bertwright.models.seq2seq.config import Seq2SeqConfig
+from bertwright.models.transformer.config import TransformerConfig
+from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.house.source import ROOT
 from tests.recipes.sample import SPECIAL, WORDS

@@ -17,7 +17,7 @@ from bertwright.checkpoint.export.exported import Exported, pad
 from bertwright.checkpoint.export.padded import INPUTS, PaddedBert
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from tests.checkpoint.conftest import CONFIG
 from tests.small_bert import scatter
 

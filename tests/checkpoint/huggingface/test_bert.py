@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 
 from bertwright.checkpoint.checkpoint import load, save, write_config
 from bertwright.checkpoint.sources import read_config
-from bertwright.config.bert import BertConfig
 from bertwright.errors import DataError, IntegrityError
+from bertwright.models.bert.config import BertConfig
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG, assert_same, change, new_learner, refused
 
 

@@ -16,10 +16,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
-from bertwright.checkpoint.huggingface.bert import scheme_of
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import DataError, IntegrityError
+from bertwright.models.bert.huggingface import scheme_of
 from bertwright.nn.sequences import Inputs, Sequences
 from tests.checkpoint.conftest import CONFIG, change, refused
 from tests.checkpoint.test_task_heads import IDS, ODD, TASKS, TYPES, change_task, saved, scores

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertwright.checkpoint.huggingface.pickled import is_pickle, unpickle
 from bertwright.errors import DataError
+from bertwright.storage.pickled import is_pickle, unpickle
 
 
 class Hostile:

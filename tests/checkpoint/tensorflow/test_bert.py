@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import find_checkpoint, load
-from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.tensorflow import bert as tensorflow
-from bertwright.checkpoint.tensorflow.tensor_bundle import write_bundle
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load as load_model
+from bertwright.models.bert import tensorflow as tensorflow
+from bertwright.models.bert.system import TENSORFLOW
+from bertwright.storage.tensor_bundle import write_bundle
+from bertwright.storage.tensor_names import to_foreign
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, change, refused
 
-PARTS = tensorflow.FORMAT.mappings(CONFIG)
+PARTS = TENSORFLOW.mappings(CONFIG)
 H, F, L = CONFIG.hidden_size, CONFIG.intermediate_size, CONFIG.num_hidden_layers
 
 

@@ -10,10 +10,10 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config.generation import TranslationConfig
-from bertwright.config.runs.translation import TransformerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation import translate as module
+from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS

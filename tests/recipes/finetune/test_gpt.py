@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config.runs.gpt import GptConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.labelled.examples import TextExample
-from bertwright.objectives.objective import Learner, Objective
+from bertwright.models.gpt.config import GptConfig
+from bertwright.nn.objective import Learner, Objective
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

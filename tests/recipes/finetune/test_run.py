@@ -18,7 +18,6 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, Interrupted
 from bertwright.labelled.examples import SpanExample, TaggingExample, TextExample
 from bertwright.labelled.read import read_examples
-from bertwright.objectives.labelled import LabelledBatch
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import run as finetuning
@@ -28,6 +27,7 @@ from bertwright.recipes.finetune.training import TaskLoader
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.predict import predict
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

@@ -14,15 +14,16 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run
 from bertwright.config import values
-from bertwright.config.bert import BertConfig
 from bertwright.config.generation import TranslationConfig
-from bertwright.config.runs.translation import Bert2RndRun, TransformerConfig
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
 from bertwright.inference.translation.translate import search_targets
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert2rnd.config import Bert2RndRun
+from bertwright.models.transformer.config import TransformerConfig
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer

@@ -11,9 +11,9 @@ import torch
 
 from bertwright.cli.app import run
 from bertwright.config import values
-from bertwright.config.runs.translation import Seq2SeqRun
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
+from bertwright.models.seq2seq.config import Seq2SeqRun
 from tests.recipes.sample import WORDS, build_pairs, mapping_of, train
 
 KNOWN = WORDS[::2]

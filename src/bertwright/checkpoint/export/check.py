@@ -17,12 +17,12 @@ from bertwright.checkpoint.export.exported import Arrays, Exported
 from bertwright.checkpoint.export.padded import LOGITS, POOLED
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.finite import require_finite
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.labelled import Head, LabelledBatch
-from bertwright.objectives.masked_lm import MaskedLM
-from bertwright.objectives.next_sentence import NextSentence
-from bertwright.objectives.objective import Learner
+from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LARGEST_DIFFERENCE = 1e-4

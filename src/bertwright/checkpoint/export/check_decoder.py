@@ -17,8 +17,8 @@ import torch
 from bertwright.checkpoint.export.check import accept
 from bertwright.checkpoint.export.exported import Session
 from bertwright.checkpoint.export.padded import LOGITS, PAST, PRESENT, Graph
+from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.objectives.objective import Learner
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -39,16 +39,16 @@ from bertwright.checkpoint.export.padded import (
     hide,
     over,
 )
-from bertwright.checkpoint.formats import format_of
 from bertwright.errors import ConfigError
-from bertwright.models.bert import Bert
-from bertwright.models.gpt import Gpt
-from bertwright.models.transformer import Transformer, TransformerDecoder
+from bertwright.models.bert.encoder import Bert
+from bertwright.models.catalogue import system_of_config
+from bertwright.models.gpt.encoder import Gpt
+from bertwright.models.transformer.encoder import Transformer, TransformerDecoder
 from bertwright.nn.attention import heads_of
+from bertwright.nn.next_token import NextToken
+from bertwright.nn.objective import Learner
 from bertwright.nn.transformer import DecoderLayer
-from bertwright.objectives.next_token import NextToken
-from bertwright.objectives.objective import Learner
-from bertwright.objectives.translation import Translation
+from bertwright.nn.translation import Translation
 
 
 class CachedGpt(Graph):
@@ -146,7 +146,7 @@ def graphs_of(learner: Learner) -> list[Graph]:
     raise ConfigError(
         "an export is of a BERT, of a GPT or a left-to-right BERT with its head next_token, or of "
         "a Transformer or bert2rnd with its head translation; this model is a "
-        f"{format_of(encoder.config).model_type} with {', '.join(heads) or 'no head'}"
+        f"{system_of_config(encoder.config).name} with {', '.join(heads) or 'no head'}"
     )
 
 

@@ -22,8 +22,8 @@ import torch
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.model_folder import EXPORT, read_json
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
+from bertwright.storage.model_folder import EXPORT, read_json
 
 ONNX = "model.onnx"
 OPENVINO = "openvino_model.xml"

@@ -32,11 +32,11 @@ from torch import Tensor, nn
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.models.bert import Bert
+from bertwright.models.bert.encoder import Bert
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.attention import attend_rows, heads_of
-from bertwright.objectives.masked_lm import MaskedLM
-from bertwright.objectives.next_sentence import NextSentence
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 LAST = "last_hidden_state"

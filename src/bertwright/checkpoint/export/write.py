@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
-from bertwright.checkpoint import checkpoint, model_folder, task_heads
+from bertwright.checkpoint import checkpoint, task_heads
 from bertwright.checkpoint.export.check import SAMPLE, check_random, check_text
 from bertwright.checkpoint.export.check_decoder import check_decoder
 from bertwright.checkpoint.export.decoders import graphs_of
@@ -45,15 +45,17 @@ from bertwright.checkpoint.export.graph_files import (
     write_onnx,
 )
 from bertwright.checkpoint.export.padded import Graph, PaddedBert
-from bertwright.checkpoint.huggingface.bert import BERT, architecture
-from bertwright.checkpoint.model_folder import EXPORT
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sources import read_tokenizer
-from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.objectives.objective import Learner
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert.huggingface import architecture
+from bertwright.models.bert.system import BERT
+from bertwright.nn.objective import Learner
+from bertwright.storage import model_folder
+from bertwright.storage.model_folder import EXPORT
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -273,7 +275,7 @@ def _write_config(
     """`config.json` of the model with this head alone, and `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
     known = task is not None and architecture(task) is not None
-    more = BERT.task_keys(task) if known and task is not None else None
+    more = BERT.names.task_keys(task) if known and task is not None else None
     checkpoint.write_config(folder, config, objectives, more)
     if task is not None and head is not None:
         task_heads.write_tasks(folder, {head: task})

@@ -11,11 +11,11 @@ import os
 from pathlib import Path
 
 from bertwright.atomic import MANIFEST
-from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
 from bertwright.checkpoint.sentence_transformers.folder import MODULES
 from bertwright.checkpoint.task_heads import HEADS, TASKS
 from bertwright.config.hub import id_of
 from bertwright.errors import DataError, MissingExtra
+from bertwright.storage.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
 
 _IN_PART = (CONFIG, WEIGHTS, *TOKENIZER_FILES)
 TOKENIZER = (CONFIG, *TOKENIZER_FILES)

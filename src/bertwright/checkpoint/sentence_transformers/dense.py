@@ -18,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.checkpoint import model_folder
-from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.model_folder import (
+from bertwright.errors import DataError, IntegrityError
+from bertwright.storage import model_folder, pickled
+from bertwright.storage.model_folder import (
     FLOATS,
     WEIGHTS,
     check_settings,
@@ -29,7 +29,6 @@ from bertwright.checkpoint.model_folder import (
     write_json,
     wrong,
 )
-from bertwright.errors import DataError, IntegrityError
 
 LARGEST = 1 << 16
 """Numbers of a vector, at most: six layers of a BERT Large under six poolings have 37 thousand."""

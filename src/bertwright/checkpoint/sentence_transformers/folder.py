@@ -21,15 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertwright.checkpoint.formats import format_named
-from bertwright.checkpoint.model_folder import (
-    check_settings,
-    read_any_json,
-    read_json,
-    short,
-    write_json,
-    wrong,
-)
 from bertwright.checkpoint.sentence_transformers.dense import (
     Dense,
     read_config,
@@ -38,6 +29,15 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 )
 from bertwright.config.vectors import VectorConfig, poolings_of
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.models.catalogue import system_of_folder
+from bertwright.storage.model_folder import (
+    check_settings,
+    read_any_json,
+    read_json,
+    short,
+    write_json,
+    wrong,
+)
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 MODULES = "modules.json"
@@ -268,8 +268,8 @@ def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
     """
     path = transformer / "config.json"
     content = read_json(path)
-    form = format_named(content, path)
-    width = form.spec(form.read_config(content, path)).width * len(poolings_of(pooling))
+    system = system_of_folder(content, path)
+    width = system.spec(system.names.read_config(content, path)).width * len(poolings_of(pooling))
     for layer in dense:
         if layer.in_features != width:
             raise DataError(

@@ -26,11 +26,11 @@ from bertwright.checkpoint.word_vectors.files import (
     write_binary,
     write_text,
 )
-from bertwright.config.runs.word_vectors import WordVectorsConfig
-from bertwright.data.word_vectors.subwords import word_units
 from bertwright.errors import ConfigError
-from bertwright.models.word_vectors import FastText
-from bertwright.objectives.objective import Learner
+from bertwright.models.word_vectors.config import WordVectorsConfig
+from bertwright.models.word_vectors.encoder import FastText
+from bertwright.models.word_vectors.subwords import word_units
+from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.file_words import UNKNOWN_NAMES
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_file_tokenizer
 

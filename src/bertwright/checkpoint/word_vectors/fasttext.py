@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bertwright.arrays import Float32s, Int64s, write_array
-from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.word_vectors.config import FastTextConfig
 
 MAGIC, VERSION = 793712314, 12
 _SETTINGS = struct.Struct("<12id")

@@ -25,9 +25,9 @@ from bertwright.inference.encode import (
     tokenize,
 )
 from bertwright.inference.translation.translate import search_targets
-from bertwright.models.encoder import Encoded, HasAttentionMaps
+from bertwright.nn.encoder import Encoded, HasAttentionMaps
 from bertwright.nn.finite import require_finite
-from bertwright.objectives.translation import Decoder
+from bertwright.nn.translation import Decoder
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 

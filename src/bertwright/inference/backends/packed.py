@@ -36,8 +36,8 @@ from bertwright.data.batch import token_batches
 from bertwright.data.to_device import make_inputs
 from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, positions_in
-from bertwright.models.bert import Bert
-from bertwright.models.encoder import Encoder
+from bertwright.models.bert.encoder import Bert
+from bertwright.nn.encoder import Encoder
 from bertwright.nn.products import has_onednn, rows_for
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer

@@ -18,7 +18,7 @@ from torch import Tensor
 from bertwright.checkpoint.export.exported import Exported
 from bertwright.errors import ConfigError
 from bertwright.inference.encode import Ids, Positions, encode_batches
-from bertwright.models.encoder import Encoder
+from bertwright.nn.encoder import Encoder
 from bertwright.nn.sequences import Sequences
 
 

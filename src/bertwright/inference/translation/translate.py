@@ -26,12 +26,12 @@ from bertwright.config.task import BleuTokenize
 from bertwright.data.batch import token_batches
 from bertwright.data.parallel.build import is_of_tree, writes_trees
 from bertwright.data.to_device import make_inputs
+from bertwright.decoding.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
 from bertwright.nn.finite import require_finite
 from bertwright.nn.products import lay_out
-from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
-from bertwright.objectives.translation import Translation
+from bertwright.nn.translation import Translation
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature
 from bertwright.text.framing import ends_of
 

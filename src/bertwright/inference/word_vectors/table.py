@@ -18,16 +18,16 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint, sources
-from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
 from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
-from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.data.word_vectors.subwords import buckets_of, word_units
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.embed import normalized
 from bertwright.inference.model import Model, load
-from bertwright.models.word_vectors import mean_rows
+from bertwright.models.word_vectors.config import FastTextConfig
+from bertwright.models.word_vectors.encoder import mean_rows
+from bertwright.models.word_vectors.subwords import buckets_of, word_units
+from bertwright.storage.model_folder import CONFIG, WEIGHTS, read_json
 from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spellings
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 

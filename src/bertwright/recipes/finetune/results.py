@@ -11,15 +11,15 @@ from typing import Any
 
 from bertwright.atomic import atomic_folder, write_manifest
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.format import Format
-from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.sources import read_length
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
+from bertwright.models.catalogue import system_of_config
+from bertwright.models.layout import Layout
 from bertwright.nn.features import layer_numbers
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
 from bertwright.recipes.finetune.training import SeedRun
 from bertwright.recipes.run_folder import ENVIRONMENT
@@ -88,7 +88,7 @@ def save(
                 line = {"task": setup.task_name, "line": example.line, "gold": _gold(example)}
                 line |= prediction.as_dict()
                 file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
-    form = format_of(learner.encoder.config)
+    system = system_of_config(learner.encoder.config)
     length = read_length(tokenizer_folder, learner.encoder.spec.max_length)
     if length is not None:
         length = max(length, *(setup.task.max_length for setup in setups))
@@ -100,7 +100,7 @@ def save(
             partial,
             learner,
             tokenizer_folder,
-            card(results, environment, form.model_type, type(form) is not Format),
+            card(results, environment, system.name, system.layout is not Layout),
             tasks={setup.task_name: _final_task(setup, best) for setup in setups},
             trained_length=length,
         )

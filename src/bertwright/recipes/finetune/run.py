@@ -21,12 +21,12 @@ from torch import nn
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.machine import keep_few_kernels, keep_freed_memory
-from bertwright.objectives.objective import Learner, Objective
+from bertwright.models.catalogue import system_of_config
+from bertwright.nn.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
@@ -169,7 +169,7 @@ def new_learner(
     architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in there})
     tasks = {setup.task_name: setup.task for setup in setups}
     also = {"next_token": config.language_model} if config.language_model else {}
-    if also and "next_token" not in format_of(architecture).objectives:
+    if also and "next_token" not in system_of_config(architecture).objectives:
         raise ConfigError(
             f"language_model is {config.language_model:g}, and {folder} is no language model that "
             "predicts the next token; leave it out, or pass a GPT or an AWD-LSTM"

@@ -34,7 +34,7 @@ from bertwright.labelled.examples import (
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
-from bertwright.models.encoder import EncoderSpec
+from bertwright.nn.encoder import EncoderSpec
 from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.task_data import TaskData
 from bertwright.tasks.text_metrics import bleu_of, rouge_l_of

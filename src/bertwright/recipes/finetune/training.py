@@ -25,12 +25,12 @@ from bertwright.config.task import TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import BertwrightError, DataError
 from bertwright.nn.finite import NotFinite
-from bertwright.objectives.labelled import LabelledBatch
-from bertwright.objectives.objective import Learner
+from bertwright.nn.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction

@@ -29,13 +29,13 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
+from bertwright.inference.predict_file import evaluate_file, predict_file
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueTask, find_tasks
-from bertwright.recipes.predict import evaluate_file, predict_file
 from bertwright.recipes.run_folder import CONFIG
 from bertwright.report.glue import averages, table
 from bertwright.report.verdict import GLUE, RESULTS

@@ -24,7 +24,6 @@ from typing import Any
 from bertwright.atomic import disk_errors, refuse_existing
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
-from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.data.doctor import check
@@ -32,6 +31,7 @@ from bertwright.data.instances import Checkup
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.examine import instances_of
 from bertwright.recipes.quickstart.corpus import (

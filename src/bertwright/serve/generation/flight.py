@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.generation import GenerationConfig
+from bertwright.decoding.search import BeamSteps, Row, RowsInFlight
+from bertwright.decoding.texts import GrowingText
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import begin_targets
-from bertwright.nn.search import BeamSteps, Row, RowsInFlight
 from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
-from bertwright.tasks.generation import GrowingText
 
 TURN = 0.025
 """Seconds after which a turn begins no further step."""

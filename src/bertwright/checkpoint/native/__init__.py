@@ -1,1 +1,0 @@
-"""Formats of models that no other library stores: under our own names."""

@@ -1,1 +1,0 @@
-"""TensorFlow 1 checkpoints, read and written without TensorFlow."""

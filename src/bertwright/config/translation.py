@@ -1,0 +1,62 @@
+"""What runs over parallel text have: Adam and its schedule as Vaswani et al. 2017 have them.
+
+Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertwright.config.ranges import (
+    MOST_TOKENS,
+    between,
+)
+from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig
+
+
+@dataclass(frozen=True)
+class AdamConfig(OptimizerConfig):
+    """Adam as Vaswani et al. 2017 have it (section 5.3); see `OptimizerConfig`."""
+
+    matrices: Literal["adamw", "muon"] = "adamw"
+    """The optimizer of linear layers' weights; embeddings, norms and biases have AdamW."""
+    beta2: float = 0.98
+    """Decay of the running mean of squared gradients."""
+    eps: float = 1e-9
+    """Added to the root of the mean squared gradient."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of matrices; norms and biases have none."""
+
+
+@dataclass(frozen=True)
+class InverseSqrtConfig(ScheduleConfig):
+    """The schedule of the same section; see `ScheduleConfig`."""
+
+    curve: Literal["linear", "slanted", "inverse-sqrt"] = "inverse-sqrt"
+    """linear, from 0 and to 0; slanted: ULMFiT's triangle, from a 32nd and back to it;
+    inverse-sqrt: after warm-up as 1 / sqrt(step)."""
+    warmup: float = 0.1
+    """Fraction of the run in which the learning rate rises."""
+
+
+@dataclass(frozen=True)
+class TranslationRun(RunConfig):
+    """A run over parallel text."""
+
+    reads_pairs = True
+    whole_documents = True
+    use = 'translate --model {run} "A sentence."'
+
+    sequence_length: int = 128
+    """Maximum tokens of a source and of a target, begin and end included; longer pairs are left
+    out."""
+    optimizer: AdamConfig = field(default_factory=AdamConfig)
+    """The optimizer."""
+
+    def __post_init__(self) -> None:
+        between(self, 3, MOST_TOKENS, "sequence_length")
+        super().__post_init__()
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of the longest pair."""
+        return 2 * self.sequence_length

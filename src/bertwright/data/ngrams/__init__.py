@@ -1,1 +1,0 @@
-"""N-grams of a built corpus, counted in bounded memory."""

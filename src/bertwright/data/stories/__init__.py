@@ -1,1 +1,0 @@
-"""Stories with a question and its answer, for memory networks."""

@@ -1,1 +1,0 @@
-"""What static word vectors are trained on."""

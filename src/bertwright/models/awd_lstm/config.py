@@ -1,0 +1,98 @@
+"""The sizes of an AWD-LSTM, and the keys of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    MOST_LAYERS,
+    MOST_WIDTH,
+    OutOfRange,
+    at_least,
+    below_one,
+    between,
+)
+from bertwright.config.run import OptimizerConfig
+
+_DROPPED = ("embedding", "input", "hidden", "output", "weight")
+
+
+DROPOUTS = tuple(f"{name}_dropout" for name in _DROPPED)
+
+
+@dataclass(frozen=True)
+class AwdLstmConfig:
+    """The architecture; the defaults are those of Merity et al. 2018 for WikiText-2."""
+
+    vocab_size: int = 30000
+    """V, tokens it reads and predicts."""
+    embedding_size: int = 400
+    """H, width of a token's vector and of the last layer, as the softmax is tied to them."""
+    hidden_size: int = 1150
+    """Width of the layers between."""
+    num_hidden_layers: int = 3
+    """L, layers of LSTM."""
+    embedding_dropout: float = 0.1
+    """Fraction of the vocabulary whose vectors are 0 throughout a micro-batch."""
+    input_dropout: float = 0.65
+    """Dropout of the first layer's input, one mask a sequence."""
+    hidden_dropout: float = 0.2
+    """Dropout between layers, one mask a sequence."""
+    output_dropout: float = 0.4
+    """Dropout of the last layer's output, one mask a sequence."""
+    weight_dropout: float = 0.5
+    """DropConnect: the fraction of recurrent weights that are 0 throughout a micro-batch."""
+    dropout_scale: float = 1.0
+    """Factor of all five; 0: no dropout."""
+    activation_penalty: float = 2.0
+    """AR: factor of the mean square of the last layer's output, dropped out."""
+    temporal_penalty: float = 1.0
+    """TAR: factor of the mean square of its change from one token to the next."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_WIDTH, "embedding_size", "hidden_size")
+        between(self, 1, MOST_LAYERS, "num_hidden_layers")
+        at_least(self, 0, "dropout_scale", "activation_penalty", "temporal_penalty")
+        below_one(self, *DROPOUTS)
+        most = max(getattr(self, name) for name in DROPOUTS)
+        if self.dropout_scale * most >= 1:
+            raise OutOfRange(self, "dropout_scale", f"less than {1 / most:g}: a dropout is {most}")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the embeddings and of layers 1 to L."""
+        between = (self.hidden_size,) * (self.num_hidden_layers - 1)
+        return (self.embedding_size, *between, self.embedding_size)
+
+
+_SMALL = AwdLstmConfig(embedding_size=192, hidden_size=384, dropout_scale=0.0)
+
+
+@dataclass(frozen=True)
+class AwdLstmOptimizer(OptimizerConfig):
+    """LSTMs learn at a higher rate; see `OptimizerConfig`."""
+
+    learning_rate: float = 5e-3
+    """The peak learning rate of AdamW, reached after warm-up."""
+
+
+@dataclass(frozen=True)
+class AwdLstmRun(
+    LanguageModelRun,
+    presets={
+        "awd-lstm-mini": replace(_SMALL, embedding_size=128, hidden_size=128),
+        "awd-lstm-small": _SMALL,
+        "awd-lstm": AwdLstmConfig(),
+    },
+):
+    """A run of an AWD-LSTM; awd-lstm is the published one, the others have no dropout: they see
+    their text once."""
+
+    default_model = "awd-lstm-small"
+    use = "perplexity test.txt --model {run}"
+
+    optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
+    """The optimizer."""

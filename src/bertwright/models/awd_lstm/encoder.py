@@ -1,0 +1,90 @@
+"""AWD-LSTM: a language model of LSTMs, regularized everywhere (Merity, Keskar and Socher 2018,
+"Regularizing and optimizing LSTM language models"); the encoder of ULMFiT (Howard and Ruder 2018).
+
+Section 3 and 4: L layers of LSTM over token embeddings, the output weights tied to them, so that
+the last layer is as wide as they are and only those between are wider. In training
+
+- whole rows of the embeddings are dropped, so that a token is missing wherever it occurs;
+- inputs, what goes from layer to layer, and outputs have variational dropout: one mask a sequence;
+- the recurrent weights have DropConnect: one mask of them a micro-batch.
+
+The penalties AR and TAR (section 4.5) are in `nn/next_token.py`.
+
+Where we differ: a state begins at 0 in every window in place of being carried on (`burn_in` of a
+run gives predictions their context), windows are of the run's length in place of a random one, and
+AdamW is the optimizer.
+
+Letters: N tokens in all, B sequences, H width of the embeddings, L layers, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.awd_lstm.config import AwdLstmConfig
+from bertwright.nn.dropout import SharedDropout
+from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.nn.recurrent import Lstm
+from bertwright.nn.sequences import Inputs
+
+
+def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
+    """Return the specification of an encoder with this configuration."""
+    return EncoderSpec(
+        width=config.widths[-1],
+        depth=config.num_hidden_layers,
+        vocab_size=config.vocab_size,
+        causal=True,
+        averages_end=False,
+        own_widths=config.widths,
+    )
+
+
+class AwdLstm(Encoder):
+    """The encoder."""
+
+    def __init__(self, config: AwdLstmConfig) -> None:
+        super().__init__(awd_lstm_spec(config))
+        self.config = config
+        scale = config.dropout_scale
+        self.embeddings = nn.Embedding(config.vocab_size, config.widths[0])
+        self.embedding_dropout = SharedDropout(scale * config.embedding_dropout)
+        self.input_dropout = SharedDropout(scale * config.input_dropout)
+        weight_dropout = scale * config.weight_dropout
+        self.layers = nn.ModuleList(
+            Lstm(below, width, weight_dropout=weight_dropout)
+            for below, width in pairwise(config.widths)
+        )
+        between = [config.hidden_dropout] * (config.num_hidden_layers - 1)
+        self.dropouts = nn.ModuleList(
+            SharedDropout(scale * p) for p in (*between, config.output_dropout)
+        )
+
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """See `Encoder`."""
+        ids, sequences = inputs.ids, inputs.sequences
+
+        def dropped(dropout: nn.Module, x: Tensor) -> Any:
+            return dropout(x, sequences.index, sequences.count, x.shape[1])
+
+        x = self.embedding_dropout(self.embeddings(ids), ids, self.config.vocab_size, 1)  # [N, H]
+        kept = [dropped(self.input_dropout, x)]
+        for layer, dropout in zip(self.layers[:top], self.dropouts, strict=False):
+            kept.append(dropped(dropout, layer(kept[-1], sequences.lengths)))
+        return kept
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.embeddings, *self.layers]
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Embeddings from -0.1 to 0.1, those of an LSTM of width W from -1 / sqrt(W) to it."""
+        nn.init.uniform_(self.embeddings.weight, -0.1, 0.1, generator=generator)
+        for layer, width in zip(self.layers, self.spec.widths[1:], strict=True):
+            for parameter in layer.parameters():
+                nn.init.uniform_(parameter, -(width**-0.5), width**-0.5, generator=generator)

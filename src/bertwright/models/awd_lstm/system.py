@@ -1,0 +1,28 @@
+"""AWD-LSTM as a system: token streams in, the next token out through the tied embeddings."""
+
+from __future__ import annotations
+
+from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
+from bertwright.models.awd_lstm.encoder import AwdLstm, awd_lstm_spec
+from bertwright.models.language_models import token_streams
+from bertwright.models.system import System
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.next_token import NextToken
+
+
+def next_token(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
+    """Return the tied output layer, with the penalties AR and TAR on the last layer."""
+    penalties = config.activation_penalty, config.temporal_penalty
+    table = encoder.token_embedding()
+    return NextToken(config.embedding_size, config.vocab_size, table, penalties=penalties)
+
+
+AWD_LSTM = System(
+    name="awd-lstm",
+    config=AwdLstmConfig,
+    encoder=AwdLstm,
+    spec=awd_lstm_spec,
+    objectives={"next_token": next_token},
+    run=AwdLstmRun,
+    instances=token_streams,
+)

@@ -1,0 +1,247 @@
+"""BERT's sizes, and the keys of its runs: initialization, instances, masks and phases.
+
+Devlin et al. 2019, section 3 and appendix A; Turc et al. 2019 for the smaller sizes. The names of a
+model's fields are those of the published `bert_config.json`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from typing import ClassVar, Literal
+
+from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.ranges import (
+    MOST_TOKENS,
+    OutOfRange,
+    above,
+    at_least,
+    below_one,
+    between,
+    fraction,
+    transformer,
+)
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The architecture of a BERT; the defaults are BERT Base."""
+
+    causal: ClassVar[bool] = False
+    """Whether a token sees those before it alone."""
+
+    vocab_size: int = 30522
+    """V, entries of the vocabulary."""
+    hidden_size: int = 768
+    """H, width of a token's vector."""
+    num_hidden_layers: int = 12
+    """L, layers."""
+    num_attention_heads: int = 12
+    """A, attention heads of a layer, each H / A wide."""
+    intermediate_size: int = 3072
+    """F, width inside the feed-forward layer."""
+    hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
+    """GELU, exact (as published) or by its tanh approximation."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
+    attention_probs_dropout_prob: float = 0.1
+    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
+    max_position_embeddings: int = 512
+    """Maximum length of a sequence, in tokens."""
+    type_vocab_size: int = 2
+    """Number of segments: A and B."""
+    initializer_range: float = 0.02
+    """Standard deviation of the normal distribution that initializes weights."""
+    layer_norm_eps: float = 1e-12
+    """Added to the variance in layer normalization."""
+
+    def __post_init__(self) -> None:
+        transformer(self)
+        if self.hidden_act not in ("gelu", "gelu_tanh"):
+            raise ConfigError(f"hidden_act is {self.hidden_act!r}; expected 'gelu' or 'gelu_tanh'")
+
+    @property
+    def head_size(self) -> int:
+        """D, the width of an attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+
+@dataclass(frozen=True)
+class LeftToRightBertConfig(BertConfig):
+    """The same encoder, left to right (table 5 of the paper, LTR & no NSP)."""
+
+    causal: ClassVar[bool] = True
+    """It does."""
+
+
+def _preset(layers: int, hidden: int, heads: int) -> BertConfig:
+    return replace(
+        BertConfig(),
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+    )
+
+
+PRESETS = {
+    "bert-tiny": _preset(2, 128, 2),
+    "bert-mini": _preset(4, 256, 4),
+    "bert-small": _preset(4, 512, 8),
+    "bert-medium": _preset(8, 512, 8),
+    "bert-base": _preset(12, 768, 12),
+    "bert-large": _preset(24, 1024, 16),
+}
+"""The published sizes by name."""
+
+
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""What tells one preset from another."""
+
+
+@dataclass(frozen=True)
+class InitializationConfig:
+    """How weights are initialized; all off, and 0.02: random, as published."""
+
+    aimed_heads: bool = True
+    """Sinusoidal positions; heads of the first layer attend to neighbouring tokens."""
+    counted_vectors: bool = True
+    """Token vectors from co-occurrence counts of the training data."""
+    frequency_bias: bool = True
+    """Set the output bias to the logarithm of each token's frequency."""
+    embedding_std: float = 0.05
+    """Root mean square of token and position vectors; published: 0.02."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1e-6, "embedding_std")
+
+
+@dataclass(frozen=True)
+class InstanceConfig:
+    """What one training sequence is made of (BERT, section 3.1 and appendix A.2)."""
+
+    objectives: Literal["mlm", "mlm+nsp", "mlm+sop"] = "mlm+nsp"
+    """Masked LM alone, or with next-sentence or sentence-order prediction."""
+    sequence_length: int = 128
+    """Maximum tokens per sequence, [CLS] and [SEP] included."""
+    short_probability: float = 0.1
+    """Fraction of instances with a shorter, random target length."""
+    random_next_probability: float = 0.5
+    """Share of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
+
+    def __post_init__(self) -> None:
+        between(self, 8, MOST_TOKENS, "sequence_length")
+        fraction(self, "short_probability", "random_next_probability")
+
+
+@dataclass(frozen=True)
+class LongPhaseConfig:
+    """The last part of a run on longer sequences (BERT, appendix A.2)."""
+
+    share: float = 0.0
+    """Fraction of the run for it; 0: no such phase. Published: 0.1."""
+    sequence_length: int = 512
+    """Maximum tokens per sequence in it."""
+    batch_tokens: int | None = None
+    """Tokens per optimizer step in it; unset: `batch.tokens`."""
+
+    def __post_init__(self) -> None:
+        below_one(self, "share")
+        between(self, 8, MOST_TOKENS, "sequence_length")
+        at_least(self, 8, "batch_tokens")
+
+
+@dataclass(frozen=True)
+class MaskingConfig:
+    """Which tokens are masked, and by what they are replaced (BERT, appendix A.1)."""
+
+    probability: float = 0.15
+    """Fraction of tokens to predict."""
+    max_predictions: int | None = None
+    """Maximum predictions per sequence; unset: `probability` x its maximum length."""
+    whole_word: bool = False
+    """Mask all tokens of a word together."""
+    mask_share: float = 0.8
+    """Of the tokens to predict, the fraction replaced by [MASK]."""
+    random_share: float = 0.1
+    """Of the tokens to predict, the fraction replaced by a random token; the rest stay."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "probability")
+        fraction(self, "probability", "mask_share", "random_share")
+        if self.mask_share + self.random_share > 1 + 1e-9:  # 0.7 + 0.3 as computers add
+            rest = f"{1 - self.mask_share:g} or less, as mask_share is {self.mask_share}"
+            raise OutOfRange(self, "random_share", rest)
+        at_least(self, 1, "max_predictions")
+
+    def most_predictions(self, sequence_length: int) -> int:
+        """Predictions of one sequence of at most `sequence_length` tokens."""
+        if self.max_predictions is not None:
+            return self.max_predictions
+        return max(1, math.ceil(self.probability * sequence_length))
+
+
+@dataclass(frozen=True)
+class BertRun(
+    RunConfig,
+    presets=PRESETS,
+    fixed="type_vocab_size initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """Everything that decides a pre-training run of BERT. Dropout is off by default: a small budget
+    sees its text once or twice and does not overfit."""
+
+    default_model = "bert-mini"
+    use = 'fill --model {run} "A text with a [MASK]."'
+
+    start: InitializationConfig = field(default_factory=InitializationConfig)
+    """How weights are initialized."""
+    instances: InstanceConfig = field(default_factory=InstanceConfig)
+    """What a training sequence is made of."""
+    long_phase: LongPhaseConfig = field(default_factory=LongPhaseConfig)
+    """The last part of the run, on longer sequences."""
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    """Which tokens are masked."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        longest = self.longest_sequence
+        room = self.architecture.max_position_embeddings or BertConfig.max_position_embeddings
+        if longest > room and self.init is None:
+            raise ConfigError(
+                f"sequences of {longest} tokens do not fit max_position_embeddings {room}; "
+                "shorten them or raise --architecture.max-position-embeddings"
+            )
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of the longest sequence of any phase."""
+        long = self.long_phase.sequence_length if self.long_phase.share else 0
+        return max(self.instances.sequence_length, long)
+
+    def trained_length(self, phase: int) -> int:
+        """See `RunConfig`."""
+        return self.longest_sequence if phase else self.instances.sequence_length
+
+
+@dataclass(frozen=True)
+class LeftToRightBertRun(
+    LanguageModelRun,
+    presets={f"{name}-ltr": LeftToRightBertConfig(**asdict(of)) for name, of in PRESETS.items()},
+    fixed="type_vocab_size initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """A run of a left-to-right BERT."""
+
+    default_model = "bert-mini-ltr"
+
+    sequence_length: int = 128
+    """Maximum tokens of a window, the tokens for begin and end included."""
+
+    def trained_length(self, phase: int) -> int:
+        """See `RunConfig`."""
+        return self.longest_sequence

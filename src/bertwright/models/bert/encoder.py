@@ -1,0 +1,102 @@
+"""BERT: pre-training of deep bidirectional Transformers (Devlin et al. 2019).
+
+Section 3: the input is `[CLS] A [SEP] B [SEP]`; a token's embedding is the sum of its token,
+position and segment embeddings, normalized; L Transformer layers follow; the pooler, a dense layer
+with tanh over [CLS], represents the whole sequence.
+
+Where we differ: sequences lie end to end without padding (`nn/sequences.py`); queries, keys and
+values are one product; the last layer is computed only at the positions that are read. Where
+sequences have a prefix (`Sequences.prefixes`), what follows it is read from left to right, and goes
+on token by token over what is kept of it (`GoesOn`). A left-to-right BERT, the ablation of section
+5.1, is the same with causal attention; [CLS] sees nothing there, so it has no pooler, and the last
+token stands for a text.
+
+Letters: B sequences, N tokens in all, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.bert.config import BertConfig
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.encoder import EncoderSpec
+from bertwright.nn.init import initialize, truncated_normal
+from bertwright.nn.stack import GoingOn
+from bertwright.nn.transformer import layers_of
+
+
+class Embeddings(nn.Module):
+    """Token + position + segment, normalized."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.token = _vectors(config, config.vocab_size)
+        self.position = _vectors(config, config.max_position_embeddings)
+        self.segment = _vectors(config, config.type_vocab_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids `[N]`, the position of each in its sequence, segments `[N]` -> `[N, H]`"""
+        x = self.token(ids)
+        x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
+        x = self.norm(x + self.position(positions))
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+
+def _vectors(config: BertConfig, count: int) -> nn.Embedding:
+    """An embedding initialized as published. `nn.Embedding` by itself draws 50 times as wide, and
+    on the meta device loads torch's compiler, which takes longer than a model."""
+    initial = truncated_normal(torch.empty(count, config.hidden_size), config.initializer_range)
+    made: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
+    return made
+
+
+class Pooler(nn.Module):
+    """A dense layer with tanh over the first token."""
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, first: Tensor) -> Tensor:
+        """Vectors of first tokens `[B, H]` -> `[B, H]`"""
+        return torch.tanh(self.dense(first))
+
+
+def bert_spec(config: BertConfig) -> EncoderSpec:
+    """What others must know of a BERT of this configuration."""
+    return EncoderSpec(
+        width=config.hidden_size,
+        depth=config.num_hidden_layers,
+        vocab_size=config.vocab_size,
+        max_length=config.max_position_embeddings,
+        segments=config.type_vocab_size,
+        causal=config.causal,
+        prefixed=not config.causal,
+        pooled=not config.causal,
+        default_layer=-2,  # as bert-as-service: the last layer is tuned to the objectives
+        default_pooling="last" if config.causal else "mean",
+    )
+
+
+class Bert(GoingOn):
+    """The encoder."""
+
+    pooler: Pooler | None
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(bert_spec(config))
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.layers = layers_of(config, causal=config.causal)
+        self.pooler = None if config.causal else Pooler(config.hidden_size)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Matrices from a truncated normal distribution, biases 0, norms 1 (appendix A.2)."""
+        initialize(self, self.config.initializer_range, generator)

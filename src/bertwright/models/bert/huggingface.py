@@ -1,0 +1,339 @@
+"""BERT as transformers writes it: `config.json`, names of tensors, task heads.
+
+| part | ours (in a learner) | theirs |
+|---|---|---|
+| encoder | `encoder.embeddings.*` | `bert.embeddings.*` |
+| encoder | `encoder.layers.I.*` | `bert.encoder.layer.I.*` |
+| pooler | `encoder.pooler.dense.*` | `bert.pooler.dense.*` |
+| masked_lm | `objectives.masked_lm.*` | `cls.predictions.*` |
+| next_sentence | `objectives.next_sentence.classifier.*` | `cls.seq_relationship.*` |
+| a task by name | `objectives.NAME.classifier.*` | `classifier.*` |
+| a span task | `objectives.NAME.qa_outputs.*` | `qa_outputs.*` |
+
+Query, key and value are three tensors there and one here, `[3 H, H]`, stacked in this order. Also
+read: files without `bert.` (a bare encoder), `gamma` and `beta` for a norm's weight and bias
+(TensorFlow's names), and the decoder written out again although it is tied to the token embeddings.
+
+`config.json` goes through a closed schema: sizes within limits, and every key that would change
+the computation must have the one value that our BERT has.
+
+| kind of task | architecture | tensors |
+|---|---|---|
+| classification, regression | `BertForSequenceClassification` | `classifier.*`, over the pooler |
+| tagging | `BertForTokenClassification` | `classifier.*`, no pooler |
+| span | `BertForQuestionAnswering` | `qa_outputs.*`, no pooler |
+| multiple-choice | `BertForMultipleChoice` | `classifier.*`, over the pooler |
+
+A head over other layers, or with an LSTM, has no such name. Transition scores of a CRF have none
+either, but the scores below them have: they are the logits of `BertForTokenClassification`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from bertwright.config.task import HeadConfig, Kind, Scheme, TaskConfig
+from bertwright.config.values import to_dict
+from bertwright.errors import ConfigError, DataError
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.layout import Layout
+from bertwright.storage.model_folder import check_settings, wrong
+from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
+
+# Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
+_BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
+_TABLES = {
+    "token": "word_embeddings",
+    "position": "position_embeddings",
+    "segment": "token_type_embeddings",
+}
+_BARE = ("embeddings.", "encoder.", "pooler.")
+_HEADS = ("cls.", "classifier.", "qa_outputs.")
+
+_ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh"]] = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+}
+_WRITTEN_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_new",
+}
+_REQUIRED = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+)
+# Keys that change what a BERT computes, and the values under which it is ours.
+_HELD: dict[str, tuple[Any, ...]] = {
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "is_encoder_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "tie_word_embeddings": (True, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+_ARCHITECTURES = {
+    frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
+    frozenset({"masked_lm"}): "BertForMaskedLM",
+    frozenset({"next_sentence"}): "BertForNextSentencePrediction",
+    frozenset(): "BertModel",
+}
+_TASK_ARCHITECTURES: dict[Kind, str] = {
+    "classification": "BertForSequenceClassification",
+    "regression": "BertForSequenceClassification",
+    "tagging": "BertForTokenClassification",
+    "span": "BertForQuestionAnswering",
+    "multiple-choice": "BertForMultipleChoice",
+}
+_OF_TOKENS: tuple[Kind, ...] = ("tagging", "span")
+_PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
+_TAG = re.compile(r"([BIES])-.+")
+_SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squad.py
+
+
+class BertLayout(Layout[BertConfig]):
+    """BERT as transformers stores it."""
+
+    repeats: ClassVar[Mapping[str, str]] = {
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+    without_pooler: ClassVar[Collection[Kind]] = _OF_TOKENS
+
+    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
+        """The configuration in a `config.json`, or in a file of another name with its keys.
+
+        Args:
+            content: of the file.
+            path: names the file in messages.
+
+        Raises:
+            DataError: not a BERT as ours, or a size out of bounds.
+        """
+        check_settings(content, path, "BERT", _HELD, _REQUIRED)
+        given = {key: content[key] for key in to_dict(BertConfig()) if key in content}
+        act = activation_of(given.get("hidden_act", "gelu"), path)
+        return super().read_config({**given, "hidden_act": act}, path)
+
+    def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
+        """What `config.json` says of a BERT with these pre-training heads."""
+        return {
+            "architectures": [_ARCHITECTURES[objectives]],
+            "model_type": "bert",
+            **to_dict(config),
+            "hidden_act": _WRITTEN_ACTIVATIONS[config.hidden_act],
+            "position_embedding_type": "absolute",
+            "tie_word_embeddings": True,
+        }
+
+    def foreign_names(self, config: BertConfig) -> Parts:
+        """All parameters by part, with transformers' names."""
+        norm = "LayerNorm"
+        encoder = [
+            ParameterMapping(
+                f"encoder.embeddings.{ours}.weight", (f"bert.embeddings.{theirs}.weight",)
+            )
+            for ours, theirs in _TABLES.items()
+        ]
+        encoder += pair("encoder.embeddings.norm", f"bert.embeddings.{norm}")
+        for index in range(config.num_hidden_layers):
+            ours, theirs = f"encoder.layers.{index}", f"bert.encoder.layer.{index}"
+            three = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
+            encoder += [
+                *pair(f"{ours}.attention.qkv", *three),
+                *pair(f"{ours}.attention.output", f"{theirs}.attention.output.dense"),
+                *pair(f"{ours}.attention_norm", f"{theirs}.attention.output.{norm}"),
+                *pair(f"{ours}.feed_forward.intermediate", f"{theirs}.intermediate.dense"),
+                *pair(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
+                *pair(f"{ours}.feed_forward_norm", f"{theirs}.output.{norm}"),
+            ]
+        head = "cls.predictions"
+        return {
+            "encoder": encoder,
+            "pooler": pair("encoder.pooler.dense", "bert.pooler.dense"),
+            "masked_lm": [
+                *pair("objectives.masked_lm.transform", f"{head}.transform.dense"),
+                *pair("objectives.masked_lm.norm", f"{head}.transform.{norm}"),
+                ParameterMapping("objectives.masked_lm.bias", (f"{head}.bias",)),
+            ],
+            "next_sentence": pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
+        }
+
+    def current_name(self, name: str) -> str | None:
+        """Today's name of a tensor; None for a buffer."""
+        if name.startswith("objectives."):
+            return name  # ours: in `heads.safetensors`
+        for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        name = f"bert.{name}" if name.startswith(_BARE) else name
+        return None if name in _BUFFERS else name
+
+    def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
+        """All but those of other heads."""
+        bare = any(name.startswith(_BARE) for name in names)
+        return [
+            name
+            for today, name in unused.items()
+            if today.startswith("bert.") or (bare and not today.startswith(_HEADS))
+        ]
+
+    def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
+        """The one task of a model, if transformers has a class for it."""
+        if len(tasks) != 1 or pretrained:
+            return {}
+        (name, task), *_ = tasks.items()
+        if architecture(task) is None:
+            return {}
+        linear = "qa_outputs" if task.kind == "span" else "classifier"  # so here and there
+        return {name: pair(f"objectives.{name}.{linear}", linear)}
+
+    def task_keys(self, task: TaskConfig) -> dict[str, Any]:
+        """What `config.json` says of a head that transformers knows."""
+        keys: dict[str, Any] = {"architectures": [architecture(task)]}
+        if task.kind != "span":
+            keys["classifier_dropout"] = task.head.dropout
+        if task.kind in ("classification", "regression", "tagging"):
+            labels = task.labels or tuple(f"LABEL_{n}" for n in range(task.num_scores))
+            keys["id2label"] = {str(number): label for number, label in enumerate(labels)}
+            keys["label2id"] = {label: number for number, label in enumerate(labels)}
+        if task.kind == "regression":
+            keys["problem_type"] = "regression"
+        elif task.kind == "classification":
+            several = "multi" if task.multi_label else "single"
+            keys["problem_type"] = f"{several}_label_classification"
+        return keys
+
+    def derived_task(
+        self, content: Mapping[str, Any], config: BertConfig, path: Path
+    ) -> TaskConfig | None:
+        """The task of a model that transformers saved; None if it is none of ours.
+
+        Args:
+            content: of its `config.json`.
+            config: the same, checked.
+            path: of the file, for messages.
+
+        Raises:
+            DataError: its labels, problem or dropout are not what transformers writes.
+        """
+        kind = _kind(content.get("architectures"))
+        if kind is None:
+            return None
+        labels: tuple[str, ...] = ()
+        multi_label = False
+        if kind in ("classification", "tagging"):
+            labels = _labels(content, path)
+        if kind == "classification":
+            problem = content.get("problem_type")
+            if problem is not None and problem not in _PROBLEMS:
+                raise wrong("problem_type", path, problem, f"one of {', '.join(_PROBLEMS)}")
+            multi_label = problem == "multi_label_classification"
+            if problem == "regression" or (problem is None and len(labels) == 1):
+                if len(labels) > 1:
+                    return None  # several numbers of one text
+                kind, labels = "regression", ()
+        length = min(512, config.max_position_embeddings)
+        stride = min(_SPAN_STRIDE, length // 4)
+        if kind == "span":
+            length = min(_SPAN_LENGTH, length)
+            stride = min(_SPAN_STRIDE, length // 2)
+        try:
+            return TaskConfig(
+                kind=kind,
+                labels=labels,
+                multi_label=multi_label,
+                scheme=scheme_of(labels) if kind == "tagging" else "none",
+                unanswerable=None if kind == "span" else False,
+                max_length=length,
+                stride=stride,
+                head=HeadConfig(dropout=_dropout(kind, content, config, path)),
+            )
+        except ConfigError as error:
+            raise DataError(f"{path}: {error}") from error
+
+
+def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
+    """Our name of an activation of a configuration.
+
+    Raises:
+        DataError: none that our BERT has.
+    """
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
+        raise wrong("hidden_act", path, name, f"one of {', '.join(_ACTIVATIONS)}")
+    return _ACTIVATIONS[name]
+
+
+def architecture(task: TaskConfig) -> str | None:
+    """The transformers class with the same scores, or None if it has none."""
+    if task.head.network != "linear" or task.head.hidden_size:
+        return None
+    if task.head.layers is not None and not (
+        task.kind in _OF_TOKENS and task.head.layers == "last"
+    ):
+        return None
+    if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
+        return None  # transformers takes one label for regression
+    return _TASK_ARCHITECTURES.get(task.kind)
+
+
+def scheme_of(labels: Sequence[str]) -> Scheme:
+    """How tags with these labels mark entities.
+
+    IOB1 and IOB2 have the same letters. In IOB2 every entity begins with B, so a type that has I
+    alone is of IOB1, in which B only parts neighbours.
+    """
+    tags = [label for label in labels if label != "O"]
+    if not tags or not all(_TAG.fullmatch(tag) for tag in tags):
+        return "none"
+    if any(tag[0] in "ES" for tag in tags):
+        return "iobes"
+    begun = {tag[2:] for tag in tags if tag[0] == "B"}
+    return "iob2" if all(tag[2:] in begun for tag in tags) else "iob1"
+
+
+def _kind(architectures: Any) -> Kind | None:
+    """The kind of task of an architecture; text classification stands for regression too."""
+    if not isinstance(architectures, list) or len(architectures) != 1:
+        return None
+    kinds = {name: kind for kind, name in _TASK_ARCHITECTURES.items() if kind != "regression"}
+    name = architectures[0]
+    return kinds.get(name) if isinstance(name, str) else None
+
+
+def _labels(content: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """Labels in the order of their numbers; without any, transformers counts two."""
+    given = content.get("id2label")
+    if given is None:
+        count = content.get("num_labels", 2)
+        if type(count) is not int or not 0 < count <= 1_000_000:
+            raise wrong("num_labels", path, count, "a whole number")
+        return tuple(f"LABEL_{number}" for number in range(count))
+    numbers = [str(number) for number in range(len(given))] if isinstance(given, dict) else []
+    if not numbers or given.keys() != set(numbers):
+        raise wrong("id2label", path, given, "labels by 0, 1, 2...")
+    labels = [given[number] for number in numbers]
+    if not all(type(label) in (str, int) for label in labels):
+        raise wrong("id2label", path, labels, "texts")
+    return tuple(str(label) for label in labels)
+
+
+def _dropout(kind: Kind, content: Mapping[str, Any], config: BertConfig, path: Path) -> float:
+    """Dropout before the scores: none of spans; unset, that of the layers."""
+    if kind == "span":
+        return 0.0
+    value = content.get("classifier_dropout")
+    if value is None:
+        return config.hidden_dropout_prob
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise wrong("classifier_dropout", path, value, "0 to less than 1")
+    return float(value)

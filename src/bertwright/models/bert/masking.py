@@ -1,0 +1,145 @@
+"""Which tokens are hidden, and by what, for a whole batch at once.
+
+Devlin et al., BERT, appendix A.1, in the form of google-research/bert,
+`create_masked_lm_predictions`. Of a sequence of T tokens (special ones counted)
+min(max_predictions, max(1, round(0.15 T))) are chosen to be predicted, never [CLS] or [SEP]. A
+chosen token becomes [MASK] in 80 % of the cases, a random token in 10 %, and stays in 10 %. With
+whole-word masking the words of a sequence are gone through in random order; a word is taken, all
+its tokens together, if it still fits.
+
+Every draw is a hash of (key, position of the sequence in the epoch, token), so the masks of a
+sequence depend neither on the batch that it is in nor on the rank.
+
+Where we differ from google-research/bert: the random token is never a special one (there it may
+be). Letters: B sequences, N tokens in all, W words in all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bertwright.arrays import Bools, Int64s, UInt64s
+from bertwright.data.randomness import below, mix, uniform
+from bertwright.errors import ConfigError
+from bertwright.models.bert.config import MaskingConfig
+
+
+class Masker:
+    """Chooses and replaces tokens; holds tables only, no state."""
+
+    def __init__(
+        self, config: MaskingConfig, special: Bools, unk_id: int, mask_id: int, sequence_length: int
+    ) -> None:
+        """Make the tables; `special` [V] says which ids are special tokens."""
+        self.config, self.mask_id = config, mask_id
+        self.most = config.most_predictions(sequence_length)
+        self._replacements = np.flatnonzero(~special)
+        self._never = special.copy()
+        self._never[unk_id] = False  # an unknown word is a word: predicted, as published
+        if len(self._replacements) == 0:
+            raise ConfigError(
+                f"the vocabulary of {len(special)} entries holds special tokens only; "
+                "train a tokenizer with a larger --vocab-size"
+            )
+
+    def __call__(
+        self,
+        ids: Int64s,
+        lengths: Int64s,
+        positions: Int64s,
+        key: np.uint64,
+        word_starts: Bools | None = None,
+    ) -> tuple[Int64s, Int64s, Int64s]:
+        """ids [N], end to end -> (masked ids [N], positions in N, rising [K], labels [K]).
+
+        `lengths` [B] sum to N; `positions` [B] are those of the sequences in the epoch.
+        `word_starts` [N], needed for whole words: is the token the first of a word.
+        """
+        starts = np.cumsum(lengths) - lengths
+        sequence = np.repeat(np.arange(len(lengths)), lengths)
+        within = np.arange(len(ids)) - starts[sequence]
+        token_keys = mix(mix(np.atleast_1d(key), positions)[sequence], within)
+        counts = np.minimum(self.most, np.maximum(1, np.rint(lengths * self.config.probability)))
+        counts = counts.astype(np.int64)
+        candidates = np.flatnonzero(~self._never[ids])
+        if self.config.whole_word:
+            if word_starts is None:
+                raise ConfigError("whole-word masking needs word_starts")
+            chosen = _choose_words(candidates, word_starts, sequence, token_keys, counts)
+        else:
+            chosen = _choose_tokens(candidates, sequence, token_keys, counts)
+        labels = ids[chosen]
+        return self._replace(ids, chosen, token_keys[chosen]), chosen, labels
+
+    def _replace(self, ids: Int64s, chosen: Int64s, keys: UInt64s) -> Int64s:
+        """80/10/10 at the chosen positions; a new array."""
+        masked = ids.copy()
+        draw = uniform(mix(keys, 1))
+        mask_share, random_share = self.config.mask_share, self.config.random_share
+        hide = draw < mask_share
+        masked[chosen[hide]] = self.mask_id
+        swap = (draw >= mask_share) & (draw < mask_share + random_share)
+        drawn = below(mix(keys[swap], 2), len(self._replacements))
+        masked[chosen[swap]] = self._replacements[drawn]
+        return masked
+
+
+def _choose_tokens(
+    candidates: Int64s, sequence: Int64s, token_keys: UInt64s, counts: Int64s
+) -> Int64s:
+    """The `counts` [B] candidates of each sequence with the smallest draws; rising positions."""
+    order = _shuffle_within(mix(token_keys[candidates], 0), sequence[candidates])
+    shuffled = candidates[order]
+    rank = _rank_within(sequence[shuffled])
+    return np.sort(shuffled[rank < counts[sequence[shuffled]]])
+
+
+def _choose_words(
+    candidates: Int64s, word_starts: Bools, sequence: Int64s, token_keys: UInt64s, counts: Int64s
+) -> Int64s:
+    """Words in random order, each taken if all of it still fits; rising positions.
+
+    Each round takes words of every sequence up to the first that does not fit. What is too large
+    for the room that is left is passed over, as it stays too large: rounds equal going one by one.
+    """
+    if len(candidates) == 0:
+        return candidates
+    # A word also starts after a special token and where a sequence starts, whatever the bits say.
+    begins = word_starts[candidates] | (np.diff(candidates, prepend=-2) > 1)
+    first = np.flatnonzero(begins)
+    sizes = np.diff(first, append=len(candidates))
+    heads = candidates[first]
+    order = _shuffle_within(mix(token_keys[heads], 0), sequence[heads])
+    room = counts.copy()
+    taken: list[Int64s] = []
+    while order.size:
+        owner = sequence[heads[order]]
+        order = order[sizes[order] <= room[owner]]
+        owner = sequence[heads[order]]
+        if order.size == 0:
+            break
+        total = np.cumsum(sizes[order])
+        is_first = np.diff(owner, prepend=-1) != 0
+        before = (total - sizes[order])[is_first]
+        within = total - np.repeat(before, np.diff(np.flatnonzero(is_first), append=len(owner)))
+        fits = within <= room[owner]
+        taken.append(order[fits])
+        np.subtract.at(room, owner[fits], sizes[order[fits]])
+        # After the first that overflows all overflow, being counted with it: they come again.
+        order = order[~fits]
+    words = np.concatenate(taken) if taken else np.zeros(0, np.int64)
+    length = sizes[words]
+    offset = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    return np.sort(candidates[np.repeat(first[words], length) + offset])
+
+
+def _shuffle_within(draws: UInt64s, sequence: Int64s) -> Int64s:
+    """An order by sequence, then by draw; sequences are fewer than 65,536, draws keep 48 bits."""
+    return np.argsort((sequence.astype(np.uint64) << np.uint64(48)) | (draws >> np.uint64(16)))
+
+
+def _rank_within(sequence: Int64s) -> Int64s:
+    """Position of each entry among those of its sequence; equal sequences lie together."""
+    is_first = np.diff(sequence, prepend=-1) != 0
+    begins = np.flatnonzero(is_first)
+    return np.arange(len(sequence)) - np.repeat(begins, np.diff(begins, append=len(sequence)))

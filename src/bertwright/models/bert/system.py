@@ -1,0 +1,137 @@
+"""BERT and the left-to-right BERT of its table 5 as systems: objectives, instances and phases.
+
+A run of BERT is one phase, or two: short sequences first, then, if wanted, long ones (Devlin et al.
+2019, appendix A.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bertwright.data.phases import Phase
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split
+from bertwright.errors import ConfigError
+from bertwright.models.bert.config import (
+    SIZES,
+    BertConfig,
+    BertRun,
+    LeftToRightBertConfig,
+    LeftToRightBertRun,
+    MaskingConfig,
+)
+from bertwright.models.bert.encoder import Bert, bert_spec
+from bertwright.models.bert.huggingface import BertLayout
+from bertwright.models.bert.initialization import initialize_from_data
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.masked_pairs import MaskedPairs
+from bertwright.models.bert.next_sentence import NextSentence
+from bertwright.models.bert.tensorflow import TensorFlowLayout
+from bertwright.models.language_models import token_streams
+from bertwright.models.system import System, keep_architecture
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.next_token import tied_next_token
+
+
+def objectives(config: BertRun) -> list[str]:
+    """The names of the objectives of a run."""
+    return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
+
+
+def phases(config: BertRun, shards: Shards) -> Sequence[Phase]:
+    """Short sequences, then for a fraction of the budget long ones, if wanted."""
+    first = Phase(_instances(config, shards, config.seed), config.batch.tokens)
+    long = config.long_phase
+    if not long.share:
+        return [first]
+    longer = replace(config.instances, sequence_length=long.sequence_length)
+    second = _instances(replace(config, instances=longer), shards, config.seed + 1)
+    tokens = long.batch_tokens or config.batch.tokens
+    return [first, Phase(second, tokens, begin=1 - long.share)]
+
+
+def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
+    return MaskedPairs(
+        shards,
+        config.instances,
+        config.masking,
+        validation_share=config.validation.share,
+        hold_out=config.validation.hold_out,
+        seed=seed,
+    )
+
+
+def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> MaskedPairs:
+    """What a run is evaluated on: masked at the paper's rate."""
+    return MaskedPairs(
+        shards,
+        config.instances,
+        replace(config.masking, probability=MaskingConfig.probability),
+        validation_share=config.validation.share,
+        hold_out=config.validation.hold_out,
+        seed=seed,
+        split=split,
+    )
+
+
+def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
+    """The model's configuration when a run goes on from a checkpoint: its own, other dropout.
+
+    Raises:
+        ConfigError: the run asks for another architecture, or for longer sequences.
+    """
+    kept: BertConfig = keep_architecture(config, found, folder)
+    wanted = config.model_config(found.vocab_size)
+    if config.model and any(getattr(wanted, name) != getattr(found, name) for name in SIZES):
+        raise ConfigError(
+            f"{folder} has another architecture than --model {config.model}; leave it out: --init "
+            "brings the model's architecture"
+        )
+    if config.longest_sequence > found.max_position_embeddings:
+        raise ConfigError(
+            f"sequences of {config.longest_sequence} tokens do not fit {folder}, which has "
+            f"positions for {found.max_position_embeddings}; lower --instances.sequence-length"
+        )
+    return kept
+
+
+def masked_lm(config: BertConfig, encoder: Encoder) -> MaskedLM:
+    """Return the masked LM, whose output layer is tied to the token embeddings."""
+    embedding = encoder.token_embedding()
+    assert embedding is not None
+    return MaskedLM(config, embedding)
+
+
+def next_sentence(config: BertConfig, encoder: Encoder) -> NextSentence:
+    """Return next-sentence prediction over the pooled [CLS]."""
+    return NextSentence(config.hidden_size)
+
+
+BERT = System(
+    name="bert",
+    config=BertConfig,
+    encoder=Bert,
+    spec=bert_spec,
+    objectives={"masked_lm": masked_lm, "next_sentence": next_sentence},
+    layout=BertLayout,
+    run=BertRun,
+    trained_with=objectives,
+    instances=held_out,
+    phases=phases,
+    continued=continued,
+    initialize=initialize_from_data,
+)
+TENSORFLOW = replace(BERT, layout=TensorFlowLayout)
+"""BERT as google-research/bert stores it."""
+LEFT_TO_RIGHT_BERT = System(
+    name="bert-ltr",
+    config=LeftToRightBertConfig,
+    encoder=Bert,
+    spec=bert_spec,
+    objectives={"next_token": tied_next_token},
+    run=LeftToRightBertRun,
+    instances=token_streams,
+)
+"""Stored under our own names: transformers has no class for it."""

@@ -1,0 +1,248 @@
+"""The catalogue of systems: name -> the class of its runs, and a function that imports its record.
+
+A record imports torch, so it is imported when its function is called; the command line reads sizes
+and keys from the classes of runs, which need the standard library alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
+from bertwright.models.bert.config import (
+    BertConfig,
+    BertRun,
+    LeftToRightBertConfig,
+    LeftToRightBertRun,
+)
+from bertwright.models.bert2rnd.config import Bert2RndConfig, Bert2RndRun
+from bertwright.models.elmo.config import ElmoConfig, ElmoRun
+from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
+from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
+from bertwright.models.ngram.config import NgramConfig, NgramRun
+from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
+from bertwright.models.seq2seq.config import Seq2SeqConfig, Seq2SeqRun
+from bertwright.models.transformer.config import TransformerConfig, TransformerRun
+from bertwright.models.word_vectors.config import (
+    FastTextConfig,
+    FastTextRun,
+    GloveConfig,
+    GloveRun,
+    Word2VecConfig,
+    Word2VecRun,
+    WordVectorsConfig,
+)
+
+if TYPE_CHECKING:
+    from bertwright.models.system import System
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One system of the catalogue."""
+
+    config: type[Any]
+    """The class of its models' configurations."""
+    run: type[RunConfig] | None
+    """The class of its runs; None: its models are read from files and never trained."""
+    load: Callable[[], System]
+    """Imports and returns its record."""
+
+
+def _bert() -> System:
+    from bertwright.models.bert.system import BERT
+
+    return BERT
+
+
+def _left_to_right_bert() -> System:
+    from bertwright.models.bert.system import LEFT_TO_RIGHT_BERT
+
+    return LEFT_TO_RIGHT_BERT
+
+
+def _transformer() -> System:
+    from bertwright.models.transformer.system import TRANSFORMER
+
+    return TRANSFORMER
+
+
+def _bert2rnd() -> System:
+    from bertwright.models.bert2rnd.system import BERT2RND
+
+    return BERT2RND
+
+
+def _seq2seq() -> System:
+    from bertwright.models.seq2seq.system import SEQ2SEQ
+
+    return SEQ2SEQ
+
+
+def _awd_lstm() -> System:
+    from bertwright.models.awd_lstm.system import AWD_LSTM
+
+    return AWD_LSTM
+
+
+def _elmo() -> System:
+    from bertwright.models.elmo.system import ELMO
+
+    return ELMO
+
+
+def _gpt() -> System:
+    from bertwright.models.gpt.system import GPT
+
+    return GPT
+
+
+def _gpt2() -> System:
+    from bertwright.models.gpt.system import GPT2
+
+    return GPT2
+
+
+def _memory_network() -> System:
+    from bertwright.models.memory_network.system import MEMORY_NETWORK
+
+    return MEMORY_NETWORK
+
+
+def _ngram() -> System:
+    from bertwright.models.ngram.system import NGRAM
+
+    return NGRAM
+
+
+def _nnlm() -> System:
+    from bertwright.models.nnlm.system import NNLM
+
+    return NNLM
+
+
+def _word2vec() -> System:
+    from bertwright.models.word_vectors.system import WORD2VEC
+
+    return WORD2VEC
+
+
+def _fasttext() -> System:
+    from bertwright.models.word_vectors.system import FASTTEXT
+
+    return FASTTEXT
+
+
+def _glove() -> System:
+    from bertwright.models.word_vectors.system import GLOVE
+
+    return GLOVE
+
+
+def _word_vectors() -> System:
+    from bertwright.models.word_vectors.system import FROM_FILES
+
+    return FROM_FILES
+
+
+MODELS: dict[str, Entry] = {
+    "bert": Entry(BertConfig, BertRun, _bert),
+    "bert-ltr": Entry(LeftToRightBertConfig, LeftToRightBertRun, _left_to_right_bert),
+    "transformer": Entry(TransformerConfig, TransformerRun, _transformer),
+    "bert2rnd": Entry(Bert2RndConfig, Bert2RndRun, _bert2rnd),
+    "seq2seq": Entry(Seq2SeqConfig, Seq2SeqRun, _seq2seq),
+    "awd-lstm": Entry(AwdLstmConfig, AwdLstmRun, _awd_lstm),
+    "elmo": Entry(ElmoConfig, ElmoRun, _elmo),
+    "openai-gpt": Entry(GptConfig, GptRun, _gpt),
+    "gpt2": Entry(Gpt2Config, Gpt2Run, _gpt2),
+    "memory-network": Entry(MemoryNetworkConfig, MemoryNetworkRun, _memory_network),
+    "ngram": Entry(NgramConfig, NgramRun, _ngram),
+    "nnlm": Entry(NnlmConfig, NnlmRun, _nnlm),
+    "word2vec": Entry(Word2VecConfig, Word2VecRun, _word2vec),
+    "fasttext": Entry(FastTextConfig, FastTextRun, _fasttext),
+    "glove": Entry(GloveConfig, GloveRun, _glove),
+    "word-vectors": Entry(WordVectorsConfig, None, _word_vectors),
+}
+"""System, by the `model_type` in the `config.json` of its checkpoints; the first is what a run
+trains where nothing is said."""
+
+
+def trainable() -> dict[str, type[RunConfig]]:
+    """Return the systems that can be trained, with the classes of their runs."""
+    return {name: entry.run for name, entry in MODELS.items() if entry.run is not None}
+
+
+def system_of(run: RunConfig | type[RunConfig]) -> System:
+    """Return the system of a run, or of a class of runs."""
+    wanted = run if isinstance(run, type) else type(run)
+    return next(entry.load() for entry in MODELS.values() if entry.run is wanted)
+
+
+def system_of_config(config: object) -> System:
+    """Return the system of a model's configuration, an encoder's `encoder.config`.
+
+    Raises:
+        ConfigError: no system has configurations of this class.
+    """
+    for entry in MODELS.values():
+        if type(config) is entry.config:
+            return entry.load()
+    raise ConfigError(
+        f"no system has a {type(config).__name__} as its configuration; there are "
+        f"{', '.join(MODELS)} (models/catalogue.py)"
+    )
+
+
+def system_of_folder(content: Mapping[str, Any], path: Path) -> System:
+    """Return the system that a `config.json` names; the oldest ones of BERT have no `model_type`.
+
+    Raises:
+        DataError: a `model_type` of no system.
+    """
+    name = content.get("model_type", "bert")
+    if not isinstance(name, str) or name not in MODELS:
+        shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}..."
+        raise DataError(
+            f"'model_type' in {path} is {shown}; expected one of {', '.join(MODELS)}: take "
+            "a model of that type (most of BGE, E5 in English, GTE and MiniLM are BERTs), or run "
+            "this one with transformers"
+        )
+    return MODELS[name].load()
+
+
+def system_of_model(model: str | None) -> str:
+    """Return the name of the system that a size (`--model`) belongs to; of None, the first.
+
+    Raises:
+        ConfigError: no system has a size of this name.
+    """
+    runs = trainable()
+    if model is None:
+        return next(iter(runs))
+    for system, run in runs.items():
+        if model in run.presets:
+            return system
+    known = [name for run in runs.values() for name in run.presets]
+    near = [name for name in known if name.startswith(f"{model}-")]  # the sizes of a system
+    near = near or get_close_matches(model, known, n=1)
+    meant = f"; did you mean {', '.join(near)}?" if near else ""
+    raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")
+
+
+def only_bert(config: object, what: str) -> BertConfig:
+    """Return the configuration where only a BERT will do.
+
+    Raises:
+        ConfigError: it is another model's.
+    """
+    if type(config) is not BertConfig:
+        raise ConfigError(
+            f"{what} is for BERT only; this model is a {system_of_config(config).name}"
+        )
+    return config

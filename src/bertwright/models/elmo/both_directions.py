@@ -1,0 +1,60 @@
+"""ELMo's language models: each token from those before it, and from those after it.
+
+`loss = -sum_i log p(token_(i+1) | left half of x_i) + log p(token_i | right half of x_(i+1))`, with
+one output matrix for both directions (Peters et al. 2018, section 3.1). In training the softmax may
+be sampled (Jean et al. 2015); evaluation is over the whole vocabulary.
+
+Letters: K pairs of neighbouring tokens, P width of a direction, V tokens that are predicted, S
+samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.nn.encoder import Encoded
+from bertwright.nn.objective import Loss, Objective
+from bertwright.nn.output import log_uniform, sampled_loss, vocabulary_loss
+
+
+class BothDirections(Objective[Any]):
+    """Next and previous token over a `TokenStreamBatch`, from the halves of the top layer."""
+
+    title = "next and previous token"
+
+    def __init__(self, width: int, vocab_size: int, both: bool, samples: int) -> None:
+        """P and V, tokens beyond which count as its last; whether there is a direction from the
+        right; S, 0: the whole vocabulary."""
+        super().__init__()
+        self.output = nn.Linear(width, vocab_size)
+        self.samples = samples
+        self.directions = 2 if both else 1
+
+    def count(self, batch: Any) -> int:
+        """K of each direction."""
+        return self.directions * len(batch.positions)
+
+    def forward(self, encoded: Encoded, batch: Any) -> Loss:
+        """Summed over both directions."""
+        at: Tensor = batch.positions
+        tokens = batch.tokens.clamp(max=self.output.out_features - 1)
+        width = self.output.in_features
+        x, labels = [encoded.last[at, :width]], [tokens[at + 1]]
+        if self.directions == 2:
+            x, labels = [*x, encoded.last[at + 1, width:]], [*labels, tokens[at]]
+        rows, gold = torch.cat(x), torch.cat(labels)
+        weight, bias = self.output.weight, self.output.bias
+        if self.training and self.samples:
+            drawn, expected = log_uniform(len(weight), self.samples, gold.device)
+            loss = sampled_loss(rows, weight, bias, gold, drawn, expected)
+        else:
+            loss = vocabulary_loss(rows, weight, bias, gold)
+        return Loss(loss.total, len(gold), loss.correct)
+
+    def flops(self, batch: Any) -> float:
+        """The product with the output matrix, forward and twice backward."""
+        outputs = self.samples or self.output.out_features
+        return 6.0 * self.count(batch) * self.output.in_features * outputs

@@ -1,0 +1,105 @@
+"""The sizes of ELMo, and the keys of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    MOST_CELLS,
+    MOST_LAYERS,
+    MOST_WIDTH,
+    OutOfRange,
+    at_least,
+    below_one,
+    between,
+)
+
+MOST_FILTERS = 100
+"""Widths of convolutions."""
+
+
+@dataclass(frozen=True)
+class ElmoConfig:
+    """The architecture (Peters et al. 2018, section 3; Jozefowicz et al. 2016)."""
+
+    vocab_size: int = 30000
+    """V, tokens it reads."""
+    output_size: int | None = None
+    """Tokens it predicts, the first of the vocabulary; the rest count as one more. Unset: all."""
+    max_characters_per_token: int = 50
+    """C, ids of a token: its UTF-8 bytes and the marks of its begin and end; longer ones are
+    truncated."""
+    character_size: int = 16
+    """Width of a byte's vector."""
+    filters: tuple[tuple[int, int], ...] = (
+        *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)),
+        (7, 1024),
+    )
+    """(width in bytes, number) of the convolutions."""
+    n_highway: int = 2
+    """Highway layers over the convolutions."""
+    activation: Literal["relu"] = "relu"
+    """Over the convolutions."""
+    dim: int = 4096
+    """Width of an LSTM's cell."""
+    projection_dim: int = 512
+    """P, width of a direction's vectors."""
+    n_layers: int = 2
+    """L, layers of LSTM in each direction."""
+    cell_clip: float = 3.0
+    """Cells are clipped to this; 0: never, which is faster."""
+    proj_clip: float = 3.0
+    """Projections are clipped to this; 0: never."""
+    use_skip_connections: bool = True
+    """Whether what a layer of LSTM above the first reads is added to what it gives."""
+    direction: Literal["both", "forward"] = "both"
+    """Read from both ends, or from left to right alone (TagLM's forward language model)."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout of what goes into the LSTMs and comes out of them."""
+    negative_samples: int = 0
+    """Sampled softmax with so many wrong tokens in training; 0: the whole vocabulary. Published:
+    8,192."""
+
+    def __post_init__(self) -> None:
+        most_words = LARGEST_SIZES["vocab_size"]
+        between(self, 1, most_words, "vocab_size", "output_size")
+        between(self, 1, MOST_WIDTH, "character_size", "projection_dim")
+        between(self, 1, MOST_CELLS, "dim")
+        between(self, 1, MOST_LAYERS, "n_layers")
+        between(self, 0, MOST_LAYERS, "n_highway")
+        between(self, 0, most_words, "negative_samples")
+        between(self, 3, MOST_WIDTH, "max_characters_per_token")
+        if self.projection_dim >= self.dim:
+            raise OutOfRange(self, "projection_dim", f"less than dim ({self.dim})")
+        at_least(self, 0, "cell_clip", "proj_clip")
+        below_one(self, "hidden_dropout_prob")
+        wrong = any(len(f) != 2 or not 0 < min(f) <= max(f) <= MOST_WIDTH for f in self.filters)
+        if wrong or not 0 < len(self.filters) <= MOST_FILTERS:
+            pairs = f"1 to {MOST_FILTERS} pairs of (width, number), each 1 to {MOST_WIDTH:,}"
+            raise OutOfRange(self, "filters", pairs)
+        at_least(self, max(width for width, _ in self.filters) + 2, "max_characters_per_token")
+
+
+_NARROW = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
+
+
+@dataclass(frozen=True)
+class ElmoRun(
+    LanguageModelRun,
+    presets={
+        "elmo-mini": ElmoConfig(
+            filters=_NARROW, n_highway=1, dim=256, projection_dim=128, cell_clip=0.0, proj_clip=0.0
+        ),
+        "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
+        "elmo": ElmoConfig(),
+    },
+    fixed="max_characters_per_token character_size filters n_highway activation "
+    "use_skip_connections",
+):
+    """A run of ELMo; elmo and elmo-small have the sizes of the published files of these names."""
+
+    default_model = "elmo-mini"
+    use = "senses --model {run}"

@@ -1,0 +1,1 @@
+"""GPT (Radford et al. 2018) and GPT-2 (Radford et al. 2019)."""

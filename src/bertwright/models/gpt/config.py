@@ -1,0 +1,102 @@
+"""The sizes of GPT and GPT-2, and the keys of their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.ranges import transformer
+
+
+@dataclass(frozen=True)
+class GptConfig:
+    """The architecture of a GPT; the defaults are the published one."""
+
+    vocab_size: int = 40478
+    """V, entries of the vocabulary."""
+    hidden_size: int = 768
+    """H, width of a token's vector."""
+    num_hidden_layers: int = 12
+    """L, layers."""
+    num_attention_heads: int = 12
+    """A, attention heads of a layer, each H / A wide; the feed-forward part is 4 H wide."""
+    hidden_act: Literal["gelu_tanh", "relu"] = "gelu_tanh"
+    """Activation of the feed-forward layer: GELU by its tanh approximation, as published, or
+    ReLU."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
+    attention_probs_dropout_prob: float = 0.1
+    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
+    max_position_embeddings: int = 512
+    """Maximum length of a sequence, in tokens."""
+    initializer_range: float = 0.02
+    """Standard deviation of the normal distribution that initializes weights."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in layer normalization."""
+
+    intermediate_size = None
+
+    def __post_init__(self) -> None:
+        transformer(self)
+
+
+@dataclass(frozen=True)
+class Gpt2Config(GptConfig):
+    """The architecture of a GPT-2: norms before each part, and one more after the last."""
+
+    vocab_size: int = 50257
+    """V, entries of the vocabulary."""
+    max_position_embeddings: int = 1024
+    """Maximum length of a sequence, in tokens."""
+    hidden_act: Literal["gelu", "gelu_tanh", "relu"] = "gelu_tanh"  # type: ignore[assignment]
+    """Activation of the feed-forward layer: GELU, exact or by its tanh approximation (as
+    published), or ReLU."""
+    intermediate_size: int | None = None  # type: ignore[assignment]
+    """F, width inside the feed-forward layer; unset: 4 H, as published."""
+
+
+def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
+    sizes = {"-mini": (4, 256, 4), "-small": (4, 512, 8), "-medium": (8, 512, 8), "": (12, 768, 12)}
+    return {
+        name + each: kind(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads)
+        for each, (layers, hidden, heads) in sizes.items()
+    }
+
+
+@dataclass(frozen=True)
+class GptRun(
+    LanguageModelRun,
+    presets=_sizes(GptConfig, "gpt"),
+    fixed="initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """A run of a GPT, of which `gpt` is the published one; dropout is off, as for BERT."""
+
+    default_model = "gpt-mini"
+
+    sequence_length: int = 512
+    """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
+    untrained."""
+
+    def trained_length(self, phase: int) -> int:
+        """See `RunConfig`."""
+        return self.longest_sequence
+
+
+@dataclass(frozen=True)
+class Gpt2Run(
+    GptRun,
+    presets=_sizes(Gpt2Config, "gpt2"),
+    fixed="initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """A run of a GPT-2; gpt2 is the smallest that was published."""
+
+    default_model = "gpt2-mini"
+
+    sequence_length: int = 1024
+    """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
+    untrained."""

@@ -1,0 +1,89 @@
+"""GPT and GPT-2: Transformer decoders that predict the next token.
+
+GPT (Radford, Narasimhan, Salimans, Sutskever 2018, Improving Language Understanding by Generative
+Pre-Training, sections 3.1 and 4.1): h_0 = U W_e + W_p, the token and learned position vectors; L
+layers of causal self-attention, post-norm, with GELU by its tanh approximation;
+P(u) = softmax(h_L W_e^T). GPT-2 (Radford et al. 2019, Language Models are Unsupervised Multitask
+Learners, section 2.3): norms move before each part, one more follows the last layer, and the
+matrices that end a residual branch start scaled by 1 / sqrt(2 L).
+
+Differs: the normal distribution that initializes weights is truncated at two deviations. Keys and
+values are kept when a text goes on (`nn/cache.py`).
+
+Letters: N tokens, H hidden, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.gpt.config import GptConfig
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.encoder import EncoderSpec
+from bertwright.nn.init import initialize, truncated_normal
+from bertwright.nn.stack import GoingOn
+from bertwright.nn.transformer import layers_of
+
+
+class GptEmbeddings(nn.Module):
+    """Token + position."""
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__()
+        self.token = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids `[N]`, the position of each in its sequence -> `[N, H]`"""
+        x = self.token(ids) + self.position(positions)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+
+def gpt_spec(config: GptConfig) -> EncoderSpec:
+    """Return the specification of an encoder with this configuration."""
+    return EncoderSpec(
+        width=config.hidden_size,
+        depth=config.num_hidden_layers,
+        vocab_size=config.vocab_size,
+        max_length=config.max_position_embeddings,
+        causal=True,
+        default_pooling="last",
+        averages_end=False,
+    )
+
+
+class Gpt(GoingOn):
+    """The encoder of GPT; its output layer is `nn/next_token.py`, tied."""
+
+    pre_norm = False
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__(gpt_spec(config))
+        self.config = config
+        self.embeddings = GptEmbeddings(config)
+        self.layers = layers_of(config, causal=True, pre_norm=self.pre_norm)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Matrices from a truncated normal distribution, biases 0, norms 1."""
+        initialize(self, self.config.initializer_range, generator)
+
+
+class Gpt2(Gpt):
+    """The encoder of GPT-2."""
+
+    pre_norm = True
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """As GPT; what ends a residual branch is scaled by 1 / sqrt(2 L)."""
+        super().reset_parameters(generator)
+        std = self.config.initializer_range / math.sqrt(2 * len(self.layers))
+        for layer in map(self.layer, range(len(self.layers))):
+            truncated_normal(layer.attention.output.weight, std, generator)
+            truncated_normal(layer.feed_forward.output.weight, std, generator)

@@ -1,0 +1,38 @@
+"""GPT and GPT-2 as systems: token streams in, the next token out through the tied embeddings."""
+
+from __future__ import annotations
+
+from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
+from bertwright.models.gpt.encoder import Gpt, Gpt2, gpt_spec
+from bertwright.models.gpt.huggingface import Gpt2Layout, GptLayout
+from bertwright.models.language_models import token_streams
+from bertwright.models.system import System
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.next_token import NextToken, tied_next_token
+
+
+def next_token(config: GptConfig, encoder: Encoder) -> NextToken:
+    """Return the output layer: the token embeddings, without a bias."""
+    return tied_next_token(config, encoder, bias=False)
+
+
+GPT = System(
+    name="openai-gpt",
+    config=GptConfig,
+    encoder=Gpt,
+    spec=gpt_spec,
+    objectives={"next_token": next_token},
+    layout=GptLayout,
+    run=GptRun,
+    instances=token_streams,
+)
+GPT2 = System(
+    name="gpt2",
+    config=Gpt2Config,
+    encoder=Gpt2,
+    spec=gpt_spec,
+    objectives={"next_token": next_token},
+    layout=Gpt2Layout,
+    run=Gpt2Run,
+    instances=token_streams,
+)

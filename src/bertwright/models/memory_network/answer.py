@@ -1,0 +1,97 @@
+"""End-to-end memory network: read the memory several times, then answer with one word.
+
+Sukhbaatar, Szlam, Weston and Fergus 2015, "End-To-End Memory Networks", sections 2 and 4.1. With
+tables A_1 ... A_(K+1) of word vectors, adjacent tying (B = A_1, C_k = A_(k+1), W = A_(K+1)):
+
+    sentence i:  m_i = sum_j l_j * A_k x_ij + T_k(i)       l_j: position encoding
+    question:    u_1 = sum_j l_j * A_1 q_j
+    hop k:       p = softmax(u_k m_i);  u_(k+1) = u_k + sum_i p_i c_i,  c_i as m_i with A_(k+1)
+    answer:      softmax(A_(K+1) u_(K+1))
+    l_j[h] = (1 - j / J) - (h / H) (1 - 2 j / J)           j of J words, h of H numbers, from 1
+
+A_1 is the encoder, a table of word vectors. With the linear start (section 4.2), p = u_k m_i at
+first.
+
+Letters: B stories, N tokens, S sentences, M of them memories, H hidden, V vocabulary, K hops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.models.memory_network.config import MemoryNetworkConfig
+from bertwright.nn.encoder import Encoded
+from bertwright.nn.objective import Loss, Objective
+from bertwright.nn.ragged import log_softmax, owners_of
+
+
+class Answer(Objective[Any]):
+    """The answer of each story of a `StoryBatch`."""
+
+    title = "answer"
+
+    def __init__(self, config: MemoryNetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        sizes = (config.vocab_size, config.hidden_size)
+        self.tables = nn.ModuleList(nn.Embedding(*sizes) for _ in range(config.hops))
+        times = (config.memory_size, config.hidden_size)
+        self.times = nn.ModuleList(nn.Embedding(*times) for _ in range(config.hops + 1))
+
+    def count(self, batch: Any) -> int:
+        """B."""
+        return len(batch.answers)
+
+    def forward(self, encoded: Encoded, batch: Any) -> Loss:
+        """Cross-entropy summed over stories."""
+        logits, _ = self.hops(encoded, batch)
+        correct = (logits.argmax(1) == batch.answers).sum()
+        return Loss(F.cross_entropy(logits, batch.answers, reduction="sum"), len(logits), correct)
+
+    def hops(self, encoded: Encoded, batch: Any) -> tuple[Tensor, list[Tensor]]:
+        """Logits of the answers `[B, V]`, and for each hop how much each memory is attended to,
+        `[M]`, with a softmax 1 in all over a story."""
+        ids, device = batch.inputs.ids, encoded.last.device
+        counts, stories = batch.sentence_lengths.tolist(), batch.story_sentences.tolist()
+        sentence, story = owners_of(counts, device), owners_of(stories, device)  # [N], [S]
+        ends = batch.story_sentences.cumsum(0)
+        age = ends[story] - 2 - torch.arange(len(counts), device=device)  # [S], of questions -1
+        is_memory = age >= 0
+        of_story, age = story[is_memory], age[is_memory]  # [M]
+        weights = self._position_weights(batch.sentence_lengths, sentence, encoded.last.dtype)
+
+        def sentences(words: Tensor) -> Tensor:
+            """Words `[N, H]` -> sentences `[S, H]`."""
+            found = words.new_zeros(len(counts), words.shape[1])
+            return found.index_add(0, sentence, words * weights)
+
+        def memories(number: int, of_sentences: Tensor) -> Tensor:
+            times: Tensor = self.times[number](age)
+            return of_sentences[is_memory] + times
+
+        read = sentences(encoded.last)
+        u = read[~is_memory]  # [B, H]
+        maps = []
+        for number, table in enumerate(self.tables):
+            m = memories(number, read)  # [M, H]
+            scores = (u[of_story] * m).sum(1, keepdim=True)
+            softmax = self.config.softmax
+            p = log_softmax(scores, of_story, len(stories)).exp() if softmax else scores  # [M, 1]
+            read = sentences(table(ids))
+            u = u.index_add(0, of_story, p * memories(number + 1, read))
+            maps.append(p[:, 0])
+        last: Any = self.tables[-1]
+        return F.linear(u, last.weight).float(), maps
+
+    def _position_weights(self, lengths: Tensor, sentence: Tensor, dtype: torch.dtype) -> Tensor:
+        """`[N, H]`"""
+        ends, exact = lengths.cumsum(0), lengths.to(dtype)
+        words = torch.arange(len(sentence), device=lengths.device)
+        j = (words - (ends - lengths)[sentence] + 1)[:, None] / exact[sentence][:, None]
+        width = self.config.hidden_size
+        h = torch.arange(1, width + 1, device=lengths.device, dtype=dtype) / width
+        return (1 - j) - h * (1 - 2 * j)

@@ -1,0 +1,50 @@
+"""Sizes of memory networks, and the keys of their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, between
+from bertwright.config.run import RunConfig
+from bertwright.models.word_vectors.config import WordVectorsConfig
+
+
+@dataclass(frozen=True)
+class MemoryNetworkConfig(WordVectorsConfig):
+    """The architecture (Sukhbaatar et al. 2015)."""
+
+    hidden_size: int = 40
+    """H, width of a sentence's vector."""
+    hops: int = 3
+    """How often the memory is read."""
+    memory_size: int = 50
+    """Maximum sentences of a story, the newest."""
+    softmax: bool = True
+    """Whether the weights of memories go through a softmax; without one, the model is linear up to
+    its answer: the paper's linear start is such a run, from which another goes on (init)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(self, 1, MOST_LAYERS, "hops")
+        between(self, 1, MOST_TOKENS, "memory_size")
+
+
+@dataclass(frozen=True)
+class MemoryNetworkRun(RunConfig, presets={"memory-network": MemoryNetworkConfig()}):
+    """Everything that decides a run of a memory network; its data are stories."""
+
+    default_model = "memory-network"
+    whole_documents = True
+    use = "answer --model {run} stories.txt"
+
+    longest_story: int = 1024
+    """Maximum tokens of a story."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, MOST_TOKENS, "longest_story")
+        super().__post_init__()
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of the longest story."""
+        return self.longest_story

@@ -1,0 +1,47 @@
+"""Memory networks as a system: stories in, the answer to each one's question out."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, split_documents
+from bertwright.models.memory_network.answer import Answer
+from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
+from bertwright.models.memory_network.stories import Stories
+from bertwright.models.system import Opened, System
+from bertwright.models.word_vectors.encoder import WordVectors, word_vectors_spec
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.objective import Learner
+
+
+def answer(config: MemoryNetworkConfig, encoder: Encoder) -> Answer:
+    """Return the memory and the answer's output layer."""
+    return Answer(config)
+
+
+def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:
+    """Return the stories of a split as the run reads them."""
+    documents = split_documents(shards, split, run.validation.share)
+    size = run.model_config(shards.vocab_size).memory_size
+    return Stories(shards, documents, size, run.longest_story, seed)
+
+
+def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards, opened: Opened) -> None:
+    """Draw every table from a normal distribution of 0.1 (Sukhbaatar et al. 2015, section 4.2)."""
+    generator = torch.Generator().manual_seed(run.seed)
+    for parameter in learner.parameters():
+        nn.init.normal_(parameter, 0.0, 0.1, generator=generator)
+
+
+MEMORY_NETWORK = System(
+    name="memory-network",
+    config=MemoryNetworkConfig,
+    encoder=WordVectors,
+    spec=word_vectors_spec,
+    objectives={"answer": answer},
+    run=MemoryNetworkRun,
+    instances=stories,
+    initialize=initialize,
+)

@@ -1,0 +1,1 @@
+"""N-gram language models (Chen and Goodman 1998)."""

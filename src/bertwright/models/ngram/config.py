@@ -1,0 +1,67 @@
+"""The order of an n-gram model, and the keys of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    OutOfRange,
+    above,
+    at_least,
+    between,
+)
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError
+
+MOST_ORDER, MOST_NGRAMS = 100, 10**12
+
+
+@dataclass(frozen=True)
+class NgramConfig:
+    """The model."""
+
+    vocab_size: int = 30000
+    """V."""
+    order: int = 5
+    """n, the longest n-grams; a token is predicted from the n - 1 before it."""
+    ngrams: tuple[int, ...] = ()
+    """How many it holds of the orders 2 to n; empty before they are counted."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_ORDER, "order")
+        if len(self.ngrams) > self.order - 1 or any(not 0 <= n <= MOST_NGRAMS for n in self.ngrams):
+            counts = f"numbers from 0 to {MOST_NGRAMS:,}, of the orders 2 to {self.order}"
+            raise OutOfRange(self, "ngrams", counts)
+
+
+@dataclass(frozen=True)
+class NgramRun(RunConfig, presets={"ngram": NgramConfig()}, fixed="ngrams"):
+    """A run of an n-gram model: one count of the text."""
+
+    default_model = "ngram"
+    use = 'generate --model {run} "A text"'
+    own_loop = True
+
+    smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"
+    """Interpolated modified Kneser-Ney, or a constant that is added to every count."""
+    k: float = 0.01
+    """The constant of add-k."""
+    prune: tuple[int, ...] = ()
+    """Of the orders 1 to n: n-grams that occur as often, or less, are left out; the last number is
+    for higher orders, too. 0 0 1 leaves out trigrams and longer ones that occur once."""
+    memory_mb: int = 512
+    """Megabytes that counts may take before they are sorted and go to the disk, into `out`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above(self, 0, "k")
+        at_least(self, 1, "memory_mb")
+        if self.epochs != 1:
+            raise ConfigError(f"epochs is {self.epochs:g}; a text is counted once: leave it out")
+        if self.init is not None:
+            raise ConfigError("--init is set, but counts begin with none: leave it out")
+        if self.prune and (self.prune[0] or list(self.prune) != sorted(self.prune)):
+            raise OutOfRange(self, "prune", "0 first, as words stay, then numbers that never fall")

@@ -1,0 +1,79 @@
+"""N-gram language models: the next token depends on the last n - 1.
+
+Shannon 1951, "Prediction and Entropy of Printed English"; the smoothing is that of Chen and Goodman
+1998, "An Empirical Study of Smoothing Techniques for Language Modeling".
+
+`NgramContext` reads the ids of those n - 1 tokens and has no weights. Probabilities are in
+`models/ngram/tables.py`; how they are estimated is in `models/ngram/system.py`.
+
+Letters: N tokens, B sequences, C = n - 1 (1 for n = 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.ngram.config import NgramConfig
+from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.nn.host import send
+from bertwright.nn.sequences import Inputs
+
+
+class LastTokens(NamedTuple):
+    """The ids `[B, C]` of the last tokens of B sequences, -1 where there is none."""
+
+    ids: Tensor
+
+    def select(self, rows: Tensor) -> LastTokens:
+        """See `decoding/search.py`."""
+        return LastTokens(self.ids.index_select(0, send(rows, self.ids.device)))
+
+    def join(self, other: LastTokens) -> LastTokens:
+        """See `decoding/search.py`."""
+        return LastTokens(torch.cat([self.ids, other.ids]))
+
+
+def ngram_spec(config: NgramConfig) -> EncoderSpec:
+    """Return the specification of an encoder with this configuration."""
+    return EncoderSpec(
+        width=max(1, config.order - 1),
+        depth=0,
+        vocab_size=config.vocab_size,
+        causal=True,
+        has_vectors=False,
+    )
+
+
+class NgramContext(Encoder):
+    """A token's "vector" is the ids of the last C tokens, its own last, -1 where there is none."""
+
+    def __init__(self, config: NgramConfig) -> None:
+        super().__init__(ngram_spec(config))
+        self.config = config
+        self.register_buffer("place", torch.empty(0), persistent=False)  # of the device
+
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """ids `[N]` -> int64 `[N, C]`; see `Encoder`."""
+        rows = inputs.sequences.last_tokens(self.spec.width).flip(1)
+        return [torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows]]
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
+        """See `GoesOn`."""
+        x = self(inputs).last[inputs.sequences.cu_seqlens[1:].long() - 1]
+        return x, LastTokens(x)
+
+    def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
+        """See `GoesOn`."""
+        x = torch.cat([state.ids[:, 1:], ids[:, None]], 1)
+        return x, LastTokens(x)
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`: nothing is trained."""
+        return []
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """See `Encoder`: there are none."""

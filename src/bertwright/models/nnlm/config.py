@@ -1,0 +1,53 @@
+"""The sizes of an NNLM, and the keys of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    MOST_WIDTH,
+    between,
+)
+from bertwright.config.run import OptimizerConfig
+
+
+@dataclass(frozen=True)
+class NnlmConfig:
+    """The architecture."""
+
+    vocab_size: int = 30000
+    """V."""
+    hidden_size: int = 100
+    """H, numbers of a word vector and tanh units."""
+    context_size: int = 4
+    """C, previous tokens that are read; an n-gram model of order C + 1 reads as many."""
+    direct_connections: bool = False
+    """Whether the output layer reads the word vectors too (the paper's W)."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_WIDTH, "hidden_size")
+        between(self, 1, 1_000, "context_size")
+
+
+@dataclass(frozen=True)
+class NnlmOptimizer(OptimizerConfig):
+    """A network of one layer learns at a higher rate; see `OptimizerConfig`."""
+
+    learning_rate: float = 2e-2
+    """The peak learning rate of AdamW, reached after warm-up."""
+
+
+@dataclass(frozen=True)
+class NnlmRun(
+    LanguageModelRun, presets={"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
+):
+    """A run of an NNLM."""
+
+    default_model = "nnlm-small"
+    use = "perplexity test.txt --model {run}"
+
+    optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
+    """The optimizer."""

@@ -1,0 +1,87 @@
+"""NNLM: word vectors and a feed-forward network predict the next word from the last few.
+
+Bengio, Ducharme, Vincent, Janvin 2003 (A Neural Probabilistic Language Model, JMLR 3), section 2:
+
+    x = (C(w_t), C(w_(t-1)), ..., C(w_(t-n+2)))      the vectors of the last n - 1 words
+    y = b + W x + U tanh(d + H x),    p(w_(t+1)) = softmax(y)
+
+`NnlmEncoder` is C, H and d: its one layer is tanh(d + H x), with direct connections beside x. U and
+b, and W, are the weights of `nn/next_token.py`, as one matrix over both. Differs from the
+paper: word vectors and tanh units are equally many; before the first token of a sequence stands a
+learned vector; the optimizer is the recipe's.
+
+Letters: N tokens, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.nnlm.config import NnlmConfig
+from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.nn.sequences import Inputs, Sequences
+
+
+class NnlmLayer(nn.Module):
+    """`tanh(d + H x)` over the vectors x of the last C tokens; `direct`: x after it."""
+
+    def __init__(self, width: int, context: int, direct: bool) -> None:
+        super().__init__()
+        self.context, self.direct = context, direct
+        self.start = nn.Parameter(torch.zeros(width))
+        self.hidden = nn.Linear(context * width, width)
+
+    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
+        """x `[N, H]` -> `[N, H]` or `[N, H + C H]`"""
+        rows = sequences.last_tokens(self.context)  # [N, C], its own token first
+        x = torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)  # [N, C H]
+        found: Tensor = self.hidden(x).tanh()
+        return torch.cat([found, x], 1) if self.direct else found
+
+
+def nnlm_spec(config: NnlmConfig) -> EncoderSpec:
+    """Return the specification of an encoder with this configuration."""
+    width = config.hidden_size
+    top = width * (1 + config.context_size * config.direct_connections)
+    return EncoderSpec(
+        width=top,
+        depth=1,
+        vocab_size=config.vocab_size,
+        causal=True,
+        default_layer=0,
+        averages_begin=False,  # of word vectors, which layer 0 are, it is no word
+        averages_end=False,
+        own_widths=(width, top),
+    )
+
+
+class NnlmEncoder(Encoder):
+    """The word vectors and the hidden layer."""
+
+    def __init__(self, config: NnlmConfig) -> None:
+        super().__init__(nnlm_spec(config))
+        width, words = config.hidden_size, config.vocab_size
+        self.config = config
+        self.embeddings = nn.Embedding(words, width)
+        self.layer = NnlmLayer(width, config.context_size, config.direct_connections)
+
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        """See `Encoder`."""
+        x = self.embeddings(inputs.ids)  # [N, H]
+        return [x] if top == 0 else [x, self.layer(x, inputs.sequences)]
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.embeddings, self.layer]
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """See `Encoder`: the paper leaves it open; uniform, so that tanh is not saturated."""
+        nn.init.uniform_(self.embeddings.weight, -0.5, 0.5, generator=generator)
+        nn.init.zeros_(self.layer.start)
+        bound = math.sqrt(3 / self.layer.hidden.in_features)
+        nn.init.uniform_(self.layer.hidden.weight, -bound, bound, generator=generator)
+        nn.init.zeros_(self.layer.hidden.bias)

@@ -1,0 +1,26 @@
+"""The neural probabilistic language model as a system: token streams in, the next token out."""
+
+from __future__ import annotations
+
+from bertwright.models.language_models import token_streams
+from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
+from bertwright.models.nnlm.encoder import NnlmEncoder, nnlm_spec
+from bertwright.models.system import System
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.next_token import NextToken
+
+
+def next_token(config: NnlmConfig, encoder: Encoder) -> NextToken:
+    """Return the output layer over the hidden layer, with weights of its own."""
+    return NextToken(encoder.spec.width, config.vocab_size)
+
+
+NNLM = System(
+    name="nnlm",
+    config=NnlmConfig,
+    encoder=NnlmEncoder,
+    spec=nnlm_spec,
+    objectives={"next_token": next_token},
+    run=NnlmRun,
+    instances=token_streams,
+)

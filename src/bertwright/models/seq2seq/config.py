@@ -1,0 +1,78 @@
+"""The sizes of seq2seq with attention, and the keys of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bertwright.config.ranges import (
+    LARGEST_SIZES,
+    MOST_LAYERS,
+    MOST_WIDTH,
+    below_one,
+    between,
+)
+from bertwright.config.translation import TranslationRun
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig:
+    """The architecture; the encoder and the decoder have L layers each."""
+
+    vocab_size: int = 30000
+    """V, entries of the vocabulary of both languages."""
+    embedding_size: int = 512
+    """E, width of a token's vector, of source, target and output."""
+    hidden_size: int = 1024
+    """H, width of a state: half of it from each direction in the encoder."""
+    num_hidden_layers: int = 2
+    """L, layers of LSTM of the encoder, and of the decoder."""
+    attention: Literal["additive", "multiplicative", "none"] = "multiplicative"
+    """How the decoder scores the source: as Bahdanau et al. 2014, as Luong et al. 2015, or not at
+    all."""
+    input_feeding: bool = True
+    """Let the decoder read what predicted the token before beside that token."""
+    dropout: float = 0.2
+    """Dropout of token vectors, between layers and before the output."""
+    label_smoothing: float = 0.1
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    fixed_source: bool = False
+    """Whether the source has token vectors of its own, which are not trained."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
+        between(self, 1, MOST_WIDTH, "embedding_size", "hidden_size")
+        between(self, 1, MOST_LAYERS, "num_hidden_layers")
+        below_one(self, "dropout", "label_smoothing")
+        if self.hidden_size % 2:
+            raise ConfigError(f"hidden_size is {self.hidden_size}; expected an even number")
+
+
+@dataclass(frozen=True)
+class Seq2SeqRun(
+    TranslationRun,
+    presets={
+        "seq2seq-small": Seq2SeqConfig(embedding_size=256, hidden_size=384, num_hidden_layers=1),
+        "seq2seq-base": Seq2SeqConfig(),
+        "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
+    },
+    fixed="fixed_source",
+):
+    """Everything that decides a run of sequence to sequence with attention; seq2seq-cove has the
+    encoder of McCann et al. 2017."""
+
+    default_model = "seq2seq-small"
+
+    word_vectors: str | None = None
+    """Run or file of word vectors that the words of the source have and keep (CoVe); of a
+    vocabulary of words."""
+
+    def sources(self) -> dict[str, str]:
+        """See `RunConfig`."""
+        return {} if self.word_vectors is None else {"word_vectors": self.word_vectors}
+
+    def model_config(self, vocab_size: int) -> Seq2SeqConfig:
+        """See `RunConfig`."""
+        config: Seq2SeqConfig = super().model_config(vocab_size)
+        return replace(config, fixed_source=self.word_vectors is not None)

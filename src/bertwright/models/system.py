@@ -1,0 +1,204 @@
+"""What every system brings: one record, in `models/NAME/system.py`.
+
+The record says how the encoder is built and stored, which objectives train it, on which instances,
+and how its weights begin. The catalogue (`models/catalogue.py`) names all records; the training
+loop, checkpoints, inference and the server know the record alone.
+
+Letters: R the class of the system's runs, C the class of its models' configurations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from bertwright.config.run import RunConfig
+from bertwright.data.instances import Instances
+from bertwright.data.phases import Pass, Phase
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, rule_of_new_run
+from bertwright.errors import ConfigError
+from bertwright.models.layout import Layout
+from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.nn.init import initialize
+from bertwright.nn.objective import Learner, Objective
+from bertwright.storage.tensor_names import ParameterMapping, Parts
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class PretrainedEncoder:
+    """An encoder that a run starts from, as the recipe opened it."""
+
+    name: str
+    """The path that the run names."""
+    folder: Path
+    """The folder it was read from."""
+    config: Any
+    """The configuration of its model."""
+    weights: Mapping[str, Tensor]
+    """Its parameters by name, without the prefix `encoder.`."""
+    tokenizer: Tokenizer
+    """The tokenizer in its folder."""
+
+
+class KnownWords(Protocol):
+    """Vectors of words that a run starts from, as the recipe opened them."""
+
+    @property
+    def vectors(self) -> Any:
+        """`[V, H]` float32."""
+
+    @property
+    def row(self) -> Mapping[str, int]:
+        """Spelling -> its row."""
+
+    def spelling(self, word: str) -> str | None:
+        """Return the spelling under which the table holds a word; None where it holds none."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a run names by a path, opened by the recipe before the model is made."""
+
+    encoder: PretrainedEncoder | None = None
+    """Of `--encoder`."""
+    words: KnownWords | None = None
+    """Of `--word-vectors`."""
+
+
+def keep_architecture(run: RunConfig, found: Any, folder: Path) -> Any:
+    """Return the model's configuration for a run that goes on from a checkpoint: the checkpoint's
+    own, with the values of the run for what has no weights (dropout, a memory network's softmax).
+
+    Raises:
+        ConfigError: the run asks for another architecture.
+    """
+    given = run.changes()
+    changed = {key: value for key, value in given.items() if "dropout" in key or key == "softmax"}
+    for key in given.keys() - changed.keys():
+        if given[key] != getattr(found, key):
+            raise ConfigError(
+                f"architecture.{key} is {given[key]}, but {folder} has {getattr(found, key)}; "
+                "leave it out: the checkpoint brings its architecture"
+            )
+    return replace(found, **changed)
+
+
+def initialize_as_published(
+    learner: Learner, run: RunConfig, shards: Shards, opened: Opened
+) -> None:
+    """Initialize the encoder by its `reset_parameters`, and linear layers of objectives with a
+    standard deviation of 0.02."""
+    generator = torch.Generator().manual_seed(run.seed)
+    learner.encoder.reset_parameters(generator)
+    initialize(learner.objectives, 0.02, generator)
+
+
+def model_of_the_run(run: RunConfig, shards: Shards, opened: Opened) -> Any:
+    """Return the configuration of a new model: the run's sizes, the shards' vocabulary."""
+    return run.model_config(shards.vocab_size)
+
+
+@dataclass(frozen=True)
+class System:
+    """One system: its model, its objectives and its pre-training."""
+
+    name: str
+    """The `model_type` in the `config.json` of its checkpoints."""
+    config: type[Any]
+    """C, a frozen dataclass."""
+    encoder: Callable[[Any], Encoder]
+    """C -> an encoder that keeps its configuration as `encoder.config`."""
+    spec: Callable[[Any], EncoderSpec]
+    """C -> the encoder's specification, without building one."""
+    objectives: Mapping[str, Callable[[Any, Encoder], Objective[Any]]] = field(default_factory=dict)
+    """Name -> (C, encoder) -> a pre-training head for that encoder."""
+    layout: type[Layout[Any]] = Layout
+    """How its folders are laid out."""
+    run: type[RunConfig] | None = None
+    """R; None: its models are read from files and never trained."""
+    trained_with: Callable[[Any], Sequence[str]] | None = None
+    """R -> names of the objectives of a run; None: all."""
+    instances: Callable[[Any, Shards, Split, int], Instances[Any]] | None = None
+    """(R, shards, split, seed) -> what it is trained and evaluated on; None: it has no held-out
+    loss."""
+    phases: Callable[[Any, Shards], Sequence[Phase]] | None = None
+    """(R, shards) -> what it is trained on, where that changes during the run."""
+    model: Callable[[Any, Shards, Opened], Any] = model_of_the_run
+    """(R, shards, opened) -> C of a new run."""
+    continued: Callable[[Any, Any, Path], Any] = keep_architecture
+    """(R, C of a checkpoint, its folder) -> C of a run that goes on from it, or ConfigError."""
+    initialize: Callable[[Learner, Any, Shards, Opened], None] = initialize_as_published
+    """(learner, R, shards, opened): initializes all weights, by the seed of R."""
+    fit: Callable[[Any, Shards, Learner, int], Iterator[Pass]] | None = None
+    """For systems that are counted, or that have a training loop of their own (`R.own_loop`):
+    (R, shards, learner, passes done) changes the learner pass by pass; after each pass the run is
+    evaluated, logged and saved."""
+
+    @cached_property
+    def names(self) -> Layout[Any]:
+        """Its layout."""
+        return self.layout(self.name, self.config)
+
+    def mappings(self, config: Any) -> Parts:
+        """Return all parameters of a model by part, with their names in a file."""
+        foreign = self.names.foreign_names(config)
+        if foreign is not None:
+            return foreign
+        with torch.device("meta"):
+            learner = self.make_learner(config, self.objectives)
+        parts: Parts = {"encoder": []}
+        for name in learner.state_dict():
+            first, second, *_ = name.split(".")
+            part = "encoder" if first == "encoder" else second
+            parts.setdefault(part, []).append(ParameterMapping(name, (name,)))
+        return parts
+
+    def make_learner(self, config: Any, objectives: Collection[str]) -> Learner:
+        """Return a new encoder with pre-training heads by name, as their modules initialize them.
+
+        Raises:
+            ConfigError: the system has no such objective.
+        """
+        for name in objectives:
+            if name not in self.objectives:
+                raise ConfigError(f"no objective {name!r}; there are {', '.join(self.objectives)}")
+        encoder = self.encoder(config)
+        heads = {
+            name: make(config, encoder)
+            for name, make in self.objectives.items()
+            if name in objectives
+        }
+        return Learner(encoder, heads)
+
+    def trained_on(self, run: RunConfig, shards: Shards) -> Sequence[Phase]:
+        """Return the phases of a run; of most systems one, of the documents that are not held
+        out."""
+        if self.phases is not None:
+            return self.phases(run, shards)
+        assert self.instances is not None
+        return [Phase(self.instances(run, shards, "train", run.seed), run.batch.tokens)]
+
+    def evaluated_on(self, run: RunConfig, shards: Shards, split: Split) -> Instances[Any] | None:
+        """Return what a run is evaluated on, the same for every seed; None: it has no held-out
+        loss."""
+        return None if self.instances is None else self.instances(run, shards, split, 0)
+
+    def heads(self, run: RunConfig) -> list[str]:
+        """Return the names of the objectives of a run."""
+        return list(self.objectives if self.trained_with is None else self.trained_with(run))
+
+    def with_hold_out(self, run: RunConfig, shards: Shards) -> RunConfig:
+        """Return a new run with the rule by which it holds out text, where it does not name one."""
+        if run.validation.hold_out is not None or self.instances is None:
+            return run
+        rule = rule_of_new_run(shards, run.validation.share)
+        rule = "documents" if run.whole_documents else rule
+        return replace(run, validation=replace(run.validation, hold_out=rule))

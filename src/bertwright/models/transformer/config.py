@@ -1,0 +1,76 @@
+"""The sizes of the Transformer (Vaswani et al. 2017, table 3), and the keys of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertwright.config.ranges import (
+    below_one,
+    transformer,
+)
+from bertwright.config.translation import InverseSqrtConfig, TranslationRun
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The architecture (Vaswani et al. 2017, table 3); encoder and decoder have L layers each."""
+
+    vocab_size: int = 37000
+    """V, entries of the vocabulary of both languages."""
+    hidden_size: int = 512
+    """H, width of a token's vector."""
+    num_hidden_layers: int = 6
+    """L, layers of the encoder, and of the decoder."""
+    num_attention_heads: int = 8
+    """A, attention heads of a layer."""
+    intermediate_size: int = 2048
+    """F, width inside the feed-forward layer."""
+    hidden_act: Literal["relu", "gelu", "gelu_tanh"] = "relu"
+    """Activation of the feed-forward layer."""
+    norm: Literal["post", "pre"] = "post"
+    """Normalize sums, as published, or what each part reads (and the last layer)."""
+    max_position_embeddings: int = 1024
+    """Maximum length of a source and of a target, in tokens."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after embeddings, attention and feed-forward layers."""
+    attention_probs_dropout_prob: float = 0.0
+    """Dropout of attention probabilities; above 0, attention is slower."""
+    label_smoothing: float = 0.1
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in a norm."""
+
+    def __post_init__(self) -> None:
+        transformer(self)
+        below_one(self, "label_smoothing")
+
+
+@dataclass(frozen=True)
+class TransformerRun(
+    TranslationRun,
+    presets={
+        "transformer-small": TransformerConfig(
+            hidden_size=256,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            intermediate_size=1024,
+            hidden_dropout_prob=0.2,
+        ),
+        "transformer-base": TransformerConfig(),
+        "transformer-big": TransformerConfig(
+            hidden_size=1024,
+            num_attention_heads=16,
+            intermediate_size=4096,
+            hidden_dropout_prob=0.3,
+        ),
+    },
+    fixed="layer_norm_eps",
+):
+    """A run of the encoder-decoder Transformer: base and big as published, small for some ten
+    thousand pairs."""
+
+    default_model = "transformer-small"
+
+    schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
+    """The learning rate over time."""

@@ -1,0 +1,183 @@
+"""Attention is all you need: the encoder-decoder Transformer (Vaswani et al. 2017).
+
+Section 3: a token's embedding, times sqrt(H), plus a sinusoid of its position goes through L layers
+of self-attention and feed-forward parts (the encoder). The decoder reads the target so far through
+L layers that attend to it causally, then to the encoder's vectors; the same embeddings, of one
+vocabulary for both languages, turn its vectors into logits (section 3.4).
+
+Where we differ: norms may stand before each part (`norm = "pre"`); the decoder keeps keys and
+values of the tokens it has read, so that one more token costs one more row.
+
+Letters: B pairs, N source and M target tokens, R rows, t tokens of each, S longest source, H
+hidden, A heads, D = H / A, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.transformer.config import TransformerConfig
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.encoder import Encoded, EncoderSpec
+from bertwright.nn.host import send
+from bertwright.nn.init import initialize
+from bertwright.nn.sequences import Inputs
+from bertwright.nn.stack import Stack
+from bertwright.nn.transformer import Cache, DecoderLayer, layers_of, sinusoids
+
+
+class Embeddings(nn.Module):
+    """Token * sqrt(H) + sinusoid of its position."""
+
+    positions: Tensor
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        vectors = torch.empty(config.vocab_size, config.hidden_size)
+        self.token: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+            vectors.normal_(0, config.hidden_size**-0.5), freeze=False
+        )
+        self.scale = math.sqrt(config.hidden_size)
+        waves = sinusoids(config.max_position_embeddings, config.hidden_size)
+        self.register_buffer("positions", waves, persistent=False)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids `[N]`, the position of each in its sequence -> `[N, H]`"""
+        x = self.token(ids) * self.scale
+        x = x + self.positions.index_select(0, positions)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+
+def transformer_spec(config: TransformerConfig) -> EncoderSpec:
+    """Return the specification of an encoder with this configuration."""
+    return EncoderSpec(
+        width=config.hidden_size,
+        depth=config.num_hidden_layers,
+        vocab_size=config.vocab_size,
+        max_length=config.max_position_embeddings,
+    )
+
+
+class Transformer(Stack):
+    """The encoder."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(transformer_spec(config))
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.layers = layers_of(config, pre_norm=config.norm == "pre")
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Embeddings with a deviation of 1 / sqrt(H), matrices as Glorot and Bengio (2010)."""
+        reset(self, generator)
+        weight = self.embeddings.token.weight
+        nn.init.normal_(weight, 0, weight.shape[1] ** -0.5, generator=generator)
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What the decoder keeps of R rows."""
+
+    length: int
+    """Tokens that each row has read."""
+    own: tuple[Cache | tuple[()], ...]
+    """Of each layer, the keys and values of those tokens, `[R, A, t, D]`."""
+    source: tuple[Cache, ...]
+    """Of each layer, those of P sources, `[P, A, S, D]`, each of which has R / P rows."""
+    bias: Tensor
+    """`[P, 1, 1, S]`: 0 where a source has a token, -inf where it has not."""
+    owners: Tensor
+    """`[R]`, on the host: which of the P sources a row is of, rising."""
+
+    def select(self, rows: Tensor) -> DecoderState:
+        """Of these rows, `[r]` on the host, any of them more than once."""
+
+        def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
+            there = send(rows, self.bias.device)
+            return tuple(tuple(x.index_select(0, there) for x in cache) for cache in caches)
+
+        owners = self.owners[rows]
+        state = replace(self, own=pick(self.own, rows))
+        if torch.equal(owners, self.owners):  # other beams of the same sources
+            return state
+        kept, counts = torch.unique_consecutive(owners, return_counts=True)
+        each = int(counts[0])
+        if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
+            kept, each = owners, 1
+        owners = torch.arange(len(kept)).repeat_interleave(each)
+        bias = self.bias.index_select(0, send(kept, self.bias.device))
+        return replace(state, source=pick(self.source, kept), bias=bias, owners=owners)
+
+
+class TransformerDecoder(nn.Module):
+    """The decoder: target tokens over an encoded source."""
+
+    def __init__(self, config: TransformerConfig, embeddings: nn.Module) -> None:
+        """`embeddings` are the encoder's: (ids, positions) -> `[M, H]`."""
+        super().__init__()
+        self.longest = config.max_position_embeddings
+        self.layers = layers_of(config, DecoderLayer, pre_norm=config.norm == "pre")
+        self._tied = (embeddings,)  # in a tuple: the encoder owns it
+
+    def forward(self, memory: Encoded, target: Inputs, maps: list[Tensor] | None = None) -> Tensor:
+        """B sources, and B targets of M tokens -> `[M, H]`; fills `maps`, of a pair alone."""
+        sequences = target.sequences
+        if sequences.longest > self.longest:
+            raise ValueError(f"a target has {sequences.longest} tokens; expected {self.longest}")
+        x: Tensor = self._tied[0](target.ids, sequences.positions)
+        for layer in self.layers:
+            x = layer(x, sequences, memory.last, memory.sequences, maps)
+        return x
+
+    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
+        """See `Decoder`."""
+        maps: list[Tensor] = []
+        self(memory, target, maps)
+        return maps[::2], maps[1::2]
+
+    def begin(self, memory: Encoded) -> DecoderState:
+        """The state of one row a source, nothing read."""
+        sequences = memory.sequences
+
+        def of_rows(x: Tensor) -> Tensor:
+            return sequences.padded(x).transpose(1, 2).contiguous()  # [R, A, S, D]
+
+        layers = cast("list[DecoderLayer]", list(self.layers))
+        parts = [layer.cross_attention.keys_values(memory.last) for layer in layers]
+        source = tuple((of_rows(k), of_rows(v)) for k, v in parts)
+        bias = sequences.bias(memory.last)
+        owners = torch.arange(sequences.count)
+        return DecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
+
+    def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, H]`"""
+        if state.length == self.longest:
+            raise ValueError(f"a target has more than {self.longest} tokens")
+        x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))[:, None]
+        kept = []
+        for layer, own, source in zip(self.layers, state.own, state.source, strict=True):
+            x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
+            kept.append(more)
+        return x[:, 0], replace(state, length=state.length + 1, own=tuple(kept))
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialize all matrices as those of the encoder."""
+        reset(self, generator)
+
+
+def reset(module: nn.Module, generator: torch.Generator) -> None:
+    """Matrices uniform by their sizes (Glorot and Bengio 2010), biases 0, norms 1; in place."""
+    initialize(module, 0.02, generator)
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight, generator=generator)

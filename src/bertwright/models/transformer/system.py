@@ -1,0 +1,29 @@
+"""The Transformer as a system: pairs of sentences in, the target out."""
+
+from __future__ import annotations
+
+from bertwright.models.system import System
+from bertwright.models.transformer.config import TransformerConfig, TransformerRun
+from bertwright.models.transformer.encoder import Transformer, TransformerDecoder, transformer_spec
+from bertwright.models.translation import initialize, pairs
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.translation import Translation
+
+
+def translation(config: TransformerConfig, encoder: Encoder) -> Translation:
+    """Return a decoder that reads by the encoder's embeddings and predicts by its token vectors."""
+    assert isinstance(encoder, Transformer)
+    decoder = TransformerDecoder(config, encoder.embeddings)
+    return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
+
+
+TRANSFORMER = System(
+    name="transformer",
+    config=TransformerConfig,
+    encoder=Transformer,
+    spec=transformer_spec,
+    objectives={"translation": translation},
+    run=TransformerRun,
+    instances=pairs,
+    initialize=initialize,
+)

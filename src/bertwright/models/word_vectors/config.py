@@ -1,0 +1,168 @@
+"""Static word vectors: the architectures of word2vec, fastText and GloVe, and their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from bertwright.config.ranges import (
+    MOST_TOKENS,
+    MOST_WIDTH,
+    MOST_WORDS,
+    above,
+    at_least,
+    below_one,
+    between,
+)
+from bertwright.config.run import RunConfig, ValidationConfig
+from bertwright.errors import ConfigError
+
+MOST_CHARACTERS, MOST_WORKERS = 100, 4_096
+
+
+@dataclass(frozen=True)
+class WordVectorsConfig:
+    """A table of word vectors."""
+
+    vocab_size: int = 30000
+    """V, words."""
+    hidden_size: int = 100
+    """H, width of a word's vector."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, MOST_WORDS, "vocab_size")
+        between(self, 1, MOST_WIDTH, "hidden_size")
+
+
+@dataclass(frozen=True)
+class Word2VecConfig(WordVectorsConfig):
+    """What word2vec is trained to predict, and how (Mikolov et al. 2013a, b)."""
+
+    algorithm: Literal["skip-gram", "cbow"] = "skip-gram"
+    """Predict a word from each word of its context, or from the mean of all of them."""
+    loss: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
+    """Of a word against sampled ones, or of the decisions on its path in a Huffman tree."""
+
+
+@dataclass(frozen=True)
+class FastTextConfig(Word2VecConfig):
+    """fastText (Bojanowski et al. 2017): words are means over their character n-grams, too."""
+
+    buckets: int = 2_000_000
+    """Rows that n-grams are hashed into; each has H numbers."""
+    min_n: int = 3
+    """Characters of the shortest n-gram, `<` and `>` at the ends of a word counted."""
+    max_n: int = 6
+    """Characters of the longest."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(self, 1, MOST_WORDS, "buckets")
+        between(self, 1, MOST_CHARACTERS, "min_n")
+        between(self, self.min_n, MOST_CHARACTERS, "max_n")
+
+
+@dataclass(frozen=True)
+class GloveConfig(WordVectorsConfig):
+    """GloVe (Pennington et al. 2014)."""
+
+
+@dataclass(frozen=True)
+class WordVectorsRun(RunConfig):
+    """What a run of any static word vectors has beside `RunConfig`."""
+
+    own_loop = True
+    ignored = ("validation.",)
+    use = "words nearest --model {run} WORD"
+    passes: ClassVar[float] = 5.0
+    """As many where `epochs` is not given."""
+
+    window: int = 5
+    """Maximum words to each side of a word that are its context."""
+    workers: int = 0
+    """Threads, 0 one for each core. They do not wait for each other (Recht et al. 2011), so that
+    only 1 gives the same bytes each time."""
+
+    def __post_init__(self) -> None:
+        if self.epochs is None and self.steps is None and self.minutes is None:
+            object.__setattr__(self, "epochs", self.passes)
+        between(self, 1, MOST_TOKENS, "window")
+        between(self, 0, MOST_WORKERS, "workers")
+        if self.validation != ValidationConfig():
+            raise ConfigError(
+                "--validation is set, but word vectors have no held-out loss: leave it out, and "
+                "evaluate them with bertwright words"
+            )
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class Word2VecRun(
+    WordVectorsRun,
+    presets={
+        "word2vec-skip-gram": Word2VecConfig(),  # the better one on small corpora
+        "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
+    },
+    fixed="algorithm",
+):
+    """A run of word2vec; its epochs are 5 unless given."""
+
+    default_model = "word2vec-skip-gram"
+
+    negative: int = 5
+    """Sampled words for each predicted one, by count to the power of 0.75."""
+    subsample: float = 1e-3
+    """Words of a larger fraction of the text than this are left out at random; 0: none."""
+    learning_rate: float | None = None
+    """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, MOST_TOKENS, "negative")
+        at_least(self, 0, "subsample")
+        above(self, 0, "learning_rate")
+        below_one(self, "subsample")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class FastTextRun(
+    Word2VecRun,
+    presets={
+        "fasttext-skip-gram": FastTextConfig(),
+        "fasttext-cbow": FastTextConfig(algorithm="cbow"),
+    },
+    fixed="algorithm",
+):
+    """A run of fastText; its epochs are 5 unless given."""
+
+    default_model = "fasttext-skip-gram"
+
+    subsample: float = 1e-4
+    """Words of a larger fraction of the text than this are left out at random; 0: none."""
+    learning_rate: float | None = 0.05
+    """At the start, falling to zero over all passes."""
+
+
+@dataclass(frozen=True)
+class GloveRun(WordVectorsRun, presets={"glove": GloveConfig()}):
+    """A run of GloVe; its epochs are 15 unless given."""
+
+    default_model = "glove"
+    passes = 15.0
+
+    window: int = 10
+    """Farthest words to each side of a word that are counted with it."""
+    most: float = 10.0
+    """x_max: pairs that occur as often, or more often, have the weight 1; 100 in the paper, for
+    billions of tokens."""
+    power: float = 0.75
+    """Others have (x / x_max) to this power."""
+    learning_rate: float = 0.05
+    """Of AdaGrad."""
+    memory_mb: int = 512
+    """Megabytes that counted pairs may take, about; more of them go to the disk, into `out`."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "most", "power", "learning_rate")
+        at_least(self, 1, "memory_mb")
+        super().__post_init__()

@@ -1,0 +1,118 @@
+"""A built corpus for static word vectors: counts, chunks, sampling, Huffman codes.
+
+Mikolov et al. 2013b (see `models/word_vectors/objectives.py`), sections 2.1 to 2.3, and Mikolov's
+word2vec.c where it differs. Letters: V vocabulary, N tokens of a chunk, D documents in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from bertwright.arrays import Float32s, Float64s, Int32s, Int64s
+from bertwright.data.shards import Shards
+from bertwright.errors import DataError
+
+CHUNK = 1 << 17
+"""Tokens of a chunk; a context does not reach across its ends, nor across those of documents."""
+
+
+def chunk_spans(shards: Shards) -> list[tuple[int, int]]:
+    """The first token of each chunk, and where it ends."""
+    return list(pairwise([*range(0, shards.num_tokens, CHUNK), shards.num_tokens]))
+
+
+def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
+    """`[N]` ids of tokens `start` to `stop` - 1, and `[D]` where in them documents end."""
+    ends = shards.sentence_tokens[shards.document_sentences]
+    first, last = np.searchsorted(ends, [start + 1, stop])
+    return shards.tokens(start, stop).astype(np.int32), np.append(ends[first:last], stop) - start
+
+
+def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
+    """Every chunk, in order."""
+    for span in chunk_spans(shards):
+        yield read_chunk(shards, *span)
+
+
+def count_words(shards: Shards) -> Int64s:
+    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained.
+
+    Raises:
+        DataError: fewer than two different words, or no two in one document.
+    """
+    counts = np.zeros(shards.vocab_size, np.int64)
+    left_out = sorted(shards.special_ids)
+    longest = 0
+    for tokens, ends in chunks(shards):
+        counts += np.bincount(tokens, minlength=shards.vocab_size)
+        if longest < 2:
+            before = np.append(0, np.cumsum(~np.isin(tokens, left_out)))
+            longest = int(np.diff(before[np.append(0, ends)]).max())
+    counts[left_out] = 0
+    different = np.count_nonzero(counts)
+    if different < 2 or longest < 2:
+        raise DataError(
+            f"{shards.folder} has {different} different words of its vocabulary, {longest} in its "
+            "longest document; word vectors need two or more in one: build it from more text, "
+            "longer documents (--documents), or with a larger vocabulary"
+        )
+    return counts
+
+
+def keep_probabilities(counts: Int64s, subsample: float) -> Float32s:
+    """`[V]` with which an occurrence of each word is kept; 0 for words that are not trained.
+
+    As word2vec.c has it, sqrt(t/f) + t/f with f the word's fraction of the text; section 2.3 of the
+    paper has sqrt(t/f) alone.
+    """
+    keep = (counts > 0).astype(np.float32)
+    if subsample:
+        ratio = subsample * counts.sum() / np.maximum(counts, 1)
+        keep *= np.minimum(1, np.sqrt(ratio) + ratio).astype(np.float32)
+    return keep
+
+
+def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
+    """Walker's alias method: sample i uniformly, keep it if a number in [0, 1) is below the first
+    `[V]`, else take the second `[V]`. Each word then comes as often as its weight says."""
+    scaled = weights * (len(weights) / weights.sum())
+    accept, other = np.ones(len(weights), np.float32), np.arange(len(weights), dtype=np.int32)
+    small, large = [np.flatnonzero(rows).tolist() for rows in (scaled < 1, scaled >= 1)]
+    left = scaled.tolist()
+    while small and large:
+        row, giver = small.pop(), large[-1]
+        accept[row], other[row] = left[row], giver
+        left[giver] -= 1 - left[row]
+        if left[giver] < 1:
+            small.append(large.pop())
+    for row in small:  # by rounding alone
+        if not weights[row]:
+            accept[row], other[row] = 0, int(weights.argmax())
+    return accept, other
+
+
+def huffman_codes(counts: Int64s) -> tuple[Int64s, Int32s, Float32s]:
+    """The path of every word that is there to the root of a Huffman tree: `[V + 1]` where each
+    word's starts, the inner nodes of all paths (0 to V - 2), and the branch below each: 1 or 0."""
+    words = np.flatnonzero(counts).tolist()
+    parent: dict[int, tuple[int, int]] = {}  # node -> its parent and branch; inner nodes from V
+    size = len(counts)
+    heap = [(int(counts[word]), word) for word in words]
+    heapq.heapify(heap)
+    for node in range(size, size + len(words) - 1):
+        (one, left), (two, right) = heapq.heappop(heap), heapq.heappop(heap)
+        parent[left], parent[right] = (node, 1), (node, 0)
+        heapq.heappush(heap, (one + two, node))
+    starts, nodes, branches = np.zeros(size + 1, np.int64), [], []
+    for word in range(size):
+        node = word
+        while node in parent:
+            node, branch = parent[node]
+            nodes.append(node - size)
+            branches.append(branch)
+        starts[word + 1] = len(nodes)
+    return starts, np.array(nodes, np.int32), np.array(branches, np.float32)

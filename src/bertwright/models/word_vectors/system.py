@@ -1,0 +1,224 @@
+"""word2vec, fastText and GloVe as systems: passes over a built corpus by compiled loops.
+
+Mikolov et al. 2013a, b; Bojanowski et al. 2017; Pennington et al. 2014. What is drawn, and the
+learning rate, are functions of the seed and the position in the text, so that the first of
+`workers` threads to be free may take the next chunk.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from bertwright.arrays import Int64s
+from bertwright.data.counted_pairs import CountedPairs, count_pairs
+from bertwright.data.phases import Pass
+from bertwright.data.randomness import make_key, permutation
+from bertwright.data.shards import Shards
+from bertwright.errors import MissingExtra
+from bertwright.machine import usable_cores
+from bertwright.models.system import Opened, System, initialize_as_published
+from bertwright.models.word_vectors import corpus
+from bertwright.models.word_vectors.config import (
+    FastTextConfig,
+    FastTextRun,
+    GloveConfig,
+    GloveRun,
+    Word2VecConfig,
+    Word2VecRun,
+    WordVectorsConfig,
+)
+from bertwright.models.word_vectors.encoder import FastText, WordVectors, word_vectors_spec
+from bertwright.models.word_vectors.objectives import ContextWords, Cooccurrences
+from bertwright.models.word_vectors.subwords import word_units
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.objective import Learner
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+
+_SLICE = 1 << 18  # entries of GloVe that a thread takes at once
+
+
+def load_kernels() -> Any:
+    """The compiled loops, or MissingExtra."""
+    try:
+        return import_module("bertwright.models.word_vectors.kernels")
+    except ImportError as error:
+        raise MissingExtra("words", "numba", "training word vectors") from error
+
+
+def in_threads(work: Callable[[int], Any], items: Sequence[int], workers: int) -> list[Any]:
+    """`work` of each item, in order; by one worker, one after the other."""
+    with ThreadPoolExecutor(workers or usable_cores()) as pool:
+        return list(pool.map(work, items))
+
+
+def fit_word2vec(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+    """Pass by pass; a word's vector is its row of the encoder's table."""
+    words = np.arange(shards.vocab_size + 1)
+    table = cast(WordVectors, learner.encoder).table.weight.data
+    return _passes(run, shards, learner, table, words, words[:-1], done)
+
+
+def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, opened: Opened) -> None:
+    """Small random rows, and words made of them; outputs of zero."""
+    initialize_as_published(learner, run, shards, opened)
+    encoder = cast(FastText, learner.encoder)
+    encoder.counts.copy_(torch.from_numpy(corpus.count_words(shards)))
+    encoder.set_table(*_units(encoder, shards))
+
+
+def fit_fasttext(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+    """Pass by pass; after each the words' vectors are made of their rows."""
+    encoder = cast(FastText, learner.encoder)
+    starts, units = _units(encoder, shards)
+    for each in _passes(run, shards, learner, encoder.rows, starts, units, done):
+        encoder.set_table(starts, units)
+        yield each
+
+
+def _units(encoder: FastText, shards: Shards) -> tuple[Int64s, Int64s]:
+    config = encoder.config
+    words = load_tokenizer(shards.tokenizer_folder).tokens_of(range(config.vocab_size))
+    return word_units(words, shards.special_ids, config.buckets, config.min_n, config.max_n)
+
+
+def _passes(
+    run: Word2VecRun,
+    shards: Shards,
+    learner: Learner,
+    rows: torch.Tensor,
+    unit_starts: Int64s,
+    units: Int64s,
+    done: int,
+) -> Iterator[Pass]:
+    """Train the output vectors, and the rows `[R, H]` of which `units`, those of each word from
+    `unit_starts` `[V + 1]` on, are averaged."""
+    kernels, config = load_kernels(), cast(Any, learner.encoder).config
+    counts = corpus.count_words(shards)
+    hierarchical = config.loss == "hierarchical-softmax"
+    paths = corpus.huffman_codes(counts if hierarchical else counts[:0])
+    noise = corpus.alias_table(np.where(counts > 0, counts.astype(np.float64) ** 0.75, 0.0))
+    output = cast(ContextWords, learner.objectives["context_words"]).output
+    cbow = config.algorithm == "cbow"
+    rate = run.learning_rate or (0.05 if cbow else 0.025)
+    keep = corpus.keep_probabilities(counts, run.subsample)
+    spans, passes = corpus.chunk_spans(shards), math.ceil(run.epochs or 1)
+
+    def rate_at(number: int, token: int) -> float:
+        left = 1 - (number + token / shards.num_tokens) / passes
+        return rate * max(left, 1e-4)
+
+    for number in range(done, passes):
+
+        def train(chunk: int, number: int = number) -> tuple[float, int]:
+            start, stop = spans[chunk]
+            found: tuple[float, int] = kernels.train_context_words(
+                *corpus.read_chunk(shards, start, stop),
+                rows.numpy(),
+                output.data.numpy(),
+                unit_starts,
+                units.astype(np.int32),
+                keep,
+                noise,
+                paths,
+                cbow,
+                run.window,
+                0 if hierarchical else run.negative,
+                (rate_at(number, start), rate_at(number, stop)),
+                make_key("context words", run.seed, number, chunk),
+            )
+            return found
+
+        summed = np.sum(in_threads(train, range(len(spans)), run.workers), axis=0)
+        loss = float(summed[0] / max(1, summed[1]))
+        yield Pass(int(counts.sum()), {"loss": loss, "learning_rate": rate_at(number + 1, 0)})
+
+
+def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Opened) -> None:
+    """Small random vectors of words and contexts; of the encoder, their sum."""
+    load_kernels()
+    objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
+    objective.reset_parameters(torch.Generator().manual_seed(run.seed))
+    cast(WordVectors, learner.encoder).table.weight.data.copy_(objective.vectors.data.sum(0))
+
+
+def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+    """Pass by pass over the counted entries in random order; a resumed run counts again."""
+    kernels, counts = load_kernels(), corpus.count_words(shards)
+    objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
+    tables = [each.data.numpy() for each in objective.parameters()]
+    with tempfile.TemporaryDirectory(prefix=".cooccurrences-", dir=run.out) as folder:
+        pairs = CountedPairs(Path(folder), run.memory_mb << 20)
+        count_pairs(corpus.chunks(shards), counts, run.window, pairs)
+        parts = pairs.shuffled(run.seed)
+        for number in range(done, math.ceil(run.epochs or 1)):
+            loss = entries = 0.0
+            for part in permutation(make_key("parts", run.seed, number), len(parts)).tolist():
+                keys = np.fromfile(parts[part][0], np.int64)
+                sums = np.fromfile(parts[part][1], np.float64)
+                order = permutation(make_key("entries", run.seed, number, part), len(keys))
+
+                def train(start: int, keys: Int64s = keys, sums=sums, order=order):  # type: ignore[no-untyped-def]
+                    own = order[start : start + _SLICE]
+                    settings = (run.most, run.power, run.learning_rate)
+                    return kernels.train_cooccurrences(keys, sums, own, *tables, *settings)
+
+                for each in in_threads(train, range(0, len(keys), _SLICE), run.workers):
+                    loss, entries = loss + each[0], entries + each[1]
+            table = cast(WordVectors, learner.encoder).table.weight
+            table.data.copy_(objective.vectors.data.sum(0))
+            mean = {"loss": loss / max(1, entries), "entries": entries}
+            yield Pass(int(counts.sum()), mean)
+
+
+def context_words(config: Word2VecConfig, encoder: Encoder) -> ContextWords:
+    """Return the output vectors of word2vec and fastText."""
+    return ContextWords(config)
+
+
+def cooccurrences(config: GloveConfig, encoder: Encoder) -> Cooccurrences:
+    """Return GloVe's vectors of words and contexts, and their biases."""
+    return Cooccurrences(config)
+
+
+WORD2VEC = System(
+    name="word2vec",
+    config=Word2VecConfig,
+    encoder=WordVectors,
+    spec=word_vectors_spec,
+    objectives={"context_words": context_words},
+    run=Word2VecRun,
+    fit=fit_word2vec,
+)
+FASTTEXT = System(
+    name="fasttext",
+    config=FastTextConfig,
+    encoder=FastText,
+    spec=word_vectors_spec,
+    objectives={"context_words": context_words},
+    run=FastTextRun,
+    initialize=initialize_fasttext,
+    fit=fit_fasttext,
+)
+GLOVE = System(
+    name="glove",
+    config=GloveConfig,
+    encoder=WordVectors,
+    spec=word_vectors_spec,
+    objectives={"cooccurrences": cooccurrences},
+    run=GloveRun,
+    initialize=initialize_glove,
+    fit=fit_glove,
+)
+FROM_FILES = System(
+    name="word-vectors", config=WordVectorsConfig, encoder=WordVectors, spec=word_vectors_spec
+)
+"""Vectors that `bertwright convert` read from a file of another program: no run trains them."""

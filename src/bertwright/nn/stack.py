@@ -1,0 +1,127 @@
+"""Encoders that are embeddings below Transformer layers, over sequences end to end.
+
+Letters: B sequences, N tokens in all, R tokens that are read, H hidden, L layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
+from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.host import send_numbers
+from bertwright.nn.sequences import Inputs
+from bertwright.nn.transformer import TransformerLayer
+
+
+class Stack(Encoder):
+    """Embeddings, L layers, and a pooler over the first token or none."""
+
+    config: Any
+    embeddings: Any
+    """(ids `[N]`, the position of each in its sequence, segments or None) -> `[N, H]`; its `token`
+    is the table of token vectors."""
+    layers: nn.ModuleList
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`. The last layer is computed at `positions`, and at the first token for the
+        pooler, alone."""
+        sequences = inputs.sequences
+        if positions is not None and (top is not None or keep_layers):
+            raise ValueError("positions are of the last layer: leave out top and keep_layers")
+        if top is not None and not 0 <= top <= len(self.layers):
+            raise ValueError(f"top is {top}; this model has layers 0 to {len(self.layers)}")
+        x = self.embed(inputs)
+        kept = [x]
+        for layer in self.layers[: top if positions is None else -1]:
+            x = layer(x, sequences)
+            kept.append(x)
+        layers = tuple(kept) if keep_layers else ()
+        if top is not None:
+            return Encoded(sequences, x, layers)
+        if self.pooler is None:
+            x = x if positions is None else self.layers[-1](x, sequences, positions)
+            return Encoded(sequences, x, layers, positions=positions)
+        if positions is None:
+            first = x.index_select(0, sequences.first)
+        else:
+            x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
+            first, x = x.split([sequences.count, len(positions)])
+        return Encoded(sequences, x, layers, self.pooler(first), positions)
+
+    def embed(self, inputs: Inputs) -> Tensor:
+        """What the first layer reads, `[N, H]`.
+
+        Raises:
+            ValueError: a sequence longer than the model reads.
+        """
+        self._check(inputs.sequences.longest)
+        x: Tensor = self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
+        return x
+
+    def _check(self, longest: int) -> None:
+        if self.spec.max_length is not None and longest > self.spec.max_length:
+            raise ValueError(
+                f"a sequence has {longest} tokens; this model has positions for "
+                f"{self.spec.max_length}: truncate it or encode it in windows"
+            )
+
+    def layer(self, number: int) -> TransformerLayer:
+        """A layer, from 0 at the bottom."""
+        layer = self.layers[number]
+        assert isinstance(layer, TransformerLayer)
+        return layer
+
+    def attention_map(self, number: int, x: Tensor) -> Tensor:
+        """See `HasAttentionMaps`."""
+        layer = self.layer(number - 1)
+        reads = layer.attention_norm(x) if layer.pre_norm else x
+        return layer.attention.probabilities(reads)
+
+    def stages(self) -> Sequence[nn.Module]:
+        """The embeddings and the layers."""
+        return [self.embeddings, *self.layers]
+
+    def token_embedding(self) -> nn.Embedding:
+        """The table of token vectors."""
+        table: nn.Embedding = self.embeddings.token
+        return table
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """The layers and attention over each sequence; the last layer's output projection and
+        feed-forward part are of `last_rows` tokens."""
+        hidden, layers = self.spec.width, len(self.layers)
+        seen = hidden * sum(n**2 for n in lengths) * (1 if self.spec.causal else 2)
+        attention = sum(lengths) * 3 * hidden**2 + seen
+        after = hidden**2 + 2 * self.layer(0).feed_forward.output.weight.numel()
+        tokens = (layers - 1) * sum(lengths) + last_rows
+        return 6.0 * (layers * attention + tokens * after)
+
+
+class GoingOn(Stack):
+    """One that goes on from what it has read, token by token."""
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
+        """See `GoesOn`. What follows inputs with segments is of segment 1."""
+        x, cache = read_prompts(self.layers, self.embed(inputs), inputs.sequences)
+        cache.segment = int(inputs.segments is not None and self.spec.segments > 1)
+        return x, cache
+
+    def advance(self, ids: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        """See `GoesOn`."""
+        positions = send_numbers(state.lengths, ids.device)
+        state.grow()
+        self._check(max(state.lengths))
+        x = self.embeddings(ids, positions, torch.full_like(ids, state.segment))
+        return read_token(self.layers, x, state), state

@@ -1,1 +1,0 @@
-"""What teaches an encoder, and is thrown away after."""

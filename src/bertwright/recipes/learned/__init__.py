@@ -1,0 +1,1 @@
+"""What the page of a run shows of what its model has learned, one file a system."""

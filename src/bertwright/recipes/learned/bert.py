@@ -1,0 +1,380 @@
+"""What a pre-trained model is worth on its held-out text: figures beside baselines, and examples.
+
+The model's own figures are those of the run's last validation; the baselines read the very same
+sequences. Masked tokens: the most frequent token, and the one most often seen behind the left
+neighbour (a bigram table of training text; it is shown the true neighbour, masked or not). Next
+sentences: the more frequent label, and the TF-IDF cosine of the two halves with the threshold that
+is best on training pairs. Nearest sentences: how often the nearest other sentence, by the cosine of
+mean-pooled vectors, is of the same document; beside TF-IDF fitted on the very sentences searched,
+and a random choice.
+
+Examples are drawn at random before the model is run, masked words one from each eighth of all words
+by frequency, so that a model that predicts a third of all words is likely to be right in a third of
+the examples. Text is decoded from ids: what an uncased vocabulary reads is in lower case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+from bertwright.arrays import Float32s, Int64s
+from bertwright.config.run import RunConfig
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, split_text
+from bertwright.errors import BertwrightError
+from bertwright.inference.model import Model
+from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.catalogue import system_of
+from bertwright.report.vector_plot import project
+from bertwright.text.scripts import is_word, length_in_words, without_blanks
+
+SENTENCES = 1500
+COUNTED_TOKENS = 8_000_000
+WORDS = (7, 40)
+"""Words of a sentence that is searched for; see `length_in_words`."""
+EXAMPLES = 8
+PLOTTED, GROUPS = 600, 9
+NOTE = (
+    "Held-out sentences, drawn at random before the model was run; none was drawn again because "
+    "its result was not nice. What is right is in colour."
+)
+NOTE_OF_MASKS = " Of the masked words one is of each eighth of all words, from rare to frequent."
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A held-out sentence and where it is from."""
+
+    number: int
+    """In the shards."""
+    text: str
+    document: int
+    name: str
+    """Of the document."""
+    group: str
+    """What it is coloured by in the plot."""
+
+
+def examine(
+    model: Model,
+    config: RunConfig,
+    shards: Shards,
+    record: Record,
+    names: Sequence[tuple[str, str]] | None = None,
+) -> dict[str, Any]:
+    """`examples.json`: what the page shows.
+
+    Args:
+        record: of its last validation.
+        names: a name and a group of each document; unset: their numbers.
+    """
+    counts, behind = tables(shards, config)
+    heads = [name for name in model.heads if f"{name}.accuracy" in record]
+    without = levels(shards, config, heads, counts)
+    found: dict[str, Any] = {"step": record.get("step"), "note": NOTE, "baselines": without}
+    rows = []
+    sentences = held_out(model, shards, config, names)
+    if "masked_lm" in heads:
+        found["note"] += NOTE_OF_MASKS
+        found["blanks"] = masked_words(model, shards, sentences, counts)
+        token = model.tokenizer.tokens_of([int(counts.argmax())])[0]
+        bigram, count = bigram_accuracy(shards, config, behind)
+        figures = {
+            "this model": record["masked_lm.accuracy"],
+            "the token most often seen behind the left neighbour": bigram,
+            f"the most frequent token ({token!r})": without["masked_lm.accuracy"],
+        }
+        measure = "fraction of masked tokens predicted"
+        note = "The table of neighbours reads the true token on the left, the model maybe a mask."
+        rows.append(_row("Masked tokens", measure, count, figures, note))
+    if "next_sentence" in heads:
+        tfidf, count = tfidf_accuracy(shards, config)
+        figures = {
+            "this model": record["next_sentence.accuracy"],
+            "TF-IDF cosine of A and B, threshold trained": tfidf,
+            "the more frequent label": without["next_sentence.accuracy"],
+        }
+        measure = "fraction of pairs predicted: does B follow A, or is it from elsewhere"
+        note = "TF-IDF reads the whole pair; in the model's some tokens are masked."
+        rows.append(_row("Next sentences", measure, count, figures, note))
+    chosen = [s for s in sentences if WORDS[0] <= length_in_words(s.text) <= WORDS[1]]
+    chosen = [chosen[i] for i in np.sort(_drawn(len(chosen), SENTENCES))]
+    if len({s.document for s in chosen}) > 1:
+        near, found["neighbours"], vectors = nearest_sentences(model, chosen)
+        if near:
+            measure = "fraction of sentences whose nearest other is from the same document"
+            rows.append(_row("Nearest sentences", measure, len(chosen), near))
+            found["plot"] = plot(chosen, vectors, "document" if names is None else "package")
+    return found | {"comparison": rows}
+
+
+def _row(
+    task: str, measure: str, count: int, figures: Mapping[str, float], note: str = ""
+) -> dict[str, Any]:
+    return {"task": task, "measure": measure, "count": count, "figures": figures, "note": note}
+
+
+def _drawn(of: int, most: int, seed: int = 0) -> Int64s:
+    """Up to `most` of so many indices in random order, always the same."""
+    drawn: Int64s = np.random.default_rng(seed).permutation(of)[:most]
+    return drawn
+
+
+def held_out(
+    model: Model, shards: Shards, config: RunConfig, names: Sequence[tuple[str, str]] | None
+) -> list[Sentence]:
+    """Held-out sentences: all that is held out of some documents, if they are many, or of all."""
+    held = config.validation
+    shards, documents, numbers = split_text(shards, "dev", held.share, held.hold_out)
+    found: list[Sentence] = []
+    for index in _drawn(len(documents), len(documents)).tolist():
+        document, number_of = int(documents[index]), int(numbers[index])
+        name, group = names[number_of] if names else (f"document {number_of}",) * 2
+        first, last = shards.document_sentences[document : document + 2].tolist()
+        for number in range(first, last):
+            start, stop = shards.sentence_tokens[number : number + 2].tolist()
+            text = model.tokenizer.readable(shards.tokens(start, stop).tolist())
+            found.append(Sentence(number, text, number_of, name, group))
+        if len(found) >= 4 * SENTENCES:
+            break
+    return found
+
+
+def levels(
+    shards: Shards, config: RunConfig, heads: Collection[str], counts: Int64s
+) -> dict[str, float]:
+    """What is right without a model in the run's validation, by key of a record: always the token
+    that is most frequent in training text, always the most frequent label."""
+    found = {}
+    labels = {"translation": "labels", "answer": "answers", "next_sentence": "next_sentence_labels"}
+    batches = _batches(shards, config, "dev") if {"masked_lm", *labels} & set(heads) else []
+    if "masked_lm" in heads:
+        truth = np.concatenate([batch.masked_labels for batch in batches])
+        found["masked_lm.accuracy"] = float((truth == counts.argmax()).mean())
+    for name in labels.keys() & set(heads):
+        truth = np.concatenate([getattr(batch, labels[name]) for batch in batches])
+        found[f"{name}.accuracy"] = float(np.bincount(truth).max() / len(truth))
+    return found
+
+
+def bigram_accuracy(shards: Shards, config: RunConfig, behind: Int64s) -> tuple[float, int]:
+    """Accuracy of the table of bigrams at the masked positions of the validation, which are so
+    many."""
+    right, count = 0, 0
+    for batch in _batches(shards, config, "dev"):
+        before = batch.restored().inputs.ids[batch.masked_positions - 1]
+        count += len(batch.masked_labels)
+        right += int((batch.masked_labels == behind[before]).sum())
+    return right / count, count
+
+
+def tfidf_accuracy(shards: Shards, config: RunConfig) -> tuple[float, int]:
+    """Accuracy of TF-IDF on the pairs of the validation, which are so many."""
+    labels: dict[Split, list[int]] = {"train": [], "dev": []}
+    halves: dict[Split, list[tuple[str, str]]] = {"train": [], "dev": []}
+    for split in labels:
+        for batch in _batches(shards, config, split):
+            assert batch.next_sentence_labels is not None
+            labels[split] += batch.next_sentence_labels.tolist()
+            halves[split] += _halves(batch.restored())
+    train, dev = _cosines(halves["train"], halves["dev"])
+    is_random = np.array(labels["dev"]) == 1
+    predicted = dev < _best_threshold(train, np.array(labels["train"]))
+    return float((predicted == is_random).mean()), len(is_random)
+
+
+def nearest_sentences(
+    model: Model, sentences: Sequence[Sentence]
+) -> tuple[dict[str, float], list[Any], Float32s]:
+    """How often the nearest sentence is of the same document; examples; the vectors `[n, W]`.
+
+    Of a model that makes no vectors, nothing.
+    """
+    texts = [sentence.text for sentence in sentences]
+    try:
+        vectors = model.embed(texts)
+    except BertwrightError:
+        return {}, [], np.zeros((0, 0), np.float32)
+    vectors = vectors - vectors.mean(axis=0)  # what all sentences have in common tells none apart
+    dense: Float32s = normalize(vectors)
+    tfidf = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+")
+    if without_blanks(texts):
+        tfidf = TfidfVectorizer(sublinear_tf=True, analyzer="char", ngram_range=(1, 2))
+    words = tfidf.fit_transform(texts)
+    by_vectors, by_words = _other(dense @ dense.T), _other((words @ words.T).toarray())
+    _, owners = np.unique([s.document for s in sentences], return_inverse=True)
+    figures = {
+        "this model, mean of token vectors": _same(by_vectors, owners),
+        "TF-IDF": _same(by_words, owners),
+        "a random sentence": float((np.bincount(owners)[owners] - 1).mean() / (len(owners) - 1)),
+    }
+    shown = [
+        {
+            "query": sentences[index].text,
+            "module": sentences[index].name,
+            "model": _shown(sentences[by_vectors[index]]),
+            "tfidf": _shown(sentences[by_words[index]]),
+        }
+        for index in _drawn(len(sentences), EXAMPLES).tolist()
+    ]
+    return figures, shown, dense
+
+
+def _shown(sentence: Sentence) -> dict[str, str]:
+    return {"text": sentence.text, "module": sentence.name}
+
+
+def plot(sentences: Sequence[Sentence], vectors: Float32s, column: str) -> dict[str, Any]:
+    """The sentences of the groups that have most, on a plane (t-SNE), for the page."""
+    names, owners = np.unique([s.group for s in sentences], return_inverse=True)
+    largest = np.argsort(-np.bincount(owners), kind="stable")[:GROUPS]
+    kept = np.flatnonzero(np.isin(owners, largest))[:PLOTTED]
+    if len(kept) < 3:
+        return {}
+    points, _ = project(vectors[kept], "tsne")
+    return {
+        "column": column,
+        "points": np.round(points.astype(float), 2).tolist(),
+        "texts": [sentences[index].text for index in kept],
+        "values": [str(names[owners[index]]) for index in kept],
+    }
+
+
+def masked_words(
+    model: Model,
+    shards: Shards,
+    sentences: Sequence[Sentence],
+    counts: Int64s,
+    most: int = EXAMPLES,
+) -> list[Any]:
+    """Sentences with one word masked, and the five likeliest tokens for it.
+
+    A word is one token of letters. One is drawn from each stratum of equally many words by their
+    frequency in training text.
+    """
+    found: list[Any] = []
+    for number, position, sentence in drawn_words(model, shards, sentences, counts, most):
+        ids = shards.tokens(*shards.sentence_tokens[number : number + 2].tolist())
+        truth = model.tokenizer.tokens_of([ids[position]])[0]
+        ids[position] = model.tokenizer.mask_id
+        text = model.tokenizer.readable(ids.tolist())
+        (top, *_) = model.fill(text, 5)
+        guesses = [{"token": token, "probability": p} for token, p in top]
+        found.append({"text": text, "truth": truth, "module": sentence.name, "top": guesses})
+    return found
+
+
+def drawn_words(
+    model: Model, shards: Shards, sentences: Sequence[Sentence], counts: Int64s, most: int
+) -> list[tuple[int, int, Sentence]]:
+    """A sentence and the position of one of its words from each stratum, the rarest first; another
+    sentence each, while there are others."""
+    fitting = [s for s in sentences if 8 <= length_in_words(s.text) <= 24]
+    words: list[tuple[int, int, int]] = []
+    for index, sentence in enumerate(fitting):
+        start, stop = shards.sentence_tokens[sentence.number : sentence.number + 2].tolist()
+        ids = shards.tokens(start, stop)
+        whole = np.append(shards.word_starts(start, stop), True)
+        tokens = model.tokenizer.tokens_of(ids.tolist())
+        words += [
+            (int(counts[ids[n]]), index, n)
+            for n, token in enumerate(tokens)
+            if whole[n] and whole[n + 1] and is_word(token)
+        ]
+    words.sort()
+    generator = np.random.default_rng(0)
+    strata = [words[len(words) * k // most : len(words) * (k + 1) // most] for k in range(most)]
+    drawn: list[tuple[int, int, int]] = []
+    for stratum in filter(None, strata):
+        chosen = stratum[int(generator.integers(len(stratum)))]
+        used = {index for _, index, _ in drawn}
+        others = [word for word in stratum if word[1] not in used]
+        if chosen[1] in used and others:
+            chosen = others[int(generator.integers(len(others)))]
+        drawn.append(chosen)
+    return [(fitting[index].number, position, fitting[index]) for _, index, position in drawn]
+
+
+def _same(nearest: Int64s, owners: Int64s) -> float:
+    return float((owners[nearest] == owners).mean())
+
+
+def _other(similarity: Float32s) -> Int64s:
+    """The column of the largest value of each row, itself left out."""
+    np.fill_diagonal(similarity, -np.inf)
+    nearest: Int64s = similarity.argmax(axis=1).astype(np.int64)
+    return nearest
+
+
+def _batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
+    """The sequences of a run's validation; of `train`, as many of that split."""
+    instances = system_of(config).evaluated_on(config, shards, split)
+    assert instances is not None
+    data = EpochLoader(instances)
+    tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
+    return data.step(0, 0, tokens, max(4096, instances.longest))
+
+
+def tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
+    """Of the training text: how often each token occurs, and what most often follows it [V]."""
+    held = config.validation
+    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
+    first = shards.sentence_tokens[shards.document_sentences[documents]]
+    last = shards.sentence_tokens[shards.document_sentences[documents + 1]]
+    runs, counted = [], 0
+    for start, stop in zip(first.tolist(), last.tolist(), strict=True):
+        runs.append(shards.tokens(start, stop))
+        counted += stop - start
+        if counted >= COUNTED_TOKENS:
+            break
+    ids = np.concatenate(runs)
+    size = shards.vocab_size
+    occurrences = np.bincount(ids, minlength=size)
+    bigrams, counts = np.unique(ids[:-1] * size + ids[1:], return_counts=True)
+    behind = np.full(size, int(occurrences.argmax()), np.int64)
+    order = np.argsort(counts, kind="stable")  # the most frequent of each is written last
+    behind[bigrams[order] // size] = bigrams[order] % size
+    return occurrences, behind
+
+
+def _halves(batch: MaskedBatch) -> list[tuple[str, str]]:
+    """A and B of each pair as words for TF-IDF: their ids, those of special tokens too."""
+    lengths, segments = batch.inputs.lengths, batch.inputs.segments
+    assert segments is not None
+    ends = np.cumsum(lengths)
+    found = []
+    for start, stop in zip((ends - lengths).tolist(), ends.tolist(), strict=True):
+        ids, own = batch.inputs.ids[start:stop], segments[start:stop]
+        a, b = (" ".join(map(str, ids[own == half])) for half in (0, 1))
+        found.append((a, b))
+    return found
+
+
+def _cosines(
+    train: Sequence[tuple[str, str]], dev: Sequence[tuple[str, str]]
+) -> tuple[Float32s, Float32s]:
+    """TF-IDF cosines of pairs; the weights are those of the training pairs."""
+    tfidf = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+", dtype=np.float32)
+    tfidf.fit([half for pair in train for half in pair])
+
+    def cosines(found: Sequence[tuple[str, str]]) -> Float32s:
+        a, b = (tfidf.transform([pair[half] for pair in found]) for half in (0, 1))
+        products: Float32s = np.asarray(a.multiply(b).sum(axis=1)).ravel()
+        return products
+
+    return cosines(train), cosines(dev)
+
+
+def _best_threshold(cosines: Float32s, labels: Int64s) -> float:
+    """The cosine below which calling a pair random (label 1) is right most often."""
+    thresholds: list[float] = [*np.sort(cosines).tolist(), float("inf")]
+    return max(thresholds, key=lambda each: int(((cosines < each) == (labels == 1)).sum()))

@@ -1,1 +1,0 @@
-"""Systems on the road to BERT: what pre-training must know of each."""

@@ -1,0 +1,1 @@
+"""Bytes to named tensors and back: headers, manifests, pickles, TensorFlow's bundles, names."""
