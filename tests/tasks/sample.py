@@ -7,12 +7,12 @@ from dataclasses import replace
 from bertwright.config.task import TaskConfig
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.nn.objective import Learner
-from bertwright.tasks.choice_head import MultipleChoice
-from bertwright.tasks.classifier import Classifier
-from bertwright.tasks.generator import Generator
+from bertwright.tasks.choices import MultipleChoice
+from bertwright.tasks.generation import Generator
 from bertwright.tasks.head import Head
-from bertwright.tasks.span_head import Span
-from bertwright.tasks.tagger import Tagger
+from bertwright.tasks.span import SpanHead
+from bertwright.tasks.tagging import Tagger
+from bertwright.tasks.texts import Classifier
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import LETTERS, scatter
@@ -25,7 +25,7 @@ HEADS: dict[str, type[Head]] = {
     "classification": Classifier,
     "regression": Classifier,
     "tagging": Tagger,
-    "span": Span,
+    "span": SpanHead,
     "multiple-choice": MultipleChoice,
     "generation": Generator,
 }

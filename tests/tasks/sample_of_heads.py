@@ -15,11 +15,11 @@ from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.choice_head import MultipleChoice
-from bertwright.tasks.classifier import Classifier
+from bertwright.tasks.choices import MultipleChoice
 from bertwright.tasks.head import Head, LabelledBatch
-from bertwright.tasks.span_head import Span
-from bertwright.tasks.tagger import Tagger
+from bertwright.tasks.span import SpanHead
+from bertwright.tasks.tagging import Tagger
+from bertwright.tasks.texts import Classifier
 
 HIDDEN, LAYERS, VOCAB = 12, 5, 53
 CONFIG = BertConfig(
@@ -41,7 +41,7 @@ TASKS = {
     "span": TaskConfig(kind="span"),
     "choice": TaskConfig(kind="multiple-choice"),
 }
-HEADS = {"tags": Tagger, "span": Span, "choice": MultipleChoice}
+HEADS = {"tags": Tagger, "span": SpanHead, "choice": MultipleChoice}
 
 LENGTHS = [[9, 6], [7], [5], [7, 4, 7]]
 """Tokens of every window of four examples."""

@@ -45,12 +45,12 @@ from bertwright.storage.tensor_names import (
     quote,
     to_foreign,
 )
-from bertwright.tasks.choice_head import MultipleChoice
-from bertwright.tasks.classifier import Classifier
-from bertwright.tasks.generator import Generator
+from bertwright.tasks.choices import MultipleChoice
+from bertwright.tasks.generation import Generator
 from bertwright.tasks.head import Head
-from bertwright.tasks.span_head import Span
-from bertwright.tasks.tagger import Tagger
+from bertwright.tasks.span import SpanHead
+from bertwright.tasks.tagging import Tagger
+from bertwright.tasks.texts import Classifier
 
 TASKS = "task.json"
 TAKEN = "no task can be named {!r}: choose another name"
@@ -62,7 +62,7 @@ _CLASSES = {
     "classification": Classifier,
     "regression": Classifier,
     "tagging": Tagger,
-    "span": Span,
+    "span": SpanHead,
     "multiple-choice": MultipleChoice,
     "generation": Generator,
 }

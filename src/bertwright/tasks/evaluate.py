@@ -14,13 +14,13 @@ from typing import Any
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
-from bertwright.tasks.generation_metrics import generation_metrics
+from bertwright.tasks.choices import choice_metrics
+from bertwright.tasks.generation import generation_metrics
 from bertwright.tasks.metrics import Metrics, Tables, bootstrap, value
-from bertwright.tasks.multiple_choice import choice_metrics
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.span import span_metrics
 from bertwright.tasks.tagging import tagging_metrics
-from bertwright.tasks.text import classification_metrics, label_set_metrics, regression_metrics
+from bertwright.tasks.texts import classification_metrics, label_set_metrics, regression_metrics
 
 BETTER_WHEN_SMALL = ("mean_absolute_error", "mean_squared_error")
 

@@ -1,13 +1,37 @@
-"""Generation: a source and its target as an instance, and texts that continue prompts.
+"""Generation: the encoder itself writes a target from a source, without a decoder of its own.
 
-A sequence is `[CLS] source [SEP] target [SEP]` (Dong et al. 2019, section 2.1), read in one window:
-of a source that leaves no room for a target the rest is not read, and a target's tokens beyond
-`max_target_tokens` are not trained on. Both are counted in `Lengths`.
+**Instances.** A sequence is `[CLS] source [SEP] target [SEP]` (Dong et al. 2019, section 2.1), read
+in one window: of a source that leaves no room for a target the rest is not read, and a target's
+tokens beyond `max_target_tokens` are not trained on. Both are counted in `Lengths`.
 
-Prompts, and the sources of a task, each once, are read without padding and continued token by token
-over what is kept; rows leave when their text ends, and the next prompt joins.
+**Head.** BERT reads the source both ways and the target from left to right (UniLM; section 2.1, the
+sequence-to-sequence mask); a causal encoder reads both from left to right. From the last token of
+the source on, each position's vector predicts the token that follows:
 
-Letters: B prompts, R rows (texts), V vocabulary."""
+`loss = -sum_i log softmax(W t(x_i) + b)[token_(i+1)]`, W the token embeddings, t the layer of the
+masked-LM head (`models/bert/masked_lm.py`), whose weights the head begins with, and of a causal
+encoder nothing. In training the target distribution is smoothed, by 0.1 as in UniLM's fine-tuning
+(section 3.1). Where we differ: UniLM masks some tokens of the target and predicts these; here every
+position predicts the next token, so that each step trains on all of them and decoding reads each
+token once.
+
+**Predictions.** The sources, each once, are read without padding and continued token by token
+(`decoding/texts.py`); rows leave when their text ends, and the next source joins.
+
+**Metrics.** Rows with the same source are references of one example, as E2E has them.
+
+- ROUGE-L (Lin 2004) as Google's rouge-score, F1 with stemming, against the best reference; of
+  other languages than English, over Unicode words or characters (`text_metrics.py`). It selects the
+  model: BLEU is 0 where no four tokens in a row are right, as at first;
+- BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018; not smoothed but for exp), of all
+  predictions together, its tokenizer chosen by the script of the targets or by `bleu_tokenize`;
+- exact match, but for blanks around the text.
+
+Where no prediction has a capital letter, as of an uncased model, BLEU and exact match compare in
+lower case (`rules` says so).
+
+Letters: N tokens, K predicted tokens, B sources, R rows (texts), H hidden, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +40,23 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
+import numpy as np
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from bertwright.arrays import Float64s
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.decoding.texts import CausalDecoder, Prompt, continue_prompts
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Example, GenerationExample
-from bertwright.nn.encoder import Encoder
-from bertwright.nn.objective import Learner
-from bertwright.nn.products import lay_out
+from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.objective import Learner, Loss
+from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.products import lay_out, product
 from bertwright.progress import OnProgress
+from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
@@ -36,7 +65,9 @@ from bertwright.tasks.instances import (
     tokenized,
     whole_length,
 )
+from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import GenerationPrediction
+from bertwright.tasks.text_metrics import bleu_of, bleu_signature, rouge_l_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ROWS = 128
@@ -80,6 +111,76 @@ def make_generation_instances(
     return instances, lengths
 
 
+class Generator(Head):
+    """Which token is next in the target?"""
+
+    reads_embeddings = True
+
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+        """Build the head, to be tied to an encoder; ConfigError where that does not read from left
+        to right."""
+        super().__init__()
+        if not (spec.causal or spec.prefixed):
+            raise ConfigError(
+                "generation needs a BERT or a causal language model; this one reads both ways"
+            )
+        self.task, self.mix = task, None
+        self.transform = None if spec.causal else nn.Linear(spec.width, spec.width)
+        self.norm = nn.Identity() if spec.causal else nn.LayerNorm(spec.width, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(spec.vocab_size))
+        self._tied: tuple[nn.Embedding, ...] = ()  # a tuple: the encoder owns it
+
+    def tie(self, encoder: Encoder) -> None:
+        """Use an encoder's token embeddings as W; ConfigError where they are not as wide as its
+        vectors."""
+        table = encoder.token_embedding()
+        if table is None or table.embedding_dim != encoder.spec.width:
+            raise ConfigError(
+                "generation needs token embeddings that predict tokens too, as those of a BERT do; "
+                "this encoder's are of another width, or it has none"
+            )
+        self._tied = (table,)
+
+    @property
+    def weight(self) -> Tensor:
+        """`[V, H]`"""
+        return self._tied[0].weight
+
+    def transformed(self, x: Tensor) -> Tensor:
+        """x `[K, H]` -> `[K, H]`, ready to meet the vocabulary."""
+        found: Tensor = x if self.transform is None else self.norm(F.gelu(self.transform(x)))
+        return found
+
+    def logits(self, x: Tensor) -> Tensor:
+        """What the encoder gives for K tokens `[K, H]` -> `[K, V]` float32, of the next."""
+        return product(self.transformed(x), self.weight, self.bias).float()
+
+    def count(self, batch: LabelledBatch) -> int:
+        """K."""
+        return len(cast(Tensor, batch.labels))
+
+    def positions(self, batch: LabelledBatch) -> Tensor | None:
+        """The last token of each source, and the target's."""
+        return batch.words
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+        """Cross-entropy summed over the target tokens of a batch, ends included."""
+        words, labels = cast(Tensor, batch.words), cast(Tensor, batch.labels)
+        x = self.transformed(encoded.at(words)).contiguous()  # [K, H]
+        smoothing = SMOOTHING if self.training else 0.0
+        loss = vocabulary_loss(x, self.weight, self.bias, labels, smoothing)
+        return Loss(loss.total, len(labels), loss.correct)
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """None: texts are searched for token by token."""
+        raise ConfigError("a generation task has no scores of a text: use bertwright predict")
+
+    def flops(self, batch: LabelledBatch) -> float:
+        """The dense layer and the vocabulary, at the predicted positions."""
+        dense = 0 if self.transform is None else self.transform.weight.numel()
+        return 6.0 * self.count(batch) * (dense + self.weight.numel())
+
+
 def generate_targets(
     learner: Learner,
     data: Any,
@@ -119,3 +220,68 @@ def _decoder(learner: Learner, name: str, precision: str) -> CausalDecoder:
         encoder, head = cast(Encoder, own[0]), cast(Any, own[1])
         lay_out(own, head.weight)
     return CausalDecoder(encoder, head, paired=True)
+
+
+SMOOTHING = 0.1
+"""Fraction of the target distribution that is uniform, in training."""
+
+
+def generation_metrics(
+    task: TaskConfig,
+    examples: Sequence[GenerationExample],
+    predictions: Sequence[GenerationPrediction],
+) -> Metrics:
+    """BLEU, ROUGE-L and exact match of each source against all its targets."""
+    all_targets = [cast(str, example.target) for example in examples]
+    bleu = bleu_of(
+        task.bleu_tokenize,
+        all_targets,
+        "generation",
+        "BLEU of generated texts",
+        effective_order=True,
+    )
+    rouge_l_best, rouge_words = rouge_l_of(all_targets)
+    rows: dict[str, list[int]] = {}
+    for row, example in enumerate(examples):
+        rows.setdefault(example.source, []).append(row)
+    lower = not any(any(map(str.isupper, each.text)) for each in predictions)
+    lower &= any(any(map(str.isupper, target)) for target in all_targets)  # some scripts have none
+    fold = str.lower if lower else str
+    parts = np.zeros((len(examples), 13))  # a source counts where its first row stands
+    errors: dict[int, float] = {}
+    for own in rows.values():
+        first = own[0]
+        text = predictions[first].text
+        targets = [cast(str, examples[row].target) for row in own]
+        found = bleu.sentence_score(fold(text), [fold(each) for each in targets])
+        overlap = rouge_l_best(targets, text)
+        exact = fold(text).strip() in {fold(each).strip() for each in targets}
+        parts[first] = *found.counts, *found.totals, found.sys_len, found.ref_len, overlap, exact, 1
+        if not exact:
+            errors[first] = 1 - overlap
+
+    def formula(sums: Float64s) -> dict[str, Float64s]:
+        scores = [
+            bleu.compute_bleu(row[:4], row[4:8], row[8], row[9], "exp").score / 100
+            for row in sums.astype(np.int64).tolist()
+        ]
+        rouge_l, exact = (ratio(sums[:, n], sums[:, 12]) for n in (10, 11))
+        return {"rouge_l": rouge_l, "bleu": np.array(scores), "exact_match": exact}
+
+    bleu.lowercase, bleu.effective_order = lower, False  # as the corpus is scored
+    counts = {len(own) for own in rows.values()}
+    firsts = [own[0] for own in rows.values()]
+    return Metrics(
+        main="rouge_l",
+        statistic=of_sums(parts, formula),
+        errors=errors,
+        describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
+        degenerate=only_prediction(
+            [examples[row].target for row in firsts], [predictions[row].text for row in firsts], str
+        ),
+        rules="lower case" if lower else None,
+        signatures={
+            "bleu": bleu_signature(bleu, counts.pop() if len(counts) == 1 else 0),
+            "rouge_l": f"words:{rouge_words}",
+        },
+    )

@@ -1,25 +1,29 @@
-"""A batch of labelled examples, and how task heads read it.
+"""What task heads share: the batch that they read, and the parts that they are built of.
 
-Letters: B sequences (windows), N tokens in all, E examples, W words, C scores.
+Letters: B sequences (windows), N tokens in all, E examples, W words, C scores, H hidden, L layers
+of the encoder, F width of a feature.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.config.vectors import poolings_of
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
-from bertwright.nn.features import LayerMix
+from bertwright.nn.features import Inside, LayerMix, pool
 from bertwright.nn.host import send
 from bertwright.nn.objective import Objective
+from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.head_parts import Scorer, make_parts, text_vectors
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,68 @@ class Head(Objective[LabelledBatch]):
         """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];
         multiple choice [sum of counts]."""
         raise NotImplementedError(f"{type(self).__name__} defines no scores")
+
+
+class Parts(NamedTuple):
+    """What stands between an encoder and a head's scores."""
+
+    mix: LayerMix | None
+    """Unset: the head reads what the encoder gives last."""
+    network: Lstm | None
+    width: int
+    """Numbers of a vector that reaches the scores."""
+    layers: tuple[int, ...] | None
+    """`Objective.layers`."""
+
+
+def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
+    """Return the parts of a head over an encoder whose layers 0 to L have these widths.
+
+    Raises:
+        ConfigError: the encoder does not have these layers.
+    """
+    mix = None if head.layers is None else LayerMix(head.layers, len(widths) - 1)
+    width = widths[-1] if mix is None else mix.width(widths)
+    numbers = None if mix is None else mix.numbers
+    if head.network != "bilstm":
+        return Parts(mix, None, width, numbers)
+    size = head.network_size
+    return Parts(mix, Lstm(width, size, "both"), 2 * size, numbers)
+
+
+def text_vectors(x: Tensor, sequences: Sequences, network: Lstm | None, head: HeadConfig) -> Tensor:
+    """Return a vector for each window, made of those of its tokens.
+
+    With an LSTM the largest of each number over its states, whatever the pooling (Conneau et al.
+    2017, section 3.2.2); without, as `head.pooling` says.
+
+    Args:
+        x: `[N, F]`, features of tokens.
+        sequences: the windows' lengths.
+        network: the LSTM, if there is one.
+        head: says which pooling.
+
+    Returns:
+        `[B, F]`, `[B, 3 F]` of three poolings, or `[B, 2 size]` with an LSTM; float32.
+    """
+    if network is not None:
+        return pool(network(x, sequences.lengths), sequences, "max")
+    if head.frame == (0, 0) or head.pooling in ("cls", "last"):
+        return pool(x, sequences, head.pooling)
+    inside = sequences.once(("inside", head.frame), lambda: Inside(sequences, head.frame))
+    return pool(inside(x), inside.sequences, head.pooling)
+
+
+class Scorer(nn.Linear):
+    """A linear layer computed in float32, also under autocast.
+
+    Rounded to bfloat16, scores have 8 bits: regressions of 3.01 and 3.02 would be equal.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`[..., F]` -> `[..., C]` float32"""
+        with torch.autocast(input.device.type, enabled=False):
+            return F.linear(input.float(), self.weight.float(), self.bias.float())
 
 
 class TextHead(Head):

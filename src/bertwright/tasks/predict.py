@@ -35,8 +35,7 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 from bertwright.tasks.span import decode_span
-from bertwright.tasks.tagger import Tagger
-from bertwright.tasks.tagging import decode_tagging
+from bertwright.tasks.tagging import Tagger, decode_tagging
 from bertwright.tasks.task_data import TaskData
 
 Predicted = Iterator[tuple[int, Prediction]]

@@ -1,4 +1,4 @@
-"""Tagging: sentences of words as instances, scores as tags and entities, and their metrics.
+"""Tagging: a tag for each word of a sentence, as entities or parts of speech.
 
 **Instances.** Devlin et al. 2019, section 5.3: every word is split into wordpieces by itself, and
 its first token is what is tagged. A word of which the tokenizer keeps nothing, as a zero-width
@@ -9,17 +9,37 @@ a word is tagged in the one where its first token has most context.
 With `context = "document"` a window holds as many whole sentences of a document as leave a quarter
 of it on each side to their context ("the maximal document context", Devlin et al. 2019; Luoma and
 Pyysalo, COLING 2020, fill windows with neighbours likewise), and the words of these are tagged in
-it; a document that fits is one window. What is free is filled up with the document's tokens, half
-left and half right; what one side lacks the other gets.
+it; a document that fits is one window. The remaining room is filled with the document's tokens,
+half on the left and half on the right; what one side lacks the other gets.
+
+**Head.** A word is classified by the vector of its first wordpiece, through dropout and a linear
+layer, as `BertForTokenClassification` of transformers; other wordpieces have no label. An LSTM over
+the words of an example may come between, or TagLM's two, and over the scores a CRF (`nn/crf.py`),
+which scores the tags of an example together (Lample et al. 2016). The loss is a sum over words: the
+cross-entropy of each, times its class's weight; or with a CRF minus the log-probability of the
+whole sequences, over the same number of words.
+
+TagLM is a tagger into which a language model's vectors come halfway (Peters, Ammar, Bhagavatula and
+Power 2017, "Semi-supervised sequence tagging with bidirectional language models", section 2):
+
+    word:      [a CNN over its bytes, trained; the encoder's layer 0]
+    first:     biLSTM over the words of a sentence
+    joined:    [first; the vectors of the language model]
+    second:    biLSTM; what is scored, by a CRF if the task has one
+
+**Predictions.** A word has the likeliest tag, or that of the likeliest path where the head has a
+CRF.
 
 **Metrics.** Precision, recall and F1 of entities, as the Perl script `conlleval` of CoNLL-2000
-counts them: an entity is right if its type, its first and its last word are. Tags that break their
-scheme are read as the script reads them (`tags.chunks`): "I-PER" after "O" or after another
+counts them: an entity is correct if its type, its first and its last word are. Tags that break
+their scheme are read as the script reads them (`tags.chunks`): "I-PER" after "O" or after another
 type begins an entity, so IOB1 and IOB2 go by the same rules. The script has rules for "E" (ends an
-entity); one is mended: an "E-X" before "B-X" ends there. It does not know "S" (an entity of one
-word), which is as in seqeval. Well-formed IOB2 and IOBES give what seqeval's strict mode gives.
+entity), one of which is corrected here: an "E-X" before "B-X" ends there. It does not know "S" (an
+entity of one word), which is as in seqeval. Well-formed IOB2 and IOBES give what seqeval's strict
+mode gives.
 
-Letters: E sentences, W words of all of them, C types of entity or tags.
+Letters: N tokens, W words, E sentences, C tags or types of entity, H hidden, F width of a feature,
+H_0 width of layer 0.
 """
 
 from __future__ import annotations
@@ -33,11 +53,22 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.tags import chunks
+from bertwright.nn.characters import CharacterCnn, character_ids
+from bertwright.nn.crf import Crf
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.encoder import Encoded, EncoderSpec
+from bertwright.nn.host import send
+from bertwright.nn.objective import Loss
+from bertwright.nn.recurrent import Lstm
+from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.metrics import (
     Metrics,
@@ -152,6 +183,124 @@ def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list
     return [(start - left, min(length, stop + free - left))]
 
 
+class TagLm(nn.Module):
+    """Two biLSTMs over words."""
+
+    def __init__(self, word: int, features: int, size: int, dropout: float) -> None:
+        """Build it.
+
+        Args:
+            word: H_0.
+            features: F.
+            size: width of each direction of the LSTMs.
+            dropout: before and between the LSTMs.
+        """
+        super().__init__()
+        self.characters = CharacterCnn(_BYTE_SIZE, _FILTERS, _WIDTH)
+        self.first = Lstm(_WIDTH + word, size, "both")
+        self.second = Lstm(2 * size + features, size, "both")
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, words: Sequence[str], layer_0: Tensor, features: Tensor, counts: Sequence[int]
+    ) -> Tensor:
+        """Read each sentence.
+
+        Args:
+            words: W words, sentence by sentence.
+            layer_0: `[W, H_0]`.
+            features: `[W, F]`, of the language model.
+            counts: words of each sentence, W in all.
+
+        Returns:
+            `[W, 2 size]` float32
+        """
+        different = {word: number for number, word in enumerate(dict.fromkeys(words))}
+        ids = torch.tensor([character_ids(word, _MOST_BYTES) for word in different]).long()
+        ids = ids.view(-1, _MOST_BYTES)
+        which = torch.tensor([different[word] for word in words]).long()
+        device = features.device
+        spelled = self.characters(send(ids, device))[send(which, device)]
+        x = self.first(self.dropout(torch.cat([spelled, layer_0], 1)), counts)
+        joined = torch.cat([self.dropout(x), features], 1)
+        states: Tensor = self.second(joined, counts)
+        return states
+
+
+class Tagger(Head):
+    """Which tag does each word have?"""
+
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+        """Build the head.
+
+        Args:
+            spec: of the encoder.
+            task: of kind `tagging`.
+
+        Raises:
+            ConfigError: layers the encoder does not have.
+        """
+        super().__init__()
+        self.network: Lstm | TagLm | None
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
+        if task.head.network == "taglm":
+            size = task.head.network_size
+            self.network = TagLm(spec.widths[0], width, size, task.head.dropout)
+            width = 2 * size
+            self.layers = tuple(sorted({0, *(self.layers or (len(spec.widths) - 1,))}))
+        self.dropout = Dropout(task.head.dropout)
+        self.classifier = Scorer(width, task.num_scores)
+        self.crf = Crf(task.num_scores) if task.head.crf else None
+        self.class_weights: Tensor | None
+        self.register_buffer("class_weights", None, persistent=False)
+        """`[C]`, of mean 1 over the training words; unset: all are 1. A CRF takes none."""
+
+    def count(self, batch: LabelledBatch) -> int:
+        """W, the words."""
+        assert batch.words is not None
+        return len(batch.words)
+
+    def positions(self, batch: LabelledBatch) -> Tensor | None:
+        """The words' first wordpieces."""
+        return batch.words
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """`[W, C]` float32; with a CRF, what goes into it."""
+        x = self.features(encoded, batch.words)  # [W, F]
+        if isinstance(self.network, TagLm):
+            assert batch.words is not None
+            layer_0 = encoded.layers[0].index_select(0, batch.words)
+            x = self.network(batch.texts, layer_0.float(), x.float(), batch.counts)
+        elif self.network is not None:
+            x = self.network(x, batch.counts)
+        scores: Tensor = self.classifier(self.dropout(x))
+        return scores
+
+    def decode(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
+        """The tag of each word, `[W]` int64: of the largest score, or on the best path."""
+        if self.crf is None:
+            return scores.argmax(1)
+        return self.crf.decode(scores, batch.counts)
+
+    def probabilities(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
+        """The probability of each tag for each word, `[W, C]` float32, no gradient."""
+        if self.crf is None:
+            return scores.detach().float().softmax(1)
+        return self.crf.probabilities(scores, batch.counts)
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+        """Loss summed over the words of a batch."""
+        labels = batch.labels
+        assert labels is not None
+        scores = self.scores(encoded, batch)
+        if self.crf is None:
+            total = F.cross_entropy(scores, labels, self.class_weights, reduction="sum")
+        else:
+            total = -self.crf.log_likelihood(scores, labels, batch.counts).sum()
+        correct = (self.decode(scores.detach(), batch) == labels).sum()
+        return Loss(total, len(labels), correct)
+
+
 def decode_tagging(
     task: TaskConfig,
     example: TaggingExample,
@@ -258,3 +407,6 @@ def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str
     if task.scheme == "none":
         return " ".join(tags)
     return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in chunks(tags))
+
+
+_BYTE_SIZE, _FILTERS, _WIDTH, _MOST_BYTES = 25, ((3, 60),), 30, 50

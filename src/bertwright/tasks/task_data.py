@@ -10,12 +10,12 @@ from typing import Any, cast
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, TaggingExample
+from bertwright.tasks.choices import make_choice_instances
 from bertwright.tasks.generation import make_generation_instances
 from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.multiple_choice import make_choice_instances
 from bertwright.tasks.span import make_span_instances
 from bertwright.tasks.tagging import make_tagging_instances
-from bertwright.tasks.text import make_text_instances
+from bertwright.tasks.texts import make_text_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 PART_CHARACTERS = 1 << 24

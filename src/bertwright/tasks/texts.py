@@ -1,23 +1,49 @@
-"""Classification and regression: texts and pairs as instances, and their metrics.
+"""Classification and regression: classes, any number of labels, or a number, for a text or a pair.
 
-Devlin et al. 2019, section 4 and figure 4: a text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP]. A
-longer one is read in windows (`text/windows.py`), so that no token goes unread. With `both_orders`
-a pair is read as A B and as B A, whose scores are merged: of a linear head that is the sum of their
-vectors (Radford et al. 2018, section 3.3, similarity). A text of which the tokenizer keeps nothing,
-as a zero-width space, is [CLS] [SEP]; one that is empty or blank is an error. Special tokens
-written in a text ("[SEP]") are themselves, as in `Tokenizer.encode`.
+**Instances.** Devlin et al. 2019, section 4 and figure 4: a text is [CLS] A [SEP], a pair [CLS] A
+[SEP] B [SEP]. A longer one is read in windows (`text/windows.py`), so that no token goes unread.
+With `both_orders` a pair is read as A B and as B A, whose scores are merged: for a linear head this
+is the sum of their vectors (Radford et al. 2018, section 3.3, similarity). A text of which the
+tokenizer keeps nothing, as a zero-width space, is [CLS] [SEP]; one that is empty or blank is an
+error. Special tokens written in a text ("[SEP]") are plain text, as in `Tokenizer.encode`.
+
+**Head.** The pooler over [CLS], dropout and a linear layer, as `BertForSequenceClassification` of
+transformers (section 4.1); or other layers, pooled or read by an LSTM (`HeadConfig`). A text in
+several windows has the mean, or the largest, of their scores; they are merged before the loss, so
+that the loss is one of examples.
+
+| task | loss of an example | correct if |
+|---|---|---|
+| classes | -w_y log softmax(s)[y] | the largest score is y's |
+| any number of labels | mean over C of w_c (-log sigmoid of s_c, or of -s_c) | all agree |
+| a number | (s - y)^2 | - |
+
+Class weights: the loss is the weighted sum divided by the number of examples. PyTorch divides by
+the sum of the weights instead, which differs from batch to batch; the two agree over a training set
+if the weights have a mean of 1 over it, which the caller has to see to.
+
+**Predictions.** A class has the softmax of the scores for its probability, with multi-label the
+sigmoid of its own score.
+
+Letters: B windows, E examples, C scores, H hidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TextExample, classes_of
+from bertwright.nn.encoder import Encoded, EncoderSpec
+from bertwright.nn.objective import Loss
+from bertwright.nn.ragged import merge
+from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.metrics import (
     Metrics,
@@ -66,6 +92,64 @@ def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample) -> A
         return example.label
     held = tuple(sorted(numbers[label] for label in classes_of(example)))
     return held if task.multi_label else held[0]
+
+
+class Classifier(TextHead):
+    """What is this text? Classes, labels, or a number."""
+
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+        """Build the head.
+
+        Args:
+            spec: of the encoder.
+            task: of kind `classification` or `regression`.
+
+        Raises:
+            ConfigError: layers the encoder does not have.
+        """
+        super().__init__(spec, task, task.num_scores)
+        self.class_weights: Tensor | None
+        self.register_buffer("class_weights", None, persistent=False)
+        """`[C]`, of mean 1 over the training examples; unset: all are 1."""
+        self._loss_of: _LossOf = _squared_error if task.kind == "regression" else _one_class
+        if task.multi_label:
+            self._loss_of = _any_labels
+
+    def count(self, batch: LabelledBatch) -> int:
+        """E, the examples."""
+        return len(batch.rows)
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """`[E, C]` float32 logits; regression: `[E]`."""
+        scores: Tensor = self.classifier(self.dropout(self.vectors(encoded)))  # [B, C]
+        if batch.owners is not None:
+            scores = merge(scores, batch.owners, len(batch.rows), self.task.merge)
+        return scores[:, 0] if self.task.kind == "regression" else scores  # [E, C]
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+        """Loss summed over the examples of a batch."""
+        assert batch.labels is not None
+        scores = self.scores(encoded, batch)
+        total, correct = self._loss_of(scores, batch.labels, self.class_weights)
+        return Loss(total, len(batch.rows), correct)
+
+
+def _one_class(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """scores `[E, C]`, labels `[E]` -> summed loss, examples that are right"""
+    total = F.cross_entropy(scores, labels, weights, reduction="sum")
+    return total, (scores.argmax(1) == labels).sum()
+
+
+def _any_labels(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """scores `[E, C]`, labels `[E, C]` -> summed loss, examples whose labels are all right"""
+    labels = labels.to(scores.dtype)
+    losses = F.binary_cross_entropy_with_logits(scores, labels, weights, reduction="none")
+    return losses.mean(1).sum(), ((scores > 0) == (labels > 0.5)).all(1).sum()
+
+
+def _squared_error(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, None]:
+    """scores `[E]`, labels `[E]` -> summed loss; a number is not right or wrong"""
+    return F.mse_loss(scores, labels.to(scores.dtype), reduction="sum"), None
 
 
 def classification_metrics(
@@ -132,3 +216,7 @@ def regression_metrics(
         describe=lambda row: (f"{gold[row]:.4g}", f"{predicted[row]:.4g}"),
         degenerate=constant,
     )
+
+
+_LossOf = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
+"""Of scores, labels and class weights: the summed loss, and how many were right."""

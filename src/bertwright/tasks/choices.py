@@ -1,9 +1,18 @@
-"""Multiple choice: a text and its choices as an instance, and the metrics.
+"""Multiple choice: which of several texts is right (SWAG; Devlin et al. 2019, section 4.4).
 
-Devlin et al. 2019, section 4.4: each choice is a sequence of its own, [CLS] A [SEP] B [SEP], where
-A is the text and B what begins every choice with the choice behind it, as transformers' SWAG
-example builds it. A long pair is read in windows (`text/windows.py`); which choice a window is of
-is in `Instance.owners`.
+**Instances.** Each choice is a sequence of its own, [CLS] A [SEP] B [SEP], where A is the text and
+B what begins every choice with the choice behind it, as transformers' SWAG example builds it. A
+long pair is read in windows (`text/windows.py`); `Instance.owners` says which choice a window is
+of.
+
+**Head.** Each choice gets one score, through the pooler over [CLS], dropout and a linear layer, as
+`BertForMultipleChoice` of transformers; or over other layers (`HeadConfig`). A choice in several
+windows has the mean, or the largest, of their scores. The loss is a cross-entropy over an example's
+choices, whose number differs from example to example.
+
+**Predictions.** The probability of a choice is the softmax over the choices of its example.
+
+Letters: B windows, E examples, M choices in all, H hidden.
 """
 
 from __future__ import annotations
@@ -12,9 +21,15 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
+from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import ChoiceExample, Example
+from bertwright.nn.encoder import Encoded, EncoderSpec
+from bertwright.nn.host import send_numbers
+from bertwright.nn.objective import Loss
+from bertwright.nn.ragged import log_softmax, merge, owners_of
+from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import ChoicePrediction
@@ -51,6 +66,46 @@ def make_choice_instances(
         longest = max(whole_length(framing, first, second) for second in seconds)
         lengths.add(longest, len(ids), max(lost for *_, lost in read), count)
     return instances, lengths
+
+
+class MultipleChoice(TextHead):
+    """Which choice is right?"""
+
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+        """Build the head.
+
+        Args:
+            spec: of the encoder.
+            task: of kind `multiple-choice`.
+
+        Raises:
+            ConfigError: layers the encoder does not have.
+        """
+        super().__init__(spec, task, 1)
+
+    def count(self, batch: LabelledBatch) -> int:
+        """E, the examples."""
+        return len(batch.counts)
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """One a choice, `[M]` float32, choices of all examples counted through."""
+        scores = self.classifier(self.dropout(self.vectors(encoded)))  # [B, 1]
+        if batch.owners is not None:
+            scores = merge(scores, batch.owners, sum(batch.counts), self.task.merge)
+        one: Tensor = scores[:, 0]
+        return one
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+        """Loss summed over the examples of a batch."""
+        assert batch.labels is not None
+        scores = self.scores(encoded, batch)[:, None]  # [M, 1]
+        count = len(batch.counts)
+        owners = owners_of(batch.counts, scores.device)
+        sizes = send_numbers(batch.counts, scores.device)
+        gold = sizes.cumsum(0) - sizes + batch.labels  # [E]: the right one among M
+        logs = log_softmax(scores, owners, count)[gold]
+        best = merge(scores.detach(), owners, count, "max")
+        return Loss(-logs.sum(), count, (scores.detach()[gold] >= best).sum())
 
 
 def choice_metrics(

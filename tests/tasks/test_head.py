@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from bertwright.config.task import HeadConfig
 from bertwright.nn.features import pool
 from bertwright.nn.sequences import Sequences
-from bertwright.tasks.head_parts import Scorer, make_parts, text_vectors
+from bertwright.tasks.head import Scorer, make_parts, text_vectors
 
 
 @pytest.mark.parametrize(
