@@ -44,6 +44,13 @@ class Module:
         """The folder, or the file right under the package: `text`, `errors`."""
         return (self.name.split(".") + [""])[1]
 
+    @property
+    def holds_configurations(self) -> bool:
+        """Whether it is a file of `config/`, or the configuration of a model."""
+        return self.part == "config" or (
+            self.name.startswith("bertwright.models.") and (self.name.endswith(".config"))
+        )
+
 
 @cache
 def modules() -> dict[str, Module]:

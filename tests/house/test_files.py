@@ -166,7 +166,7 @@ def _is_future(node: ast.AST) -> bool:
 
 def _configurations(module: Module) -> list[ast.ClassDef]:
     """The dataclasses of a file of configurations."""
-    if module.part != "config":
+    if not module.holds_configurations:
         return []
     classes = [node for node in module.tree.body if isinstance(node, ast.ClassDef)]
     return [c for c in classes if any("dataclass" in ast.unparse(d) for d in c.decorator_list)]
@@ -174,11 +174,13 @@ def _configurations(module: Module) -> list[ast.ClassDef]:
 
 def _config_classes() -> list[type]:
     found: list[type] = []
-    for path in sorted((PACKAGE / "config").rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        module = importlib.import_module(name.removesuffix(".__init__"))
-        own = (value for value in vars(module).values() if isinstance(value, type))
-        found.extend(c for c in own if dataclasses.is_dataclass(c) and c.__module__ == name)
+    for module in modules().values():
+        if module.holds_configurations:
+            values_of = vars(importlib.import_module(module.name)).values()
+            own = (value for value in values_of if isinstance(value, type))
+            found.extend(
+                c for c in own if dataclasses.is_dataclass(c) and c.__module__ == module.name
+            )
     return found
 
 

@@ -130,7 +130,7 @@ def go_by_the_interface(module: Module) -> Iterator[str]:
 
 
 def need_the_standard_library_only(module: Module) -> Iterator[str]:
-    if module.part in STANDARD_ONLY:
+    if module.part in STANDARD_ONLY or module.holds_configurations:
         for found in imports(module.name):
             top = found.module.partition(".")[0]
             if top not in {"bertwright", "tomli_w", *sys.stdlib_module_names}:  # which writes TOML
