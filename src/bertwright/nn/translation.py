@@ -1,9 +1,9 @@
-"""Translation: each target token from those before it and from the encoded source.
+"""Translation: predict each target token from those before it and from the encoded source.
 
-`loss = -sum_i log softmax(W x_i + b)[y_i]`, x_i from the decoder over `y_<i` and the source, W the
-token embeddings (Press and Wolf 2017). In training the target distribution is smoothed (Szegedy et
-al. 2016; Vaswani et al. 2017, section 5.4); what is evaluated is not. The decoder is the
-objective's: the encoder is what is kept.
+`loss = -sum_i log softmax(W x_i + b)[y_i]`. The decoder computes x_i from `y_<i` and the source; W
+is the token embeddings (Press and Wolf 2017). Training smooths the target distribution (Szegedy et
+al. 2016; Vaswani et al. 2017, section 5.4); evaluation does not. The decoder belongs to the
+objective: the encoder is what other tasks use.
 
 Letters: B pairs, N source tokens, M target tokens in all, R rows, H hidden, V vocabulary.
 """
@@ -17,26 +17,28 @@ from torch import Tensor, nn
 
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import HasInputs, Loss, Objective
-from bertwright.nn.output import vocabulary_loss
-from bertwright.nn.products import product
 from bertwright.nn.sequences import Inputs
+from bertwright.nn.vocabulary import VocabularyOutput
 
 
 class Decoder(Protocol):
-    """What a system's decoder does; a module with parameters of its own."""
+    """The interface of a system's decoder, a module with parameters of its own."""
 
     def __call__(self, memory: Encoded, target: Inputs) -> Tensor:
-        """B sources, and what it reads of B targets, M tokens -> `[M, H]`"""
+        """Read B encoded sources and B targets of M tokens in all -> `[M, H]`."""
 
     def begin(self, memory: Encoded) -> Any:
-        """The state before the first token, one row a source; see `decoding/search.py`."""
+        """Return the state before the first token, one row a source; see `decoding/search.py`."""
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The next token of each row, `[R]` -> `[R, H]`, and the state after it."""
+        """Read the next token of each row, `[R]` -> `[R, H]` and the new state."""
 
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """Of one pair, layer by layer: how much each of M target tokens attends to those before it,
-        `[A, M, M]`, and to the source's N, `[A, M, N]`; none of a decoder that does not."""
+        """Return the attention probabilities of one pair, layer by layer.
+
+        Those of the M target tokens to the ones before them, `[A, M, M]`, and to the N tokens of
+        the source, `[A, M, N]`; a list is empty where the decoder has no such attention.
+        """
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize it as published, in place."""
@@ -49,42 +51,32 @@ class TranslationBatch(HasInputs, Protocol):
     labels: Tensor
 
 
-class Translation(Objective[TranslationBatch]):
+class Translation(VocabularyOutput, Objective[TranslationBatch]):
     """A decoder, and the vocabulary above it."""
 
     title = "translation"
+    bias: nn.Parameter
 
     def __init__(
         self, decoder: Decoder, token_embeddings: nn.Embedding, label_smoothing: float
     ) -> None:
-        super().__init__()
+        super().__init__(token_embeddings.num_embeddings, token_embeddings)
         self.decoder = decoder
-        self.bias = nn.Parameter(torch.zeros(token_embeddings.num_embeddings))
         self.label_smoothing = label_smoothing
-        self._tied = (token_embeddings,)  # in a tuple: the encoder owns it
-
-    @property
-    def weight(self) -> Tensor:
-        """`[V, H]`"""
-        return self._tied[0].weight
 
     def count(self, batch: TranslationBatch) -> int:
-        """M."""
+        """Return M."""
         return len(batch.labels)
 
     def forward(self, encoded: Encoded, batch: TranslationBatch) -> Loss:
-        """Cross-entropy summed over the M target tokens, ends included."""
+        """Return the cross-entropy summed over the M target tokens, ends included."""
         x = self.decoder(encoded, batch.target)  # [M, H]
         smoothing = self.label_smoothing if self.training else 0.0
-        loss = vocabulary_loss(x, self.weight, self.bias, batch.labels, smoothing)
-        return Loss(loss.total, len(batch.labels), loss.correct)
-
-    def logits(self, x: Tensor) -> Tensor:
-        """x `[R, H]` -> `[R, V]` float32"""
-        return product(x, self.weight, self.bias).float()
+        return self.cross_entropy(x, batch.labels, smoothing)
 
     def flops(self, batch: TranslationBatch) -> float:
-        """Each weight of a matrix of the decoder, and of W, is one a target token."""
+        """Return two operations a target token for each weight of the decoder's matrices and of W,
+        and twice as many for the backward pass."""
         matrices = [each for each in {*self.parameters(), self.weight} if each.dim() == 2]
         return 6.0 * len(batch.labels) * sum(each.numel() for each in matrices)
 
