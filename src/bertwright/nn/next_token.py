@@ -6,7 +6,7 @@
 Recurrent models may be trained with the penalties of Merity et al. 2018 (section 4.5) on the last
 layer's output after dropout: `AR mean(x_i^2) + TAR mean((x_i - x_(i-1))^2)`, means over H, summed
 over predictions like the loss. The penalties change the gradients only; the logged loss is without
-them. Where we differ: TAR too reads the output after dropout, whose mask is the same at i and i - 1.
+them. Where we differ: TAR too reads the output after dropout; its mask is the same at i and i - 1.
 
 Letters: K predicted tokens, H hidden, V vocabulary.
 """

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
+from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.host import send_numbers
 from bertwright.nn.sequences import Inputs
@@ -22,9 +23,7 @@ class Stack(Encoder):
     """Embeddings, L layers, and a pooler over the first token or none."""
 
     config: Any
-    embeddings: Any
-    """(ids `[N]`, the position of each in its sequence, segments or None) -> `[N, H]`; its `token`
-    is the table of token vectors."""
+    embeddings: Embeddings
     layers: nn.ModuleList
 
     def forward(
@@ -95,8 +94,7 @@ class Stack(Encoder):
 
     def token_embedding(self) -> nn.Embedding:
         """The table of token vectors."""
-        table: nn.Embedding = self.embeddings.token
-        return table
+        return self.embeddings.token
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
         """The layers and attention over each sequence; the last layer's output projection and

@@ -20,33 +20,28 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.stack import GoingOn
 from bertwright.nn.transformer import layers_of
 
 
-class Embeddings(nn.Module):
-    """Token + position + segment, normalized."""
+class BertEmbeddings(Embeddings):
+    """The sum of token, position and segment embeddings, normalized."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
+        super().__init__(config.hidden_dropout_prob)
         self.token = _vectors(config, config.vocab_size)
         self.position = _vectors(config, config.max_position_embeddings)
         self.segment = _vectors(config, config.type_vocab_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """ids `[N]`, the position of each in its sequence, segments `[N]` -> `[N, H]`"""
+    def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
         x = self.token(ids)
         x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
-        x = self.norm(x + self.position(positions))
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        dropped: Tensor = self.dropout(x)
-        return dropped
+        normed: Tensor = self.norm(x + self.position(positions))
+        return normed
 
 
 def _vectors(config: BertConfig, count: int) -> nn.Embedding:
@@ -88,12 +83,13 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
 class Bert(GoingOn):
     """The encoder."""
 
+    embeddings: BertEmbeddings
     pooler: Pooler | None
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(bert_spec(config))
         self.config = config
-        self.embeddings = Embeddings(config)
+        self.embeddings = BertEmbeddings(config)
         self.layers = layers_of(config, causal=config.causal)
         self.pooler = None if config.causal else Pooler(config.hidden_size)
 

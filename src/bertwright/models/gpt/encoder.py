@@ -21,29 +21,24 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.gpt.config import GptConfig
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.stack import GoingOn
 from bertwright.nn.transformer import layers_of
 
 
-class GptEmbeddings(nn.Module):
-    """Token + position."""
+class GptEmbeddings(Embeddings):
+    """The sum of token and position embeddings."""
 
     def __init__(self, config: GptConfig) -> None:
-        super().__init__()
+        super().__init__(config.hidden_dropout_prob)
         self.token = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """ids `[N]`, the position of each in its sequence -> `[N, H]`"""
-        x = self.token(ids) + self.position(positions)
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        dropped: Tensor = self.dropout(x)
-        return dropped
+    def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
+        total: Tensor = self.token(ids) + self.position(positions)
+        return total
 
 
 def gpt_spec(config: GptConfig) -> EncoderSpec:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.transformer.config import TransformerConfig
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send
 from bertwright.nn.init import initialize
@@ -32,30 +32,24 @@ from bertwright.nn.stack import Stack
 from bertwright.nn.transformer import Cache, DecoderLayer, layers_of, sinusoids
 
 
-class Embeddings(nn.Module):
-    """Token * sqrt(H) + sinusoid of its position."""
+class TransformerEmbeddings(Embeddings):
+    """The token embedding times sqrt(H), plus a sinusoid of the position."""
 
     positions: Tensor
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
+        super().__init__(config.hidden_dropout_prob)
         vectors = torch.empty(config.vocab_size, config.hidden_size)
-        self.token: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        self.token = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
             vectors.normal_(0, config.hidden_size**-0.5), freeze=False
         )
         self.scale = math.sqrt(config.hidden_size)
         waves = sinusoids(config.max_position_embeddings, config.hidden_size)
         self.register_buffer("positions", waves, persistent=False)
-        self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """ids `[N]`, the position of each in its sequence -> `[N, H]`"""
-        x = self.token(ids) * self.scale
-        x = x + self.positions.index_select(0, positions)
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        dropped: Tensor = self.dropout(x)
-        return dropped
+    def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
+        x: Tensor = self.token(ids) * self.scale
+        return x + self.positions.index_select(0, positions)
 
 
 def transformer_spec(config: TransformerConfig) -> EncoderSpec:
@@ -74,7 +68,7 @@ class Transformer(Stack):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(transformer_spec(config))
         self.config = config
-        self.embeddings = Embeddings(config)
+        self.embeddings = TransformerEmbeddings(config)
         self.layers = layers_of(config, pre_norm=config.norm == "pre")
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -122,8 +116,8 @@ class DecoderState:
 class TransformerDecoder(nn.Module):
     """The decoder: target tokens over an encoded source."""
 
-    def __init__(self, config: TransformerConfig, embeddings: nn.Module) -> None:
-        """`embeddings` are the encoder's: (ids, positions) -> `[M, H]`."""
+    def __init__(self, config: TransformerConfig, embeddings: Embeddings) -> None:
+        """Build the decoder over the encoder's embeddings."""
         super().__init__()
         self.longest = config.max_position_embeddings
         self.layers = layers_of(config, DecoderLayer, pre_norm=config.norm == "pre")

@@ -1,0 +1,43 @@
+"""Embeddings below a stack of Transformer layers: the vectors of tokens and of their positions.
+
+Letters: N tokens, H hidden.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.nn.dropout import Dropout
+
+
+class Embeddings(nn.Module):
+    """Ids and positions -> vectors, with dropout. A subclass defines how they are summed."""
+
+    token: nn.Embedding
+    """The table of token vectors, `[V, H]`."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+
+    def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
+        """Return the vector of each token before dropout, `[N, H]`; arguments as of `forward`."""
+        raise NotImplementedError(f"{type(self).__name__} defines no sum")
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Return the vector of each token; under autocast in its dtype.
+
+        Args:
+            ids: `[N]`.
+            positions: `[N]`, the position of each token in its sequence.
+            segments: `[N]`; None: all 0. Models without segments ignore them.
+
+        Returns:
+            `[N, H]`.
+        """
+        x = self.sum(ids, positions, segments)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        dropped: Tensor = self.dropout(x)
+        return dropped
