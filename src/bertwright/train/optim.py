@@ -83,24 +83,39 @@ def make_optimizers(
     taken = {id(parameter) for parameter in by_muon}
     rest = [p for p in module.parameters() if p.requires_grad and id(p) not in taken]
     factors = _factors(module, config.layer_decay)
-    each = sorted(set(factors.values()))
-    groups = [
-        {
-            "params": [p for p in rest if factors[id(p)] == f and (p.ndim >= 2) == is_matrix],
-            "lr": config.learning_rate * f,
-            "weight_decay": config.weight_decay if is_matrix else 0.0,
-        }
-        for f in each
-        for is_matrix in (True, False)
-    ]
+    rates = ((p, config.learning_rate * factors[id(p)]) for p in rest)
+    groups = parameter_groups(rates, config.weight_decay)
     betas = config.beta1, config.beta2
     adamw = torch.optim.AdamW(groups, betas=betas, eps=config.eps, fused=True)
     if not by_muon:
         return Optimizers(adamw)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     rate = config.matrix_learning_rate
-    scaled = [{"params": [p for p in by_muon if factors[id(p)] == f], "lr": rate * f} for f in each]
-    return Optimizers(adamw, Muon(scaled, rate, config.weight_decay, dtype))
+    matrix_groups = parameter_groups(
+        ((p, rate * factors[id(p)]) for p in by_muon), config.weight_decay
+    )
+    return Optimizers(adamw, Muon(matrix_groups, rate, config.weight_decay, dtype))
+
+
+def parameter_groups(
+    rates: Iterable[tuple[nn.Parameter, float]], weight_decay: float
+) -> list[dict[str, Any]]:
+    """Group parameters by learning rate, lowest first; matrices and embeddings decay, the rest not.
+
+    Args:
+        rates: each parameter and its learning rate.
+        weight_decay: of matrices and embeddings.
+
+    Returns:
+        Groups for an optimizer, with `params`, `lr` and `weight_decay`.
+    """
+    grouped: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for parameter, rate in rates:
+        grouped.setdefault((rate, parameter.ndim >= 2), []).append(parameter)
+    return [
+        {"params": parameters, "lr": rate, "weight_decay": weight_decay if decays else 0.0}
+        for (rate, decays), parameters in sorted(grouped.items(), key=lambda item: item[0])
+    ]
 
 
 def _factors(module: nn.Module, layer_decay: float) -> dict[int, float]:

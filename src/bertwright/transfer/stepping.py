@@ -10,15 +10,15 @@ pre-trained encoder it would hardly move in three epochs.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import nn
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError
 from bertwright.nn.objective import Learner
-from bertwright.train.optim import Optimizers
+from bertwright.train.optim import Optimizers, parameter_groups
 from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
 from bertwright.transfer.freezing import freeze_unread_pooler, gradual_depth, learn_from
 
@@ -58,7 +58,7 @@ class Stepping:
             learn_from(learner, self._layers + 1 - config.top_layers)
         freeze_unread_pooler(learner)
         decay = config.layer_decay or (ULMFIT_DECAY if self._is_gradual else 1.0)
-        groups = parameter_groups(learner, rate, config.weight_decay, decay)
+        groups = parameter_groups(rates_by_depth(learner, rate, decay), config.weight_decay)
         self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))
 
     def __call__(self, done: float, width: float) -> float:
@@ -74,25 +74,20 @@ class Stepping:
         return self._rate * factor
 
 
-def parameter_groups(
-    learner: Learner, rate: float, weight_decay: float, layer_decay: float = 1.0
-) -> list[dict[str, Any]]:
-    """Groups for an optimizer: `params`, `lr`, `weight_decay`.
+def rates_by_depth(
+    learner: Learner, rate: float, layer_decay: float = 1.0
+) -> Iterator[tuple[nn.Parameter, float]]:
+    """Yield each parameter and its learning rate (discriminative fine-tuning).
 
-    Howard & Ruder 2018 (ULMFiT), section 3.2, discriminative fine-tuning: layer l learns at
-    `rate * decay ** (top - l)`; depths are those of `freezing.py`.
-
-    Parameters that are frozen now are in too: they are passed over while they have no gradient.
+    Layer l learns at `rate * layer_decay ** (top - l)` (Howard & Ruder 2018, ULMFiT, section 3.2);
+    depths are those of `freezing.py`. Parts of a head that are not pre-trained learn at
+    `LEAST_RATE` or above. Frozen parameters are included: optimizers skip a parameter without a
+    gradient.
     """
     depth_of = learner.depths()
     top = max(depth_of.values())
-    grouped: dict[tuple[float, bool], list[Tensor]] = {}
     for name, parameter in learner.named_parameters():
-        own = rate * layer_decay ** (top - depth_of[name])
+        scaled = rate * layer_decay ** (top - depth_of[name])
         if name.startswith("objectives.") and name.split(".")[2] in _NOT_PRETRAINED:
-            own = max(own, LEAST_RATE)
-        grouped.setdefault((own, parameter.ndim >= 2), []).append(parameter)
-    return [
-        {"params": parameters, "lr": own, "weight_decay": weight_decay if decays else 0.0}
-        for (own, decays), parameters in sorted(grouped.items(), key=lambda item: item[0])
-    ]
+            scaled = max(scaled, LEAST_RATE)
+        yield parameter, scaled
