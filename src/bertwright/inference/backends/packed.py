@@ -38,7 +38,7 @@ from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, positions_in
 from bertwright.models.bert.encoder import Bert
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.products import has_onednn, rows_for
+from bertwright.nn.products import reorder, rows_for
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer
 from bertwright.threads import one_core_each
@@ -82,9 +82,7 @@ class Product(nn.Module):
         """weight `[out, in]`, bias `[out]`, of one dtype."""
         super().__init__()
         self.weight, self.bias = weight.detach().contiguous(), bias.detach().contiguous()
-        self.laid_out: Tensor | None = None
-        if has_onednn() and weight.device.type == "cpu":
-            self.laid_out = torch.ops.mkldnn._reorder_linear_weight(self.weight, ROWS)
+        self.laid_out = reorder(self.weight, ROWS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, in another process too, lays its weights out itself."""
