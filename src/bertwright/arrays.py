@@ -17,6 +17,16 @@ UInt64s = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 
 
+def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
+    """Return start, start + 1, ... of each start, as many as its length, end to end.
+
+    starts `[B]`, lengths `[B]` -> `[sum of lengths]`.
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - ends + lengths, lengths)
+
+
 def write_array(file: BinaryIO, array: npt.NDArray[Any]) -> None:
     """Write the numbers of an array to a file, row by row.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from bertwright.text.framing import Framing
@@ -31,3 +32,20 @@ def test_as_bert_has_it() -> None:
     assert framing.one([7, 8]) == [CLS, 7, 8, SEP]
     assert framing.two([7, 8], [9]) == [CLS, 7, 8, SEP, 9, SEP]
     assert framing.segments(2, 1) == [0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("framing", [Framing((CLS,), (SEP,)), Framing()], ids=["cls-sep", "bare"])
+@pytest.mark.parametrize("paired", [False, True])
+def test_arrays_are_framed_as_lists(framing: Framing, paired: bool) -> None:
+    pairs = [([7, 8, 9], [5]), ([4], [6, 7]), ([], [11]), ([10, 12], [])]
+    first, second = (np.array([len(pair[n]) for pair in pairs]) for n in (0, 1))
+    frames = framing.frames(first, second if paired else None)
+    frames.ids[frames.first] = [token for a, _ in pairs for token in a]
+    lists = [framing.two(a, b) if paired else framing.one(a) for a, b in pairs]
+    if paired:
+        frames.ids[frames.second] = [token for _, b in pairs for token in b]
+        expected = [n for a, b in pairs for n in framing.segments(len(a), len(b))]
+        assert framing.segments_of(first, second).tolist() == expected
+    assert frames.ids.tolist() == [token for one in lists for token in one]
+    assert frames.lengths.tolist() == [len(one) for one in lists]
+    assert frames.starts.tolist() == np.cumsum([0, *frames.lengths[:-1]]).tolist()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertwright.arrays import Int64s
+from bertwright.arrays import Int64s, ranges
 from bertwright.data.batch import InputArrays
 from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
@@ -64,7 +64,7 @@ class TokenStreams(Shuffled):
                 f"{shards.folder} has no document of two tokens to predict from: give it more text"
             )
         owner = np.repeat(np.arange(len(documents)), windows)
-        number = np.arange(len(owner)) - np.repeat(np.cumsum(windows) - windows, windows)
+        number = ranges(np.zeros_like(windows), windows)
         self._document = documents[owner]  # [windows]
         predicted = number * step  # the first pair that a window predicts, in its document
         self._first = np.maximum(0, predicted - burn_in)
@@ -76,12 +76,10 @@ class TokenStreams(Shuffled):
         """See `Instances`."""
         rows = self.rows(epoch, positions)
         first, lengths = self._first[rows], self.unordered[rows]
-        ends = np.cumsum(lengths)
-        within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-        at = within + np.repeat(first, lengths)  # position in the framed document
+        at = ranges(first, lengths)  # position in the framed document
         tokens = framed_tokens(self.shards, np.repeat(self._document[rows], lengths), at)
-        predicted = (within >= np.repeat(self._skipped[rows], lengths)).nonzero()[0]
-        predicted = np.setdiff1d(predicted, ends - 1, assume_unique=True)
+        predicted = (at >= np.repeat(first + self._skipped[rows], lengths)).nonzero()[0]
+        predicted = np.setdiff1d(predicted, np.cumsum(lengths) - 1, assume_unique=True)
         return TokenStreamBatch(InputArrays(tokens, lengths), tokens, predicted)
 
 

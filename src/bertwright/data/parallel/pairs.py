@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertwright.arrays import Int64s
+from bertwright.arrays import Int64s, ranges
 from bertwright.data.batch import InputArrays
 from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
-from bertwright.text.framing import ends_of
+from bertwright.text.framing import Framing, ends_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ParallelText(Shuffled):
                 f"the vocabulary of {shards.folder} has no tokens for begin and end, which "
                 "translation needs: train one with bertwright tokenizer train --special-tokens bert"
             )
-        self._begin, self._end = ends
+        self._framing = Framing(ends[:1], ends[1:])
         self.shards = shards
         first = shards.document_sentences[documents]
         starts = shards.sentence_tokens
@@ -109,11 +109,7 @@ class ParallelText(Shuffled):
             )
 
     def _framed(self, start: Int64s, lengths: Int64s) -> Int64s:
-        """Sentences by their first token in the shards, each between begin and end."""
-        framed = lengths + 2
-        stops = np.cumsum(framed)
-        within = np.arange(stops[-1]) - np.repeat(stops - framed, framed)
-        at = np.repeat(start - 1, framed) + within
-        ids = self.shards.tokens_at(np.clip(at, 0, self.shards.num_tokens - 1))
-        ids[stops - framed], ids[stops - 1] = self._begin, self._end
-        return ids
+        """Return sentences, given their first token in the shards, between begin and end."""
+        frames = self._framing.frames(lengths)
+        frames.ids[frames.first] = self.shards.tokens_at(ranges(start, lengths))
+        return frames.ids

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bertwright.arrays import Bools, Int64s
+from bertwright.arrays import Bools, Int64s, ranges
 from bertwright.config.run import HoldOut
 from bertwright.data.batch import InputArrays
 from bertwright.data.instances import Checkup, Level, grade, note_lengths
@@ -24,6 +24,7 @@ from bertwright.errors import DataError
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
 from bertwright.models.bert.masking import Masker
 from bertwright.models.bert.sentence_pairs import EpochPlan, plan_epoch
+from bertwright.text.framing import Framing
 
 CHECKED_SEQUENCES = 4096
 """Of which the masks are looked at, at most."""
@@ -138,34 +139,34 @@ def masker_of(shards: Shards, config: MaskingConfig, sequence_length: int) -> Ma
 def assemble(
     shards: Shards, plan: EpochPlan, positions: Int64s, masker: Masker, mask_key: np.uint64
 ) -> MaskedBatch:
-    """Make a batch of the instances at `positions` [B] of an epoch's plan."""
+    """Make a batch of the instances at `positions` `[B]` of an epoch's plan."""
     lengths = plan.lengths[positions]
     order = np.argsort(-lengths, kind="stable")
     positions, lengths = positions[order], lengths[order]
     a_start = plan.a_start[positions]
     a_length = plan.a_stop[positions] - a_start
-    starts = np.cumsum(lengths) - lengths
-    ids = np.full(int(lengths.sum()), shards.special_id("sep"), np.int64)
-    ids[starts] = shards.special_id("cls")
-    source, target = _ranges(a_start, a_length), _ranges(starts + 1, a_length)
+    framing = Framing((shards.special_id("cls"),), (shards.special_id("sep"),))
     segments: Int64s | None = None
     labels: Int64s | None = None
+    source = ranges(a_start, a_length)
     if plan.paired:
         b_start = plan.b_start[positions]
         b_length = plan.b_stop[positions] - b_start
-        source = np.concatenate([source, _ranges(b_start, b_length)])
-        target = np.concatenate([target, _ranges(starts + 2 + a_length, b_length)])
+        frames = framing.frames(a_length, b_length)
+        segments = framing.segments_of(a_length, b_length)
+        source = np.concatenate([source, ranges(b_start, b_length)])
         labels = plan.is_random[positions].astype(np.int64)
-        halves = np.stack([a_length + 2, b_length + 1], axis=1).ravel()
-        segments = np.repeat(np.tile(np.arange(2), len(lengths)), halves)
+    else:
+        frames = framing.frames(a_length)
+    ids, target = frames.ids, np.concatenate([frames.first, frames.second])
     ids[target] = shards.tokens_at(source)
     word_starts: Bools | None = None
     if masker.config.whole_word:
         word_starts = np.ones(len(ids), np.bool_)
         word_starts[target] = shards.word_starts_at(source)
-        word_starts[starts + 1] = True  # the rest of a word that was split counts as a word
+        word_starts[frames.starts + 1] = True  # the rest of a split word counts as a word
         if plan.paired:
-            word_starts[starts + 2 + a_length] = True
+            word_starts[frames.starts + 2 + a_length] = True
     input_ids, masked_positions, masked_labels = masker(
         ids, lengths, positions, mask_key, word_starts
     )
@@ -175,14 +176,6 @@ def assemble(
         masked_labels=masked_labels,
         next_sentence_labels=labels,
         instances=positions,
-    )
-
-
-def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """start, start + 1, ..., for each start as many as its length, end to end."""
-    ends = np.cumsum(lengths)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
-        starts - ends + lengths, lengths
     )
 
 
