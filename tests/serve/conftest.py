@@ -40,6 +40,7 @@ MORE: dict[str, dict[str, Any]] = {
     "/generate": {"model": "gpt"},
     "/translate": {"model": "mt"},
     "/v1/completions": {"model": "gpt"},
+    "/text2text": {"model": "writer"},
 }
 """What the examples of some routes need here beside."""
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
@@ -95,6 +96,15 @@ def mt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_bert.write_model(folder, ["translation"], TRANSFORMER, seed=4, std=0.3)
 
 
+@pytest.fixture(scope="session")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of `finetune generation`."""
+    folder = tmp_path_factory.mktemp("serve") / "writer"
+    task = TaskConfig("generation", max_length=24, max_target_tokens=12, stride=2)
+    config, tasks = replace(SMALL, max_position_embeddings=24), {"own": task}
+    return small_bert.write_model(folder, [], config, tasks=tasks, seed=5, std=0.2, noise=0.3)
+
+
 def until_ready(client: Any) -> None:
     """Wait for the models."""
     for _ in range(3000):  # a minute
@@ -110,9 +120,9 @@ def swap(client: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def client(full: Path, bare: Path, gpt: Path, mt: Path) -> Iterator[TestClient]:
+def client(full: Path, bare: Path, gpt: Path, mt: Path, writer: Path) -> Iterator[TestClient]:
     """A server of all models."""
-    models = f"full={full}", f"bare={bare}", f"gpt={gpt}", f"mt={mt}"
+    models = f"full={full}", f"bare={bare}", f"gpt={gpt}", f"mt={mt}", f"writer={writer}"
     config = ServeConfig(model=models, device="cpu", log_requests=False)
     with TestClient(make_app(config), raise_server_exceptions=False) as made:
         until_ready(made)

@@ -21,7 +21,14 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.data.to_device import make_inputs
-from bertwright.decoding.search import Generates, Row, RowsInFlight, beam_steps, finish
+from bertwright.decoding.search import (
+    BeamSteps,
+    Generates,
+    Row,
+    RowsInFlight,
+    beam_steps,
+    finish,
+)
 from bertwright.errors import ConfigError
 from bertwright.nn.encoder import Encoder, GoesOn
 from bertwright.nn.host import send
@@ -178,6 +185,26 @@ def continue_prompts(
                 yield number, [text.finished() for text in going.pop(number)]
 
 
+def begin_beams(
+    decoder: Generates,
+    tokenizer: Tokenizer,
+    source: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    config: GenerationConfig,
+) -> BeamSteps:
+    """A beam search for the texts that continue prompts, of `limits` tokens at most."""
+    ends, never = ends_of(tokenizer)
+    return beam_steps(
+        decoder,
+        source,
+        ends,
+        limits,
+        beam=config.beam,
+        norm=lambda length: length**config.length_penalty,
+        never=never,
+    )
+
+
 def _by_beams(
     decoder: Generates,
     tokenizer: Tokenizer,
@@ -186,19 +213,11 @@ def _by_beams(
     most_rows: int,
 ) -> Iterator[tuple[int, list[Generated]]]:
     """By beam search, some prompts at once."""
-    ends, never = ends_of(tokenizer)
     some = max(1, most_rows // config.beam)
     for first in range(0, len(prompts), some):
         own = prompts[first : first + some]
-        steps = beam_steps(
-            decoder,
-            [prompt.ids for prompt in own],
-            ends,
-            [prompt.limit for prompt in own],
-            beam=config.beam,
-            norm=lambda length: length**config.length_penalty,
-            never=never,
-        )
+        source, limits = [prompt.ids for prompt in own], [prompt.limit for prompt in own]
+        steps = begin_beams(decoder, tokenizer, source, limits, config)
         for number, best in enumerate(finish(steps), first):
             row = config, prompts[number].limit, prompts[number].before, 0
             texts = (

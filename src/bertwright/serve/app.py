@@ -21,12 +21,12 @@ from bertwright.config.serve import ServeConfig
 from bertwright.serve.errors import HttpError
 from bertwright.serve.middleware import Middleware
 from bertwright.serve.requests import dump
-from bertwright.serve.routes import generation, heads, openai, vectors
+from bertwright.serve.routes import generation, heads, openai, text2text, vectors
 from bertwright.serve.routes.router import JsonRoute
 from bertwright.serve.service import Service
 from bertwright.version import __version__
 
-ROUTERS = (openai.router, vectors.router, heads.router, generation.router)
+ROUTERS = (openai.router, vectors.router, heads.router, generation.router, text2text.router)
 PLAYGROUND = Path(__file__).with_name("playground")
 POLICY = "frame-ancestors 'none'"
 """Of the page at /, beside the one in its head, which cannot have this: no other page shows it."""

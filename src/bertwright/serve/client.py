@@ -127,6 +127,10 @@ class _BaseClient(ABC, Generic[One]):
         """Texts that continue prompts; without `stream`."""
         return self.ask("/generate", input=input, **more)
 
+    def text2text(self, input: Any, **more: Any) -> One:
+        """Targets that a model of `finetune generation` generates from sources."""
+        return self.ask("/text2text", input=input, **more)
+
     def translate(self, input: Any, **more: Any) -> One:
         """Translations of sentences."""
         return self.ask("/translate", input=input, **more)

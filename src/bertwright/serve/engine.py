@@ -55,7 +55,7 @@ from bertwright.nn.sequences import Sequences
 from bertwright.serve.generation.flight import Flight
 from bertwright.storage.model_folder import WEIGHTS
 
-GENERATION = "generation"
+CONTINUATION = "continuation"
 """What a model can do that continues prompts."""
 TRANSLATION = "translation"
 """The head of a model that translates."""
@@ -170,7 +170,7 @@ class Engine:
     def head_kinds(self) -> set[str]:
         """Its pre-training heads, the kinds of its tasks, and the ways in which it generates."""
         kinds = {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
-        able = {GENERATION: self.generates, TRANSLATION: self.translates}
+        able = {CONTINUATION: self.generates, TRANSLATION: self.translates}
         return kinds - able.keys() | {way for way, does in able.items() if does}
 
     def reads_pairs(self, name: str) -> bool | None:

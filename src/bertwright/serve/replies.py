@@ -211,6 +211,12 @@ class GenerateReply(Results[T], Generic[T]):
     tokens_generated: int
 
 
+class TextToTextReply(GenerateReply[list[GeneratedText]]):
+    """Targets that a task head generated."""
+
+    task: str
+
+
 @dataclass
 class Completion:
     """OpenAI's: a text."""

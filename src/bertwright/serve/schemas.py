@@ -276,14 +276,33 @@ class ContinueRequest(Schema):
     stream: bool = _key("Send text as it is made, as server-sent events.", False)
 
 
-class GenerateRequest(ModelRequest, ContinueRequest):
+class SampledRequest(ContinueRequest):
+    """The same, with the names of `bertwright generate`."""
+
+    sample: bool = _key("Draw each token; else take the most probable one.", False)
+    temperature: Factor = _key("Of sampling: logits are divided by it.", 1.0)
+
+
+class GenerateRequest(ModelRequest, SampledRequest):
     """Of /generate; the names are those of `bertwright generate`."""
 
     input: Start | Items[Start] = _key("Prompts, which may be empty.", example="Once upon")
     max_new_tokens: Count = _key("Tokens of a text, at most.", 128, example=8)
-    sample: bool = _key("Draw each token; else take the most probable one.", False)
-    temperature: Factor = _key("Of sampling: logits are divided by it.", 1.0)
     num: Num = _key("Samples of each prompt.", 1)
+
+
+class TextToTextRequest(TaskRequest, SampledRequest):
+    """Of /text2text; the names are those of `bertwright predict`."""
+
+    input: Texts = _key("A source text, or texts.", example="a text")
+    max_new_tokens: Count | None = _key(
+        "Tokens of a target, at most; unset, and never more than: as many as in training.", None
+    )
+    beam: Num = _key("Beams of beam search; 1: none.", 1)
+    length_penalty: Power = _key(
+        "Beam search: log-probabilities are divided by the length to this.", 1.0
+    )
+    num: Num = _key("Targets of each source: samples, or the best of the beams.", 1)
 
 
 class TranslateRequest(ModelRequest):

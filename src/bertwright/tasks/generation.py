@@ -217,8 +217,13 @@ def _decoder(learner: Learner, name: str, precision: str) -> CausalDecoder:
         own = deepcopy(nn.ModuleList([learner.encoder, learner.objectives[name]]))
         if precision == "bf16":
             own.to(torch.bfloat16)
-        encoder, head = cast(Encoder, own[0]), cast(Any, own[1])
-        lay_out(own, head.weight)
+        return target_decoder(cast(Encoder, own[0]), own[1])
+
+
+def target_decoder(encoder: Encoder, head: Any) -> CausalDecoder:
+    """What generates the targets of sources by the head of a generation task; the weights are laid
+    out for it, and must not be trained any more."""
+    lay_out(nn.ModuleList([encoder, head]), head.weight)
     return CausalDecoder(encoder, head, paired=True)
 
 

@@ -13,13 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.decoding.search import BeamSteps, Row, RowsInFlight
 from bertwright.decoding.texts import GrowingText
-from bertwright.inference.encode import ModelRunner
-from bertwright.inference.translation.translate import begin_targets
 from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
 
@@ -153,15 +152,19 @@ class Generation:
                 text.reason = text.reason or "stop"
 
 
-class Searches:
-    """Beam searches for translations side by side, in steps as `RowsInFlight` has them. Those that
-    begin together and with the same settings are one search."""
+BeginSearch = Callable[[Sequence[list[int]], Sequence[int], GenerationConfig], BeamSteps]
+"""Sources, longest first, the tokens that a text of each may have, and settings -> a search."""
 
-    def __init__(self, runner: ModelRunner) -> None:
-        self._runner = runner
-        self._going: list[tuple[list[Text], BeamSteps]] = []
+
+class Searches:
+    """Beam searches side by side, in steps as `RowsInFlight` has them. Those that begin together
+    and with the same settings are one search."""
+
+    def __init__(self, begin: BeginSearch) -> None:
+        self._begin_search = begin
+        self._going: list[tuple[list[list[Text]], BeamSteps]] = []
         self.rows: list[Row] = []
-        """Texts that are searched for, one of each prompt."""
+        """Texts that are searched for: of each prompt one, or the best several."""
 
     def __len__(self) -> int:
         return sum(row.reason is None for row in self.rows)
@@ -171,25 +174,31 @@ class Searches:
         prompts: dict[GenerationConfig, list[int]] = {}
         for number in sorted(range(len(source)), key=lambda number: -len(source[number])):
             prompts.setdefault(rows[number][0].config, []).append(number)
-        begun: list[tuple[list[Text], BeamSteps]] = []
+        begun: list[tuple[list[list[Text]], BeamSteps]] = []
         for config, numbers in prompts.items():
-            texts = [row for n in numbers for row in rows[n] if isinstance(row, Text)]
-            given = [source[n] for n in numbers], [text.limit for text in texts]
-            steps = begin_targets(self._runner, *given, config.beam, config.length_penalty)
+            texts = [[row for row in rows[n] if isinstance(row, Text)] for n in numbers]
+            limits = [own[0].limit for own in texts]
+            steps = self._begin_search([source[n] for n in numbers], limits, config)
             next(steps)  # reads the prompts
             begun.append((texts, steps))
         self._going += begun
-        self.rows += [text for texts, _ in begun for text in texts]
+        self.rows += [text for texts, _ in begun for own in texts for text in own]
 
     def step(self) -> list[Row]:
         """A step of each search; gives the texts that had not ended before it."""
         self.rows = [row for row in self.rows if row.reason is None]
         for texts, steps in self._going:
-            for number, (best, *_) in next(steps, None) or ():
-                text = texts[number]
-                if text.reason is None:  # else its client has left
+            for number, found in next(steps, None) or ():
+                for text, best in zip_longest(texts[number], found[: len(texts[number])]):
+                    if text.reason is not None:  # its client has left
+                        continue
+                    if best is None:  # a tiny vocabulary has fewer texts than that
+                        text.reason, text.ended = "stop", True
+                        continue
                     text.ids, text.score, text.reason = best.ids, best.score, best.reason
-        self._going = [each for each in self._going if not all(t.reason for t in each[0])]
+        self._going = [
+            each for each in self._going if not all(t.reason for own in each[0] for t in own)
+        ]
         return self.rows
 
 

@@ -17,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bertwright.inference.generate import rows_in_flight
-from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
+from bertwright.decoding.search import RowsInFlight
+from bertwright.inference.encode import ModelRunner
+from bertwright.serve.engine import Engine
 from bertwright.serve.errors import HttpError, unavailable
 from bertwright.serve.generation.flight import (
     TOKENS,
@@ -32,12 +33,28 @@ from bertwright.serve.requests import Json, Prepare, Prepared, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
 
 
-@dataclass
+@dataclass(frozen=True)
+class Way:
+    """One way in which a model generates; all texts that are generated in it step together."""
+
+    name: str
+    make_rows: Callable[[ModelRunner], RowsInFlight | Searches]
+    """A model -> what steps."""
+    is_of_encoder: bool = True
+    """Whether the encoder itself generates, without a decoder of its own."""
+
+    def keeps_tokens(self, runner: ModelRunner) -> bool:
+        """Whether what is kept of a text grows with it. An encoder that reads texts of any length
+        keeps a state of one size (an LSTM, n-grams)."""
+        return not (self.is_of_encoder and runner.spec.max_length is None)
+
+
+@dataclass(kw_only=True)
 class PreparedGeneration(Prepared):
     """Prompts, and how what continues them becomes a reply: `finish` gets a whole piece a text."""
 
+    way: Way
     prompts: list[PromptTexts] = field(default_factory=list)
-    way: str = GENERATION
     event: Callable[[Piece], Json] | None = None
     """A piece -> an event of the stream; None: one reply."""
     last: Callable[[int], Json | None] = lambda generated: None
@@ -78,18 +95,15 @@ async def respond(service: Service, route: Prepare, body: Any, request: Request)
         raise
 
 
-def _flight(service: Service, engine: Engine, way: str) -> Flight:
-    if way not in engine.flights:
+def _flight(service: Service, engine: Engine, way: Way) -> Flight:
+    if way.name not in engine.flights:
         batcher = service.batcher
         assert batcher is not None
         on_tokens = service.metrics.generated.labels(engine.name).inc
-        make_rows = Searches if way == TRANSLATION else rows_in_flight
-        # a model that reads texts of any length keeps a state of one size (an LSTM, n-grams)
-        is_fixed = way == GENERATION and engine.spec.max_length is None
-        memory = None if is_fixed else TOKENS
-        make = partial(make_rows, engine.runner)
-        engine.flights[way] = Flight(make, batcher, on_tokens, memory)
-    return engine.flights[way]
+        make_rows = partial(way.make_rows, engine.runner)
+        memory = TOKENS if way.keeps_tokens(engine.runner) else None
+        engine.flights[way.name] = Flight(make_rows, batcher, on_tokens, memory)
+    return engine.flights[way.name]
 
 
 class EventStream(Response):

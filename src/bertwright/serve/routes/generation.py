@@ -13,28 +13,48 @@ from fastapi import APIRouter
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
+from bertwright.decoding.search import BeamSteps
 from bertwright.errors import DataError
-from bertwright.inference.generate import make_prompt
-from bertwright.inference.translation.translate import target_limit
-from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
+from bertwright.inference.encode import ModelRunner
+from bertwright.inference.generate import make_prompt, rows_in_flight
+from bertwright.inference.translation.translate import begin_targets, target_limit
+from bertwright.serve.engine import CONTINUATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.generation.flight import Piece, PromptTexts, Text
-from bertwright.serve.generation.stream import PreparedGeneration, respond
+from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
+from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
 from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateReply
 from bertwright.serve.requests import Json, Prepared, Truncation, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
+from bertwright.serve.schemas import (
+    CompletionsRequest,
+    GenerateRequest,
+    SampledRequest,
+    TranslateRequest,
+    listed,
+)
 
 router = APIRouter(route_class=JsonRoute)
+
+
+def _translations(runner: ModelRunner) -> Searches:
+    """Beam searches for translations by this model."""
+
+    def begin(
+        source: Sequence[list[int]], limits: Sequence[int], config: GenerationConfig
+    ) -> BeamSteps:
+        return begin_targets(runner, source, limits, config.beam, config.length_penalty)
+
+    return Searches(begin)
+
+
+CONTINUES = Way(CONTINUATION, rows_in_flight)
+TRANSLATES = Way(TRANSLATION, _translations, is_of_encoder=False)
 
 
 @model_route(router, "/generate", GenerateReply[list[GeneratedText]], respond)
 def prepare_generate(engine: Engine, body: GenerateRequest, config: ServeConfig) -> Prepared:
     """Text that continues prompts."""
-    given = body.temperature != 1 or body.top_k is not None or body.top_p != 1
-    if given and not body.sample:
-        reason = 'temperature, top_k and top_p are of sampling: request "sample": true'
-        raise invalid_request(reason)
+    check_sampling(body)
     if body.num > 1 and not body.sample:
         raise invalid_request('all texts would be the same: request "sample": true, or num 1')
     rows = _tokenized(engine, listed(body.input))
@@ -42,7 +62,15 @@ def prepare_generate(engine: Engine, body: GenerateRequest, config: ServeConfig)
     prompts = make_prompts(
         engine, rows, body, config, most=body.max_new_tokens, sample=body.sample, num=body.num
     )
-    return _prepared(engine, prompts, truncated, body.stream)
+    return _prepared(engine, prompts, truncated, body.stream, CONTINUES)
+
+
+def check_sampling(body: SampledRequest) -> None:
+    """Raise `HttpError` if options of sampling are given without it."""
+    given = body.temperature != 1 or body.top_k is not None or body.top_p != 1
+    if given and not body.sample:
+        reason = 'temperature, top_k and top_p are of sampling: request "sample": true'
+        raise invalid_request(reason)
 
 
 @model_route(router, "/translate", GenerateReply[GeneratedText], respond)
@@ -61,8 +89,8 @@ def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfi
         limit = target_limit(engine.runner, len(ids), body.max_length)
         text = Text(settings, limit, tokenizer=engine.tokenizer)
         prompts.append(PromptTexts(number, ids, [text]))
-    _check_new(prompts, config)
-    return _prepared(engine, prompts, truncated, body.stream, TRANSLATION)
+    check_new(prompts, config)
+    return _prepared(engine, prompts, truncated, body.stream, TRANSLATES)
 
 
 def _prepared(
@@ -70,10 +98,10 @@ def _prepared(
     prompts: list[PromptTexts],
     truncated: list[Truncation],
     streams: bool,
-    way: str = GENERATION,
+    way: Way,
 ) -> PreparedGeneration:
     """A request whose reply, whole or as events, has our keys; of translations one a prompt."""
-    translates = way == TRANSLATION
+    translates = way is TRANSLATES
 
     def text_of(piece: Piece) -> str:
         return piece.text.strip() if translates else piece.text
@@ -123,7 +151,8 @@ def prepare_completions(engine: Engine, body: CompletionsRequest, config: ServeC
         return {**common, "choices": choices, "usage": usage}
 
     headers = {"x-bertwright-sha256": engine.sha256}
-    prepared = PreparedGeneration(engine, [], finish, headers=headers, prompts=prompts)
+    given = {"headers": headers, "prompts": prompts, "way": CONTINUES}
+    prepared = PreparedGeneration(engine, [], finish, **given)
     if body.stream:
         prepared.event = lambda piece: {**common, "choices": [choice(piece)], "usage": None}
     return prepared
@@ -162,11 +191,11 @@ def make_prompts(
         more: Json = {"tokenizer": engine.tokenizer, "streams": body.stream}
         texts = [Text(*given, n, **more) for n in range(num)]
         prompts.append(PromptTexts(number, made.ids, texts))
-    _check_new(prompts, config)
+    check_new(prompts, config)
     return prompts
 
 
-def _check_new(prompts: Sequence[PromptTexts], config: ServeConfig) -> None:
+def check_new(prompts: Sequence[PromptTexts], config: ServeConfig) -> None:
     """Raise `HttpError` if the texts may have too many tokens."""
     count = sum(text.limit for prompt in prompts for text in prompt.texts)
     if count > config.max_new_tokens:
@@ -178,7 +207,7 @@ def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
     """Prompts as bare ids, of a model that continues them."""
     if not engine.generates:
         reason = f"{engine.name} generates no text: it does not predict the next token of a text"
-        raise NoHead(reason, (GENERATION,))
+        raise NoHead(reason, (CONTINUATION,))
     return engine.tokenizer.encode_bare_ids(texts)
 
 

@@ -1,0 +1,134 @@
+"""The route of models that `finetune generation` made: texts to the targets they were trained on.
+
+Summaries, answers, corrections: what the head of a generation task writes of a source, greedily, by
+sampling or by beam search, as `bertwright predict` does.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from functools import partial
+
+from fastapi import APIRouter
+
+from bertwright.config.generation import GenerationConfig
+from bertwright.config.serve import ServeConfig
+from bertwright.decoding.search import RowsInFlight
+from bertwright.decoding.texts import begin_beams, ends_of
+from bertwright.inference.encode import ModelRunner
+from bertwright.serve.engine import Engine
+from bertwright.serve.errors import invalid_request
+from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
+from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
+from bertwright.serve.replies import GeneratedText, TextToTextReply
+from bertwright.serve.requests import Json, Prepared
+from bertwright.serve.routes.generation import check_new, check_sampling
+from bertwright.serve.routes.heads import task_items, task_name
+from bertwright.serve.routes.router import JsonRoute, model_route
+from bertwright.serve.schemas import TextToTextRequest, listed
+from bertwright.tasks.generation import target_decoder
+
+router = APIRouter(route_class=JsonRoute)
+
+
+@model_route(router, "/text2text", TextToTextReply, respond)
+def prepare_text2text(engine: Engine, body: TextToTextRequest, config: ServeConfig) -> Prepared:
+    """Targets of texts, by a model of `finetune generation`."""
+    name = task_name(engine, body.task, ("generation",))
+    most = engine.model.tasks[name].max_target_tokens
+    settings = _settings(body, min(body.max_new_tokens or most, most))
+    items, truncated = task_items(engine, name, listed(body.input), body.truncate, config)
+    prompts = []
+    for number, item in enumerate(items):
+        (instance,) = item.data.instances
+        ids = list(instance.ids[0][: instance.label])
+        more: Json = {"tokenizer": engine.tokenizer, "streams": body.stream}
+        limit = settings.max_new_tokens
+        texts = [Text(settings, limit, number=n, **more) for n in range(body.num)]
+        prompts.append(PromptTexts(number, ids, texts))
+    check_new(prompts, config)
+
+    def finish(pieces: list[Piece]) -> Json:
+        found: list[list[GeneratedText]] = [[] for _ in prompts]
+        for piece in sorted(pieces, key=lambda piece: piece.number):
+            assert piece.reason is not None
+            own = piece.text.strip(), len(piece.ids), piece.reason, piece.score
+            found[piece.prompt].append(GeneratedText(*own))
+        made = sum(len(piece.ids) for piece in pieces)
+        return {"task": name, "results": found, "tokens_generated": made}
+
+    prepared = PreparedGeneration(
+        engine, [], finish, truncated=truncated, prompts=prompts, way=_way(name, body.beam > 1)
+    )
+    if body.stream:
+        about = {**prepared.about, "task": name}
+        prepared.event = StrippedEvents()
+        prepared.last = lambda generated: {**about, "tokens_generated": generated}
+    return prepared
+
+
+def _settings(body: TextToTextRequest, most: int) -> GenerationConfig:
+    """How targets of at most so many tokens are searched for; `HttpError` for options that do not
+    belong together."""
+    check_sampling(body)
+    stop, penalty = tuple(listed(body.stop)), float(body.repetition_penalty)
+    if body.beam > 1 and (body.sample or stop or penalty != 1):
+        reason = "beam is without sample, stop and repetition_penalty: leave out one or the other"
+        raise invalid_request(reason)
+    if body.num > max(1, body.beam) and not body.sample:
+        reason = f'num is {body.num}: request "sample": true, or a beam of {body.num} or more'
+        raise invalid_request(reason)
+    if body.beam > 1:
+        return GenerationConfig(
+            most, beam=body.beam, length_penalty=float(body.length_penalty), num=body.num
+        )
+    seed = 0
+    if body.sample:
+        seed = secrets.randbits(32) if body.seed is None else body.seed
+    return GenerationConfig(
+        most,
+        sample=body.sample,
+        temperature=float(body.temperature),
+        top_k=body.top_k,
+        top_p=float(body.top_p),
+        repetition_penalty=penalty,
+        stop=stop,
+        num=body.num,
+        seed=seed,
+    )
+
+
+def _way(name: str, beams: bool) -> Way:
+    """How a model generates the targets of a task: in rows, or by beam search."""
+    if beams:
+        return Way(f"task {name}, beams", partial(_searches, name))
+    return Way(f"task {name}", partial(_rows, name))
+
+
+def _rows(name: str, runner: ModelRunner) -> RowsInFlight:
+    decoder = target_decoder(runner.encoder, runner.learner.objectives[name])
+    return RowsInFlight(decoder, *ends_of(runner.tokenizer))
+
+
+def _searches(name: str, runner: ModelRunner) -> Searches:
+    decoder = target_decoder(runner.encoder, runner.learner.objectives[name])
+    return Searches(partial(begin_beams, decoder, runner.tokenizer))
+
+
+@dataclass
+class StrippedEvents:
+    """Pieces as events, whose texts together have no blanks around them, as those of a reply."""
+
+    _held: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Of each text that has begun, the blanks that have not been sent."""
+
+    def __call__(self, piece: Piece) -> Json:
+        """The event of a piece."""
+        key = piece.prompt, piece.number
+        text = self._held[key] + piece.text if key in self._held else piece.text.lstrip()
+        shown = text.rstrip()
+        if shown or key in self._held:
+            self._held[key] = text[len(shown) :]
+        own = {"prompt": piece.prompt, "number": piece.number, "text": shown}
+        return {**own, "reason": piece.reason, "score": piece.score}
