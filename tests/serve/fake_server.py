@@ -45,6 +45,7 @@ MODELS = [
             {"name": "sst", "kind": "classification", "labels": ["negative", "positive"]},
             {"name": "ner", "kind": "tagging", "labels": ["O", "B-PER", "B-LOC", "B-DATE"]},
             {"name": "squad", "kind": "span", "labels": []},
+            {"name": "sum", "kind": "generation", "labels": []},
         ],
     },
     {
@@ -164,7 +165,7 @@ async def events(path: str, asked: Any, receipt: Any) -> AsyncIterator[Any]:
         return
     endless, words = "without end" in asked["input"], [" and", " then", " <b>the</b>", " end", "."]
     for word in itertools.cycle(words) if endless else words:
-        for number in range(asked["num"]):
+        for number in range(asked.get("num", 1)):
             reason = "stop" if word == "." and not endless else None
             yield {"prompt": 0, "number": number, "text": word, "reason": reason}
         await asyncio.sleep(0.01)

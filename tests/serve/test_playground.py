@@ -27,6 +27,7 @@ PANELS = {
     "follow": ("text=One.&text_pair=Two.", "/next-sentence", "follows\n88.0 %"),
     "rank": ("query=bread", "/rerank", "0.900"),
     "generate": ("text=She said", "/generate", "She said and then <b>the</b> end."),
+    "write": ("text=A long story", "/text2text", "and then <b>the</b> end."),
     "translate": ("texts=one%0Atwo", "/translate", "one\n\neno\n\ntwo\n\nowt"),
     "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
     "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),

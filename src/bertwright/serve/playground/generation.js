@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { stream } from "./server.js";
+import { TASK } from "./words.js";
 
 /** A panel of one streaming route; `body` makes the request of the form's values, `drawn` what is
  * shown of the form's values and of the texts so far. */
@@ -74,4 +75,21 @@ const translates = generating({
     h("p", { class: "passage", dir: "auto" }, found[i]?.[0] ?? "…"))),
 });
 
-export const panels = [continues, translates];
+const writes = generating({
+  name: "write",
+  title: "Write a target",
+  about: "What the model was fine-tuned to write of a text, such as a summary or a correction.",
+  kinds: ["generation"],
+  needs: "a model of `bertwright finetune generation`",
+  path: "text2text",
+  fields: [
+    { name: "text", label: "Source", kind: "long", rows: 5, example: (texts) => texts[0],
+      value: "This is a text of which a target is written." },
+    TASK(["generation"]),
+    { name: "beam", label: "Beams (1: greedy)", kind: "count", value: 1, least: 1, most: 32 },
+  ],
+  body: ({ text, ...rest }) => ({ input: text, ...rest }),
+  drawn: (_, [texts = []]) => texts.map((text) => h("p", { class: "said", dir: "auto" }, text)),
+});
+
+export const panels = [continues, writes, translates];

@@ -3,7 +3,8 @@
 import { bars, h, marked, more, number, percent, table } from "./dom.js";
 import { post } from "./server.js";
 
-const TASK = (kinds) => ({
+/** The field that chooses among heads of these kinds; hidden where there is one. */
+export const TASK = (kinds) => ({
   name: "task", label: "Task head", kind: "choice", value: "", few: true,
   choices: (model) => model.heads.filter((head) => kinds.includes(head.kind))
     .map((head) => [head.name, head.name]),
