@@ -18,15 +18,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 from bertwright.atomic import refuse_folder
-from bertwright.cli.bars import bar
-from bertwright.cli.options import find_tokenizer
-from bertwright.cli.output import say
+from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
 from bertwright.config.task import KINDS, BleuTokenize, Kind
 from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.console import bar, say
 from bertwright.data.build import build_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import Model, load

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from bertwright.cli import output
+from bertwright.console import say
 
 
 def test_one_has_no_plural() -> None:
@@ -48,7 +49,7 @@ def test_fields_stand_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_errors_and_remarks_leave_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    output.say("reading")
+    say("reading")
     output.complain("no [documents]")
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -63,7 +64,7 @@ def test_a_line_that_nobody_can_read_is_lost(monkeypatch: pytest.MonkeyPatch) ->
             raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("sys.stderr", Gone())
-    output.say("step 1")
+    say("step 1")
     output.complain("interrupted")
 
 

@@ -104,7 +104,7 @@ def reads_no_pickles(module: Module) -> Iterator[str]:
 
 
 def prints_from_the_command_line_only(module: Module) -> Iterator[str]:
-    if module.part in ("cli", "__main__"):
+    if module.part in ("cli", "console", "__main__"):
         return
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":

@@ -34,6 +34,7 @@ FLOORS = {
     "inference": 7,
     "serve": 8,
     "report": 9,
+    "console": 10,
     "recipes": 10,
     "cli": 11,
     "scripting": 11,
@@ -44,10 +45,8 @@ FLOORS = {
 BESIDE = {
     ("config", "errors"),
     ("atomic", "errors"),
-    ("scripting", "cli"),
 }
-"""(from, to) on one floor: configurations and folders raise errors, and a script shows progress as
-the command line does."""
+"""(from, to) on one floor: configurations and folders raise errors."""
 
 STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
 """What a wrong key must not wait for."""

@@ -3,8 +3,9 @@
 How to add a verb
 -----------------
 1. Write `cli/VERB.py` with one function a verb. At its top import the standard library, cyclopts,
-   `bertwright.config.*`, `bertwright.errors` and `bertwright.cli.*` only; import torch, numpy and
-   everything heavy inside the function, so that `--help` and errors of usage take no time.
+   `bertwright.config.*`, `bertwright.errors`, `bertwright.console` and `bertwright.cli.*` only;
+   import torch, numpy and everything heavy inside the function, so that `--help` and errors of
+   usage take no time.
 2. Add its line to `_VERBS` below, and one of `cli/examples.py`.
 
 A verb has a few options of its own, each explained in its docstring (`cli/fill.py`), or takes a
@@ -33,9 +34,10 @@ from typing import Any
 from cyclopts import App, Parameter
 
 from bertwright.cli.examples import epilogue
-from bertwright.cli.output import complain, say
+from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
 from bertwright.cli.sections import options_of
+from bertwright.console import say
 from bertwright.errors import BertwrightError, DataError
 from bertwright.machine import bound_threads
 from bertwright.version import __version__

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertwright.atomic import refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Flag, Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.options import Json, Overwrite
-from bertwright.cli.output import print_fields, print_json, print_table, say
+from bertwright.cli.output import print_fields, print_json, print_table
+from bertwright.console import say
 from bertwright.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-from bertwright.cli.bars import bar
+from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.cli.options import (
     EVERY_KEY,
     ConfigFile,
@@ -15,10 +15,10 @@ from bertwright.cli.options import (
     Json,
     Overwrite,
     TokenizerFolder,
-    find_tokenizer,
 )
-from bertwright.cli.output import counted, print_json, say
+from bertwright.cli.output import counted, print_json
 from bertwright.config.corpus import CorpusConfig
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import InstanceConfig
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
-from bertwright.cli.output import counted, print_json, say
+from bertwright.cli.output import counted, print_json
 from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
 from bertwright.text.tokenizer.file_words import coverage

@@ -9,12 +9,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, LabelledOptions
-from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config.finetune import label_map as read_label_map
 from bertwright.config.task import BleuTokenize, Kind
 from bertwright.config.values import plain
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, Flag, Json, Overwrite
-from bertwright.cli.output import print_fields, print_json, say
+from bertwright.cli.output import print_fields, print_json
+from bertwright.console import say
 from bertwright.errors import ConfigError, DataError
 
 

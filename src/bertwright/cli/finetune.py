@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, EVERY_KEY_OF_SEVERAL, ConfigFile, Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import Kind
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 KindOrSeveral = Literal[

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertwright.atomic import refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
     ConfigFile,
@@ -19,8 +18,9 @@ from bertwright.cli.options import (
     TextColumn,
     given_texts,
 )
-from bertwright.cli.output import counted, line_by_line, print_json, say
+from bertwright.cli.output import counted, line_by_line, print_json
 from bertwright.config.generation import GenerationConfig
+from bertwright.console import bar, say
 
 
 def generate(

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import print_json, print_table
 from bertwright.config.finetune import FinetuneConfig
+from bertwright.console import bar, say
 from bertwright.errors import BertwrightError
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bertwright.cli.options import Json
-from bertwright.cli.output import print_fields, print_json, say
+from bertwright.cli.output import print_fields, print_json
+from bertwright.console import say
 
 
 def next_sentence(first: str, second: str, *, model: str, json: Json = False) -> None:

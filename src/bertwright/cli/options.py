@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.hub import id_of
 from bertwright.config.task import Form
 from bertwright.errors import ConfigError
 
@@ -41,28 +40,7 @@ TokenizerFolder = Annotated[
         help="Folder of a tokenizer, a run, a checkpoint, a Hugging Face BERT or hf:ORG/NAME."
     ),
 ]
-"""`tokenizer: TokenizerFolder`, to be read by way of `find_tokenizer`."""
-
-
-def find_tokenizer(path: Path) -> Path:
-    """The folder of the files of a tokenizer: the one given, of a run its newest checkpoint, or of
-    a model of the Hugging Face hub.
-
-    The errors are those of `checkpoint.find_checkpoint`.
-    """
-    if not path.exists() and id_of(path) is not None:
-        from bertwright.checkpoint.huggingface import hub
-
-        return hub.fetch(path, hub.TOKENIZER)
-    is_run = path.name in ("checkpoints", "latest") or any(
-        (folder / "checkpoints").is_dir() for folder in (path, path / "run")
-    )
-    if not is_run or (path / "tokenizer.json").is_file() or (path / "vocab.txt").is_file():
-        return path
-    from bertwright.checkpoint.checkpoint import find_checkpoint
-    from bertwright.checkpoint.sources import folder_of
-
-    return folder_of(find_checkpoint(path))
+"""`tokenizer: TokenizerFolder`; `checkpoint/tokenizer_folder.py` finds the folder of its files."""
 
 
 LONGEST_TEXT = 1_000_000

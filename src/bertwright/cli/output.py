@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from bertwright.atomic import disk_errors, sole_writer
 from bertwright.config.values import plain
+from bertwright.console import say
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -92,15 +93,6 @@ def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], Non
 def counted(number: int, what: str) -> str:
     """`1 text`, `2,000 texts`"""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def say(message: str) -> None:
-    """Print one line about progress on standard error, apart from results.
-
-    An error of it (a closed terminal, a full disk) is ignored: it must not end the work.
-    """
-    with contextlib.suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:

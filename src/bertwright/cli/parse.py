@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bertwright.atomic import refuse_existing
-from bertwright.cli.bars import bar
-from bertwright.cli.options import Device, Flag, Json, Overwrite, find_tokenizer, given_texts
-from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
+from bertwright.checkpoint.tokenizer_folder import find_tokenizer
+from bertwright.cli.options import Device, Flag, Json, Overwrite, given_texts
+from bertwright.cli.output import counted, line_by_line, print_fields, print_json
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config.values import plain
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, LabelledOptions
-from bertwright.cli.output import print_json, say
+from bertwright.cli.output import print_json
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite
-from bertwright.cli.output import say
 from bertwright.cli.reading import LENGTHS, find_file
 from bertwright.config import values
 from bertwright.config.run import RunConfig
+from bertwright.console import say
 from bertwright.errors import ConfigError
 from bertwright.models.catalogue import system_of_model, trainable
 

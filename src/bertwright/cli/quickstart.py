@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.progress import OnProgress
 

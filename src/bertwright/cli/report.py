@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from bertwright.cli.options import Json
-from bertwright.cli.output import print_json, say
+from bertwright.cli.output import print_json
+from bertwright.console import say
 from bertwright.errors import BertwrightError
 
 

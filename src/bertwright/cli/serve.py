@@ -7,8 +7,8 @@ import sys
 from typing import Annotated
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile
-from bertwright.cli.output import say
 from bertwright.config.serve import ServeConfig
+from bertwright.console import say
 from bertwright.errors import MissingExtra
 from bertwright.machine import sleep_when_idle
 

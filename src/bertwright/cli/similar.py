@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, TextColumn
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import print_json, print_table
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, VectorPrecision, usual_prompt
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
 
 

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Json, Overwrite
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import print_json, print_table
+from bertwright.console import say
 from bertwright.errors import ConfigError
 from bertwright.models.memory_network.generate import Task, generate_stories
 

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
-from bertwright.cli.bars import bar
+from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.cli.options import (
     EVERY_KEY,
     ConfigFile,
     Json,
     Overwrite,
     TokenizerFolder,
-    find_tokenizer,
 )
-from bertwright.cli.output import counted, print_fields, print_json, print_table, say
+from bertwright.cli.output import counted, print_fields, print_json, print_table
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.config.values import to_dict
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 

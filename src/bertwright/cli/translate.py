@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from bertwright.atomic import refuse_existing
-from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
     ConfigFile,
@@ -18,9 +17,10 @@ from bertwright.cli.options import (
     TextColumn,
     given_texts,
 )
-from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
+from bertwright.cli.output import counted, line_by_line, print_fields, print_json
 from bertwright.config.generation import TranslationConfig
 from bertwright.config.task import BleuTokenize
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 

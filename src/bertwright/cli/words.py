@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from bertwright.cli.options import Json
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import print_json, print_table
+from bertwright.console import say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:

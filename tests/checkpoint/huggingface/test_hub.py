@@ -19,8 +19,8 @@ from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
+from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.cli.app import run
-from bertwright.cli.options import find_tokenizer
 from bertwright.config.hub import WELL_KNOWN, id_of, well_known
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import load

@@ -1,7 +1,8 @@
-"""Progress bars out of `OnProgress` callables: rate and time left, on standard error.
+"""Progress of long work on standard error: lines, and bars with the rate and the time left.
 
-On a terminal a bar is drawn by rich. Anywhere else (a log file, CI) a plain line is written now
-and then, and nothing at all for work that is done before the first of them is due.
+The verbs of the command line and the functions of `import bertwright` show progress through this
+file. On a terminal rich draws a bar. Anywhere else (a log file, CI) a plain line is written every
+half minute, so that work that ends sooner writes nothing.
 """
 
 from __future__ import annotations
@@ -9,20 +10,29 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from bertwright.cli.output import say
 from bertwright.progress import OnProgress, clock, silent
 
 SECONDS_BETWEEN_LINES = 30.0
 
 
+def say(message: str) -> None:
+    """Print one line on standard error, apart from results.
+
+    If standard error cannot be written (a closed terminal, a full disk), the line is lost and the
+    work continues.
+    """
+    with suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def bar(label: str, unit: str = "", lines: bool = True) -> Iterator[OnProgress]:
-    """Show how work advances while the block runs; give the callable that the work calls.
+    """Show the progress of the block, and give it the callable to report its progress to.
 
-    `unit` names what is counted ("documents"); "bytes" is shown as MB. Without `lines` nothing is
-    written where there is no terminal: the work has a log.
+    `unit` names what is counted ("documents"); "bytes" are shown as MB. With `lines=False` nothing
+    is written where there is no terminal, for work that writes a log of its own.
 
         with bar("Reading", "bytes") as on_progress:
             train_vocabulary(..., on_progress=on_progress)
@@ -47,7 +57,7 @@ def bar(label: str, unit: str = "", lines: bool = True) -> Iterator[OnProgress]:
 
 
 def _written(label: str, advance: _Advance) -> OnProgress:
-    """Progress as a line every half minute."""
+    """Return a callable that writes the progress as a line every half minute."""
     last = time.monotonic()
 
     def write(done: int, total: int | None) -> None:
@@ -62,8 +72,11 @@ def _written(label: str, advance: _Advance) -> OnProgress:
 
 
 class _Advance:
-    """How work advances, from its first report on: what is loaded before, or was done by a run that
-    this one resumes, would give a wrong rate."""
+    """The progress of work since its first report.
+
+    The rate is measured from the first report: the time before it, in which a model is loaded, and
+    the units of an interrupted run that is resumed are not part of the rate.
+    """
 
     def __init__(self, unit: str) -> None:
         self.unit = unit
@@ -75,7 +88,15 @@ class _Advance:
 
 
 def describe(done: int, total: int | None, seconds: float, unit: str = "", before: int = 0) -> str:
-    """`2,000 of 8,000 documents (25 %), 100/s, 1:00 left`, where `before` were done at second 0."""
+    """Return `2,000 of 8,000 documents (25 %), 100/s, 1:00 left`.
+
+    Args:
+        done: units done so far.
+        total: units in all, if known.
+        seconds: time since the first report.
+        unit: what is counted.
+        before: units that were done at the first report.
+    """
     rate = (done - before) / seconds if seconds > 0 else 0.0
     speed = f"{rate:,.0f}/s" if rate >= 1000 else f"{rate:,.3g}/s"
     amounts, what = [f"{done:,}", f"{total or 0:,}"], f" {unit}".rstrip()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bertwright.cli import bars
+from bertwright import console
 
 
 def on_a_terminal(patch: pytest.MonkeyPatch) -> io.StringIO:
@@ -21,7 +21,7 @@ def on_a_terminal(patch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def test_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    with bars.bar("Reading", "documents") as on_progress:
+    with console.bar("Reading", "documents") as on_progress:
         for done in range(100):
             on_progress(done, 100)
     assert capsys.readouterr() == ("", "")
@@ -47,8 +47,8 @@ def test_a_line_when_one_is_due(
     said: str,
 ) -> None:
     clock = iter(seconds)
-    monkeypatch.setattr(bars.time, "monotonic", lambda: next(clock))
-    with bars.bar("Reading", "texts") as on_progress:
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with console.bar("Reading", "texts") as on_progress:
         for each in done:
             on_progress(each, 6200)
     assert capsys.readouterr() == ("", f"Reading: {said}\n")
@@ -57,16 +57,16 @@ def test_a_line_when_one_is_due(
 def test_no_lines_beside_a_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bars, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.0)
     for lines in (True, False):
-        with bars.bar("Reading", "texts", lines) as on_progress:
+        with console.bar("Reading", "texts", lines) as on_progress:
             on_progress(1, 2)
         assert (capsys.readouterr().err != "") == lines
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_a_terminal(monkeypatch)
-    with bars.bar("Reading", "bytes") as on_progress:
+    with console.bar("Reading", "bytes") as on_progress:
         on_progress(5_000_000, 10_000_000)
     assert "Reading" in terminal.getvalue()
     assert "5.0 of 10.0 MB (50 %)" in terminal.getvalue()
@@ -74,7 +74,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_bar_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_a_terminal(monkeypatch)
-    with bars.bar("Encoding", "tokens"):
+    with console.bar("Encoding", "tokens"):
         time.sleep(0.6)
     assert "Encoding" not in terminal.getvalue()
 
@@ -90,4 +90,4 @@ def test_no_bar_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_describe(done: int, total: int | None, seconds: float, unit: str, text: str) -> None:
-    assert bars.describe(done, total, seconds, unit) == text
+    assert console.describe(done, total, seconds, unit) == text
