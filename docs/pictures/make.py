@@ -2,7 +2,7 @@
 
 `python docs/pictures/make.py --plot news.html --attention attention.html` writes `labels.png`, the
 chart that a quickstart's page opens with, drawn from the table in `docs/quickstart.md`;
-`vectors.png`, the top of a page that `bertwright embed --plot` wrote; and `attention.png`, of a
+`vectors.png`, the top of a page that `bertwright plot` wrote; and `attention.png`, of a
 page of `bertwright attention`. A picture whose page is not named stays as it is.
 """
 

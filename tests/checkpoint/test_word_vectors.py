@@ -255,8 +255,10 @@ def test_embed_says_how_many_words_there_are(
     texts.write_text("the cat dog\ncat.\n\n")
     command = ["embed", "--model", str(folder), "--input", str(texts), "--out", str(out), "--json"]
     assert run_verb(command) == 0
-    shown = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    shown = json.loads(printed.out)
     assert (shown["words"], shown["unknown"]) == (5, 2)  # the empty line is an unknown word
+    assert "read as [UNK]" in printed.err
 
 
 def _file(folder: Path, words: list[str]) -> Path:

@@ -1,9 +1,10 @@
-"""`bertwright embed` and `similar`: options, output, exit codes."""
+"""`bertwright embed`, `whiten`, `plot` and `similar`: options, output, exit codes."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -126,32 +127,120 @@ def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: 
     assert "before every text" not in ran(*words).err
 
 
-def test_whitening_and_back(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
+@pytest.mark.parametrize("option", ["--whitening", "--whiten"])
+def test_whitening_and_back(
+    model: str, table: str, tmp_path: Path, ran: Ran, json_of: JsonOf, option: str
+) -> None:
     file = str(tmp_path / "w.npz")
-    words = ["embed", "--model", model, "--input", table]
-    printed = ran(*words, "--fit-whitening", file, "--dimensions", "2")
-    assert "whitening of 2 dimensions, fitted on 4 texts" in printed.out
+    words = ["whiten", "--model", model, "--input", table, "--out", file, "--dimensions", "2"]
+    assert "whitening of 2 dimensions, fitted on 4 texts" in ran(*words).out
+    assert "exists already" in ran(*words, code=2).err
+    told = json_of(*words, "--overwrite")
+    assert told == {"out": file, "texts": 4, "dimensions": 2}
     out = tmp_path / "v.npy"
-    ran(*words, "--whiten", file, "--out", out)
-    assert np.load(out).shape == (4, 2)
+    ran("embed", "--model", model, "--input", table, option, file, "--out", out)
+    whitened = np.load(out)
+    assert whitened.shape == (4, 2)
+    np.testing.assert_allclose(np.cov(whitened.T, bias=True), np.eye(2), atol=1e-2)
 
 
-def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
+def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     page = tmp_path / "p.html"
-    words = ["embed", "--model", model, "--input", table, "--plot", page, "--color", "kind"]
+    words = ["plot", "--model", model, "--input", table, "--out", page, "--color", "kind"]
     words += ["--projection", "tsne"]
     assert "4 texts" in ran(*words).out
     assert "<bdi>x</bdi> (2)" in page.read_text(encoding="utf-8")
+    assert "exists already" in ran(*words, code=2).err
+    told = json_of(*words, "--overwrite")
+    assert told == {"out": str(page), "texts": 4, "projection": "tsne"}
+
+
+def test_a_plot_is_of_the_vectors_that_were_asked(
+    model: str, table: str, tmp_path: Path, ran: Ran
+) -> None:
+    pages = []
+    for options in ([], ["--layers", "0"], ["--pooling", "cls"]):
+        page = tmp_path / f"{len(pages)}.html"
+        ran("plot", "--model", model, "--input", table, "--out", page, *options)
+        pages.append(page.read_text(encoding="utf-8"))
+    assert len(set(pages)) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            ["--plot", "a b.html", "--color=kind", "--projection", "tsne", "--layers", "-1"],
+            [["plot", "--out", "a b.html", "--color", "kind", "--projection", "tsne"]],
+        ),
+        (
+            ["--fit-whitening=w.npz", "--dimensions", "2", "--normalize"],
+            [["whiten", "--out", "w.npz", "--dimensions", "2"]],
+        ),
+        (
+            ["--out", "v.npy", "--dtype", "float16", "--plot", "p.html", "--color", "kind"],
+            [
+                ["plot", "--out", "p.html", "--color", "kind"],
+                ["embed", "--out", "v.npy", "--dtype", "float16"],
+            ],
+        ),
+    ],
+)
+def test_the_old_form_prints_a_command_that_works(
+    model: str,
+    table: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ran: Ran,
+    old: list[str],
+    new: list[list[str]],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = ran("embed", "--model", model, "--input", table, *old, code=2).err
+    commands = [shlex.split(line) for line in printed.splitlines() if "  bertwright " in line]
+    assert [command[:2] for command in commands] == [["bertwright", words[0]] for words in new]
+    for command, words in zip(commands, new, strict=True):
+        assert set(words[1:]) <= set(command)
+        ran(*command[1:])
+        assert Path(words[words.index("--out") + 1]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plot", "--out", "p.txt"], "ends in .html"),
+        (["whiten", "--out", "w.npy"], "ends in .npz"),
+        (["plot", "--out", "p.html", "--pooling", "none"], "--pooling none"),
+        (["whiten", "--out", "w.npz", "--pooling", "none"], "--pooling none"),
+        (["whiten", "--out", "w.npz", "--whitening", "x.npz"], "--whitening"),
+        (["whiten", "--out", "w.npz", "--dimensions", "25"], "dimensions is 25; expected 1 to 24"),
+        (["plot", "--out", "p.html", "--dtype", "int8"], "--dtype"),
+        (["plot", "--out", "p.html", "--pooling", "first-last", "--layers", "2"], "--layers"),
+        (["plot"], "--out"),
+        (["whiten"], "--out"),
+    ],
+)
+def test_what_plot_and_whiten_refuse(
+    model: str,
+    table: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ran: Ran,
+    words: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in ran(*words, "--model", model, "--input", table, code=2).err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (["--out", "v.npy", "--plot", "p.html"], 2, "give one of them"),
-        ([], 2, "--out vectors.npy"),
+        ([], 2, "--out"),
         (["--out", "/dev/null", "--overwrite"], 2, "/dev/null"),
         (["--out", "v.txt"], 2, "expected a name that ends in .npy"),
-        (["--out", "v.npy", "--color", "kind"], 2, "--color is for --plot"),
+        (["--out", "v.npy", "--color", "kind"], 2, "--color"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers"),
         (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),
         (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "leave out --layers"),
@@ -159,12 +248,10 @@ def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
         (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
-        (["--fit-whitening", "w.npy"], 2, "ends in .npz"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
         (["--out", "v.jsonl", "--pooling", "none", "--dimensions", "2"], 2, "for vectors of texts"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
         (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
-        (["--fit-whitening", "w.npz", "--whiten", "x.npz"], 2, "leave out --whiten"),
     ],
 )
 def test_what_is_refused(
@@ -247,7 +334,7 @@ def test_pooling_none_is_tokens(model: str, table: str, tmp_path: Path, ran: Ran
 def test_equal_texts_have_no_whitening(model: str, tmp_path: Path, ran: Ran) -> None:
     source, out = tmp_path / "in.txt", tmp_path / "w.npz"
     source.write_text("a b\n" * 9, encoding="utf-8")
-    words = ["embed", "--model", model, "--input", source, "--fit-whitening", out]
+    words = ["whiten", "--model", model, "--input", source, "--out", out]
     assert "are all the same" in ran(*words, code=4).err
     assert not out.exists()
 

@@ -91,7 +91,8 @@ def test_embed(model: str, tmp_path: Path, ran: Ran) -> None:
     words = ["embed", "--model", model, "--input", tmp_path / "in.txt", "--out", out]
     output = ran(*words)
     assert "4 vectors of 12 numbers" in output.out
-    assert "empty: 1 line," in output.err
+    assert "1 text" in output.err
+    assert "read as [CLS] [SEP]" in output.err
     np.testing.assert_allclose(np.load(out), load(model).embed(texts), atol=1e-6)
     assert [path.name for path in out.parent.iterdir()] == ["v.npy"]
     assert "exists already" in ran(*words, code=2).err

@@ -42,8 +42,8 @@ def ruined(tiny: Path, tmp_path: Path) -> Path:
     [
         ["embed", "--input", "in.txt", "--out", "v.npy"],
         ["embed", "--input", "in.txt", "--out", "v.jsonl", "--pooling", "none"],
-        ["embed", "--input", "in.txt", "--fit-whitening", "w.npz"],
-        ["embed", "--input", "in.txt", "--plot", "p.html"],
+        ["whiten", "--input", "in.txt", "--out", "w.npz"],
+        ["plot", "--input", "in.txt", "--out", "p.html"],
         ["similar", "--corpus", "in.txt", "a b"],
         ["fill", "a [MASK] c"],
         ["perplexity", "in.txt"],

@@ -92,6 +92,8 @@ def test_embed(run: Path, tmp_path: Path) -> None:
     assert vectors.shape == (len(TEXTS), model.spec.widths[model.spec.default_layer])
     assert np.isfinite(vectors).all()
     np.testing.assert_allclose(vectors[3], model.embed(TEXTS[3:4])[0], atol=1e-5)
+    (of_no_words,) = model.embed([""])
+    assert ("zeros" in model.embedder().describe_empty()) == (not of_no_words.any())
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     verb("embed", "--model", run, "--input", tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, atol=1e-5)

@@ -48,7 +48,7 @@ def test_what_is_done_to_vectors_has_an_order(
     right /= np.linalg.norm(right, axis=1, keepdims=True)
     np.testing.assert_allclose(maker.embed(TEXTS), right, atol=1e-5)
     np.testing.assert_allclose(maker.raw().embed(TEXTS), raw[:, :6], atol=1e-6)
-    with pytest.raises(ConfigError, match="leave it out for tokens"):
+    with pytest.raises(ConfigError, match="pooling none gives vectors of tokens"):
         maker.embed_tokens(TEXTS)
 
 
@@ -76,3 +76,16 @@ def test_no_piece_is_longer_than_the_model_reads(embedder: Embedder, truncate: b
     own = embedder.with_config(replace(CONFIG, truncate=truncate))
     more = embedder.with_config(replace(CONFIG, truncate=truncate, max_length=99))
     np.testing.assert_array_equal(more.embed([LONG]), own.embed([LONG]))
+
+
+def test_what_a_text_without_words_is_read_as(embedder: Embedder) -> None:
+    assert embedder.describe_empty().endswith(" [CLS] [SEP]")
+    prompted = embedder.with_config(replace(CONFIG, prompt="the "))
+    assert prompted.describe_empty().endswith(" [CLS] the [SEP]")
+    means, ends = (embedder.with_config(replace(CONFIG, pooling=each)) for each in ("mean", "cls"))
+    for maker in (means, ends):
+        maker.frame = (1, 1)  # as of a table of word vectors
+    assert "zeros" in means.describe_empty()
+    assert not means.embed([""]).any()
+    assert ends.describe_empty().endswith(" [CLS] [SEP]")
+    assert ends.embed([""]).any()

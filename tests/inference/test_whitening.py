@@ -9,21 +9,22 @@ import numpy as np
 import pytest
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.whitening import Moments, Whitening, load_whitening
+from bertwright.inference.fit_whitening import Moments
+from bertwright.inference.whitening import Whitening, load_whitening
 
 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"mean": np.zeros(3), "kernel": np.full((3, 2), np.nan)}, "not finite"),
-        ({"mean": np.zeros(3), "kernel": np.array([["a"]] * 3)}, "other than real numbers"),
+        ({"mean": np.zeros(3), "kernel": np.array([["a"]] * 3)}, "not real"),
         ({"mean": np.zeros(3), "kernel": np.zeros((3, 0))}, "shapes do not fit"),
         ({"mean": np.zeros(3), "kernel": np.zeros((2, 2))}, "shapes do not fit"),
         ({"mean": np.zeros(3)}, "holds no whitening"),
         ({"mean": np.full(3, np.inf), "kernel": np.zeros((3, 2))}, "not finite"),
         ({"mean": np.zeros((3, 1)), "kernel": np.zeros((3, 2))}, "shapes do not fit"),
         ({"mean": np.zeros(3), "kernel": np.zeros(3)}, "shapes do not fit"),
-        ({"mean": np.zeros(3, int), "kernel": np.zeros((3, 2))}, "other than real numbers"),
+        ({"mean": np.zeros(3, int), "kernel": np.zeros((3, 2))}, "not real"),
     ],
 )
 def test_whitening_that_is_none(tmp_path: Path, arrays: dict, message: str) -> None:

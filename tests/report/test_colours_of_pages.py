@@ -64,7 +64,7 @@ def finetuned(make: Callable[[], dict[str, object]]) -> Callable[[Path], str]:
 
 
 PAGES: dict[str, Callable[[Path], str]] = {
-    "embed --plot": vectors,
+    "plot": vectors,
     "senses": senses,
     "attention": attention,
     "quickstart": quickstart,

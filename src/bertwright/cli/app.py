@@ -20,8 +20,6 @@ options `--help` shows, and which only `--help-all`, is said in `sections.py`.
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import signal
 import sys
 import threading
@@ -36,6 +34,7 @@ from cyclopts import App, Parameter
 from bertwright.cli.examples import epilogue
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
+from bertwright.cli.rewriting import with_options, with_value
 from bertwright.cli.sections import options_of
 from bertwright.console import say
 from bertwright.errors import BertwrightError, DataError
@@ -66,6 +65,8 @@ _VERBS = {
     "parse": ("parse:parse", "Parse sentences into constituency trees."),
     "attention": ("attention:attention", "Show what attends to what, in a text or over a corpus."),
     "embed": ("embed:embed", "Turn texts into vectors."),
+    "whiten": ("whiten:whiten", "Fit a whitening of vectors, for embed to apply."),
+    "plot": ("plot:plot", "Draw texts on a page, near each other where their vectors are."),
     "similar": ("similar:similar", "Find the texts nearest to a query."),
     "words nearest": ("words:nearest", "Show the words nearest to a word."),
     "words analogy": ("words:analogy", "Show the words that complete an analogy."),
@@ -169,20 +170,13 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         if debug:
             raise
         message, exit_code = explain(error)
-        if isinstance(error, BertwrightError) and error.retry:
-            message += _again(tokens, *error.retry)
-        if isinstance(error, DataError) and (command := _with_options(words, error.options)):
+        retry = error.retry if isinstance(error, BertwrightError) else None
+        if retry and (command := with_value(tokens, *retry)):
+            message += f": {command}"
+        if isinstance(error, DataError) and (command := with_options(words, error.options)):
             message += f". With what is probably meant, the command is:\n  {command}"
         complain(message)
         return exit_code
-
-
-def _again(tokens: Sequence[str], wrong: str, right: str) -> str:
-    """Return the command line with `right` where `wrong` was given, also as `--option=wrong` and
-    `NAME=wrong`; empty where it came from elsewhere, as from a file."""
-    pattern = rf"(^|=){re.escape(wrong)}$"
-    words = [re.sub(pattern, lambda found: found[1] + right, word) for word in tokens]
-    return "" if words == list(tokens) else f": {shlex.join(['bertwright', *words])}"
 
 
 def explain(error: Exception) -> tuple[str, int]:
@@ -194,30 +188,6 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{error.strerror or error}{where}", BertwrightError.exit_code
     message = f"unexpected {type(error).__name__}: {error}\nThis is a bug of bertwright; "
     return message + "--debug shows where it happened.", BertwrightError.exit_code
-
-
-def _with_options(words: Sequence[str], options: Sequence[str]) -> str:
-    """The command line with these options in place of its own; empty for a verb that has not the
-    options of labelled files."""
-    if not options or words[:1] not in (["finetune"], ["evaluate"], ["predict"]):
-        return ""
-    added, kept = _by_option(options), _by_option(words)
-    names = {name for name, _ in added if name != "--label" or words[0] != "predict"}
-    whole = [each for each in kept if each[0] not in names]
-    whole += [each for each in added if each[0] in names]
-    return shlex.join(["bertwright", *(word for name, values in whole for word in (name, *values))])
-
-
-def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The words of a command line, those behind an option with it; the verb stands first."""
-    found: list[tuple[str, list[str]]] = []
-    for word in words:
-        name, sign, value = word.partition("=")
-        if not found or (len(word) > 2 and word.startswith("--")):
-            found.append((name, [value]) if sign and found else (word, []))
-        else:
-            found[-1][1].append(word)
-    return found
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:

@@ -73,6 +73,12 @@ bertwright next-sentence --model mine "It rained." "So she ran." --json
 bertwright embed --model runs/mine --input texts.txt --out vectors.npy
 bertwright embed --model minilm --input a.csv --text body --out a.parquet
 bertwright embed --model minilm --input a.txt --pooling mean --out a.npy
+bertwright whiten --model runs/mine --input texts.txt --out white.npz
+bertwright whiten --model mine --input a.txt --out w.npz --dimensions 256
+bertwright whiten --model mine --input a.csv --layers 0,-1 --out w.npz
+bertwright plot --model runs/mine --input texts.txt --out texts.html
+bertwright plot --model minilm --input a.csv --color topic --out a.html
+bertwright plot --model minilm --input a.csv --projection tsne --out a.html
 bertwright similar --model minilm --corpus texts.txt "a rainy day"
 bertwright similar --model minilm --corpus texts.txt --top 3 "a rainy day"
 bertwright similar --model minilm --corpus a.txt --vectors a.npy "rain"

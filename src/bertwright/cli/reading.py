@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args, get_origin
 from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
 from cyclopts.config import Dict, Env
 
+from bertwright.cli.rewriting import as_new_verb
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
@@ -153,6 +154,8 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     if not arguments and rest and rest[0].startswith("-"):  # an option where a verb is expected
         near = difflib.get_close_matches(rest[0], ("--version", "--help", "--help-all"), n=1)
         message = f"unknown option {rest[0]}; did you mean {near[0]}?" if near else message
+    elif new := as_new_verb([word.replace(HYPHEN, "-") for word in words]):
+        return new
     elif unknown := [each for each in options if arguments and not arguments.get(each, None)]:
         guess = _nearest_option(_key(unknown[0]), _keys(arguments))
         message = f"unknown option {unknown[0]}"

@@ -21,6 +21,10 @@ COMMON = {
     "resume config overwrite",
     "embed": "model input out text text2 layers pooling normalize prompt max-length precision "
     "overwrite json",
+    "whiten": "model input out text text2 layers pooling dimensions prompt max-length precision "
+    "overwrite json",
+    "plot": "model input out color projection text text2 layers pooling normalize prompt "
+    "max-length precision overwrite json",
     "serve": "model host port device precision api-keys config",
 }
 """Verb -> the options that `--help` shows; a verb that is not here shows all it has. The others

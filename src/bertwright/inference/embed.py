@@ -43,17 +43,17 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TokenVectors:
-    """A text, token by token."""
+    """The vectors of a text's tokens."""
 
     tokens: list[str]
     offsets: list[tuple[int, int]]
-    """Characters of the text each token is from; (0, 0) for [CLS] and [SEP]."""
+    """Begin and end of each token in the text, in characters; (0, 0) for special tokens."""
     vectors: Float32s
     """`[T, W]`"""
 
 
 class Embedder:
-    """Makes vectors of texts one way; see `Model.embedder`."""
+    """Turns texts into vectors by one configuration; see `Model.embedder`."""
 
     def __init__(
         self,
@@ -65,16 +65,20 @@ class Embedder:
         dense: Sequence[DenseLayer] = (),
         prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """Check that the model can give such vectors.
+        """Check that the model can make such vectors.
 
         Args:
+            backend: computes the layers.
+            tokenizer: of the model.
+            spec: of the encoder.
+            config: layers, pooling and what else becomes of them.
             whitening: fitted on vectors of `config`.
             dense: layers that pooled vectors pass through, if `config.dense`.
-            prompts: of the folder, by name.
+            prompts: the folder's prompts by name.
 
         Raises:
-            ConfigError: no such layer, more dimensions than a vector has numbers, whitening or
-                dense layers of another width.
+            ConfigError: the model has no such layer, a vector has fewer dimensions than are asked,
+                or the whitening or the dense layers are of another width.
         """
         spec.require_vectors()
         self.backend, self.tokenizer, self.spec, self.config = backend, tokenizer, spec, config
@@ -83,18 +87,18 @@ class Embedder:
         self.layers = config.numbers(spec.depth)
         bounds = [each for each in (config.max_length, spec.max_length) if each is not None]
         self.longest = min(bounds, default=None)
-        """Tokens of the longest sequence that is read; None: any."""
+        """Tokens of the longest sequence that is read; None: no bound."""
         self.frame = self._frame()
         self.skips_unknown = not spec.averages_unknown and tokenizer.file_words is None
-        """Whether a mean over tokens leaves out unknown words."""
+        """Whether unknown words are left out where tokens are averaged."""
         self.notes: list[str] = []
-        """What was chosen or left out when it was made, for people."""
+        """What the backend chose or left out, in sentences for the user."""
         self.truncated = self.tokens_truncated = 0
-        """Texts that lost their ends so far, and the tokens that they lost."""
+        """Texts that were truncated so far, and the tokens that were left out of them."""
         self.counts_words = spec.depth == 0 or tokenizer.file_words is not None
-        """Whether a token is a word with a vector of its own, or an unknown one."""
+        """Whether the model's tokens are words, so that it is told how many it does not have."""
         self.words = self.unknown = 0
-        """Words that were read so far, and those of them that are unknown; see `counts_words`."""
+        """If `counts_words`: the words read so far, and those that the model does not have."""
         widths = [config.pooled_width(spec.widths)]
         widths += [layer.dense.out_features for layer in self.dense]
         taken = [layer.dense.in_features for layer in self.dense]
@@ -113,8 +117,8 @@ class Embedder:
         """W"""
 
     def _frame(self) -> tuple[int, int]:
-        """Tokens at the begin and the end of a sequence that a mean over its tokens leaves out: no
-        vector of them was trained."""
+        """Return how many tokens at the begin and the end of a sequence are never averaged, because
+        no vector of them was trained."""
         framing = self.tokenizer.framing
         begin = 0 if self.spec.averages_begin else len(framing.begin)
         # GPT-2 has one token for both, and reads it at the begin
@@ -123,17 +127,38 @@ class Embedder:
 
     @property
     def _widths(self) -> list[int]:
-        """Of the layers that are read, pooled."""
+        """Numbers of each layer that is read, after pooling."""
         return [self.spec.widths[number] * len(self.config.pooled) for number in self.layers]
 
     def with_config(self, config: VectorConfig) -> Embedder:
-        """The same model, other vectors, not whitened."""
+        """Return an embedder of the same model for another configuration, without whitening."""
         given = self.backend, self.tokenizer, self.spec, config
         return Embedder(*given, dense=self.dense, prompts=self.prompts)
 
     def raw(self) -> Embedder:
-        """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
+        """Return an embedder of the same vectors, neither whitened nor scaled to length 1.
+
+        A whitening is fitted on such vectors.
+        """
+        if self.whitening is None and not self.config.normalize:
+            return self
         return self.with_config(replace(self.config, normalize=False))
+
+    def describe_empty(self) -> str:
+        """Say in words what a text without words becomes: which tokens are read, or zeros.
+
+        A tokenizer may have tokens for blanks, so that a blank text is not always without words.
+        """
+        prompt = self.config.prompt
+        (ids,) = tokenize(self.tokenizer, with_prompt(prompt, [""]), self.longest, True).ids
+        averaged = ids[self.frame[0] : len(ids) - self.frame[1]]
+        if self.skips_unknown:
+            averaged = [token for token in averaged if token != self.tokenizer.unk_id]
+        if not averaged and {"cls", "last", "none"}.isdisjoint(self.config.pooled):
+            changed = bool(self.dense) or self.whitening is not None
+            before = " before dense layers and whitening" if changed else ""
+            return f"a text without words has no token to pool and becomes zeros{before}"
+        return f"a text without words is read as {' '.join(self.tokenizer.tokens_of(ids))}"
 
     def embed(
         self,
@@ -143,7 +168,7 @@ class Embedder:
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> Float32s:
-        """One vector a text, in order.
+        """Return one vector per text, in order.
 
         A text longer than the model reads at once is read in windows, evenly filled: `mean`,
         `mean-sqrt` and `weighted` are over all tokens of all windows, `max` the largest over them,
@@ -161,8 +186,8 @@ class Embedder:
             `[n, W]`.
 
         Raises:
-            DataError: not texts, a table has more columns, or a pair is too long.
-            ConfigError: pooling is `none`: use `embed_tokens`; or the folder has no such prompt.
+            DataError: the texts are not texts, a table has several columns, or a pair is too long.
+            ConfigError: pooling is `none` (use `embed_tokens`), or the folder has no such prompt.
         """
         chosen = choose_prompt(self.prompts, prompt, prompt_name)
         if chosen is not None and chosen != self.config.prompt:
@@ -174,7 +199,8 @@ class Embedder:
             return vectors
         if self.config.pooling == "none":
             raise ConfigError(
-                "pooling none gives a vector a token, not a text; use embed_tokens of an Embedder"
+                "pooling none gives a vector per token, not per text; use embed_tokens of an "
+                "Embedder"
             )
         tokenized = self._tokenize(with_prompt(self.config.prompt, listed(texts)))
         batches = self.backend.run(
@@ -183,7 +209,7 @@ class Embedder:
         return self.pool_batches(tokenized, batches, on_progress)
 
     def positions(self, tokenized: Tokenized) -> Positions | None:
-        """Where `pool_batches` reads the layers of each sequence; None: everywhere."""
+        """Return the positions of each sequence that `pool_batches` reads; None: all of them."""
         modes = self.config.pooled
         if not {"cls", "last"}.issuperset(modes):
             return None
@@ -195,7 +221,7 @@ class Embedder:
         batches: Iterable[LayerBatch],
         on_progress: OnProgress = silent,
     ) -> Float32s:
-        """One vector a text, of layers that a backend computed; see `embed`."""
+        """Return one vector per text from layers that a backend computed; see `embed`."""
         whole = len(tokenized.ids) == len(set(tokenized.owners))
         if whole:
             width = self.config.pooled_width(self.spec.widths)
@@ -231,7 +257,7 @@ class Embedder:
         return self._finish(vectors)
 
     def _inside(self, sequences: Sequences, ids: list[list[int]]) -> Inside | None:
-        """The tokens of a batch that are averaged; None: all of them."""
+        """Return the tokens of a batch that are averaged; None: all of them."""
         if {"cls", "last"}.issuperset(self.config.pooled):
             return None
         averaged = None
@@ -245,7 +271,7 @@ class Embedder:
     def _pool(
         self, layer: Tensor, sequences: Sequences, starts: Sequence[int], inside: Inside | None
     ) -> Tensor:
-        """`[N, H]` of a batch -> `[B, P H]`; 0 for a text of which no token is averaged."""
+        """`[N, H]` of a batch -> `[B, P H]`; zeros for a text of which no token is averaged."""
         if inside is None:
             return pool(layer, sequences, "+".join(self.config.pooled), starts)
         parts = []
@@ -260,32 +286,34 @@ class Embedder:
         return torch.cat(parts, 1)
 
     def embed_tokens(self, texts: Iterable[Text]) -> list[TokenVectors]:
-        """Every token's vector, windows joined; special tokens of the first and last window.
+        """Return the vector of every token of each text.
 
-        Tokens of the prompt are read with each text, but have no vector here. Dense layers and
-        `dimensions` are for vectors of texts.
+        Windows are joined, with the special tokens of the first and the last window. Tokens of the
+        prompt are read with each text, but have no vector here. Dense layers and `dimensions` are
+        for vectors of texts.
 
         Raises:
             DataError: as `embed`.
-            ConfigError: whitening is of texts.
+            ConfigError: there is a whitening, which is for vectors of texts.
         """
         if self.whitening is not None:
-            raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
+            raise ConfigError(
+                "a whitening is fitted on vectors of texts, and pooling none gives vectors of "
+                "tokens; leave one of them out"
+            )
         texts, prompt = listed(texts), self.config.prompt
         tokenized = self._tokenize(with_prompt(prompt, texts))
         batches = self.backend.run(tokenized.ids, tokenized.segments, self.layers)
-        found = []
+        of_texts = []
         for text, vectors in zip(texts, self.join_batches(tokenized, batches), strict=True):
             tokens, offsets, rows = kept_tokens(self.tokenizer, text, len(vectors), prompt)
-            found.append(
-                TokenVectors(
-                    tokens, offsets, vectors[rows] if len(rows) < len(vectors) else vectors
-                )
-            )
-        return found
+            if len(rows) < len(vectors):  # the prompt's tokens are left out
+                vectors = vectors[rows]
+            of_texts.append(TokenVectors(tokens, offsets, vectors))
+        return of_texts
 
     def join_batches(self, tokenized: Tokenized, batches: Iterable[LayerBatch]) -> list[Float32s]:
-        """Every token's vector, the prompt's too, `[T, W]` of each text; see `embed_tokens`."""
+        """Return the vector of every token, also of the prompt, `[T, W]` for each text."""
         combined = (
             (rows, sequences, self._combine([x.float() for x in layers]).cpu().numpy())
             for rows, sequences, layers in batches
@@ -319,7 +347,7 @@ class Embedder:
         lengths: Int64s,
         starts: Int64s,
     ) -> Float32s:
-        """The windows of each text as one vector, layers still side by side.
+        """Merge the windows of each text into one vector, layers still side by side.
 
         Args:
             vectors: `[windows, layers x poolings x H]`.
@@ -359,28 +387,28 @@ class Embedder:
 
 
 def with_prompt(prompt: str, texts: list[Text]) -> list[Text]:
-    """Texts with a prompt before each, of a pair before the first.
+    """Return the texts with the prompt before each, of a pair before the first.
 
     Raises:
-        DataError: something is neither text nor pair.
+        DataError: one is neither text nor pair.
     """
     if not prompt:
         return texts
-    found: list[Text] = []
+    prompted: list[Text] = []
     for number, text in enumerate(texts):
         first, *second = parts_of(number, text)
-        found.append((prompt + first, second[0]) if second else prompt + first)
-    return found
+        prompted.append((prompt + first, second[0]) if second else prompt + first)
+    return prompted
 
 
 def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:
-    """One layer or several, as `VectorConfig` has them; checked there."""
+    """Return one layer, or several, as a tuple for `VectorConfig`, which checks it."""
     several = isinstance(layers, Iterable) and not isinstance(layers, str)
     return tuple(layers) if several else (layers,)  # type: ignore[arg-type, return-value]
 
 
 def normalized(vectors: Float32s) -> Float32s:
-    """Rows scaled to length 1; a row of zeros stays."""
+    """Return the rows scaled to length 1; a row of zeros stays zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Float32s = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled

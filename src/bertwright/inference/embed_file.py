@@ -1,14 +1,15 @@
-"""A file of texts to a file of vectors, in constant memory: what `bertwright embed` runs.
+"""A use of a model: a file of texts to a file of vectors, which `bertwright embed` runs.
 
-Texts are read in parts of at most `AT_ONCE`, sorted by length among themselves, and written in the
-file's order; after each part a journal notes it, so that a killed run continues there. Long texts
-make a part smaller, so that memory does not grow with them.
+Texts are read in parts (`text_files.bounded`), so that memory does not grow with the file or with
+the length of its texts. The vectors of a part are written in the order of the file, and then a
+journal (`vector_files.py`) records the part, so that a killed run continues after it. On a cluster
+the workers make the vectors of the parts, and this process writes them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
-from bertwright.inference.text_files import Texts
+from bertwright.inference.text_files import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded
 from bertwright.inference.vector_files import (
     SUFFIXES,
     Coder,
@@ -40,38 +41,42 @@ from bertwright.inference.vector_files import (
     journal_path,
     scales_path,
 )
-from bertwright.inference.whitening import Moments, Whitening
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
 
-AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
 TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
-"""The same when every token keeps its vector."""
+"""Texts and characters of a part when every token keeps its vector."""
 ON_CLUSTER = 512
 """Texts that a worker of a cluster reads at once."""
-_GOES_ON = "; with --resume it continues"
+_RESUME_HINT = "; with --resume it continues"
+"""What the error of a lost worker ends with."""
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """What was written."""
+    """The file of vectors that was written, in figures."""
 
     rows: int
+    """Texts, each with one row."""
     width: int
+    """Numbers of a vector."""
     resumed: int
-    """Rows that an earlier run had made."""
+    """Rows that an earlier run had written."""
     truncated: int
+    """Texts that were truncated."""
     tokens_truncated: int
+    """Tokens that were left out of them."""
     words: int
-    """Words that were read, of a model whose tokens are words; 0 of any other."""
+    """Words that were read, if the model's tokens are words; else 0."""
     unknown: int
     """Those of them that the model does not have."""
     clipped: int
     """Numbers of int8 beyond the range of the first texts."""
     files: list[Path]
+    """The file, and the file of its scales if it has one."""
     complete: bool = False
-    """Whether the file was there to its end, so that nothing was left to do."""
+    """Whether the file was finished before, so that nothing was left to do."""
 
 
 def embed_file(
@@ -92,28 +97,35 @@ def embed_file(
     """Write a vector for every text, in order.
 
     Args:
-        model: the path it was loaded from; a resumed run must have the same weights.
-        dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
-        tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
-        resume: continue what a killed run left; a file that is finished is checked
-            (`check_finished`).
-        at_once: texts in memory.
+        embedder: makes the vectors.
+        texts: the texts.
+        out: the file to write: `.npy`, `.jsonl` or `.parquet`.
+        model: the path that the model was loaded from; a resumed run must have the same weights.
+        dtype: type of the stored numbers; int8 has its scales in a file beside `out`,
+            `scales_path(out)`.
+        tokens: write a vector for every token, with its offsets; `.jsonl` or `.parquet`.
+        resume: continue an interrupted run; a finished file is checked (`check_finished`).
+        overwrite: replace `out`.
+        at_once: texts in memory; None: as many as are fast.
         cluster: address of a Dask scheduler, whose workers load the model from the same path and
             make the vectors.
-        settings: how they get such an embedder of it: what `Model.embedder` takes beside the
-            configuration.
-        on_progress: called with the texts done by this run, and how many it has to do.
+        settings: the arguments of `Model.embedder`, apart from the configuration, with which the
+            workers make the same embedder.
+        on_progress: called with the texts that this run has done, and how many it has to do.
 
     Raises:
-        ConfigError: another suffix; an unfinished file, or one of other settings or weights; a
-            cluster that is not there, or has other weights (`text/cluster.py`).
-        DataError: a text that cannot be read, no text, or other texts than before; another
-            process is writing the file.
-        IntegrityError: what a killed run left is damaged.
+        ConfigError: the suffix is not supported; `out` is unfinished, or of other settings or
+            weights; the cluster cannot be reached, or has other weights (`text/cluster.py`).
+        DataError: a text cannot be read, there is no text, or the texts are not those of the
+            interrupted run; another process is writing the file.
+        IntegrityError: the interrupted run's file is damaged.
     """
     check_suffix(out, tokens)
     if tokens and dtype not in ("float32", "float16"):
-        raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
+        raise ConfigError(
+            f"--dtype {dtype} is for vectors of texts; vectors of tokens (--pooling none) are "
+            "stored as float32 or float16"
+        )
     if resume and not overwrite and out.is_file() and not journal_path(out).is_file():
         return check_finished(embedder, texts, out, dtype=dtype, tokens=tokens)
     most, characters = AT_ONCE, CHARACTERS_AT_ONCE
@@ -127,24 +139,24 @@ def embed_file(
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
     counts = Counts(0, 0, 0, 0)
     with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
-        rows, resumed = (text for text, _ in texts.rows), writer.rows
-        for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
+        unread, resumed = (text for text, _ in texts.rows), writer.rows
+        for part in bounded(islice(unread, resumed)):
             writer.skip(part)
         writer.check_skipped()
-        left = None if texts.total is None else texts.total - resumed
-        parts = _parts(rows, at_once or most, characters)
-        with closing(map_in_order(make_work, parts, 1, _GOES_ON, cluster)) as done:
-            for part, found, own in done:
+        remaining = None if texts.total is None else texts.total - resumed
+        parts = bounded(unread, at_once or most, characters)
+        with closing(map_in_order(make_work, parts, 1, _RESUME_HINT, cluster)) as embedded:
+            for part, vectors, counts_of_part in embedded:
                 columns: dict[str, Any] = {"text": part}
                 if tokens:
-                    columns["tokens"] = [each.tokens for each in found]
-                    columns["offsets"] = [each.offsets for each in found]
-                    columns["vectors"] = [coder(each.vectors) for each in found]
+                    columns["tokens"] = [text.tokens for text in vectors]
+                    columns["offsets"] = [text.offsets for text in vectors]
+                    columns["vectors"] = [coder(text.vectors) for text in vectors]
                 else:
-                    columns["vector"] = coder(found)
+                    columns["vector"] = coder(vectors)
                 writer.write(columns, part)
-                counts = Counts(*map(sum, zip(counts, own, strict=True)))
-                on_progress(writer.rows - resumed, left)
+                counts = Counts(*map(sum, zip(counts, counts_of_part, strict=True)))
+                on_progress(writer.rows - resumed, remaining)
         if not writer.rows:
             why = " ".join(texts.log.summary())
             raise DataError(f"{texts.name} has no text to embed. {why}".strip())
@@ -160,43 +172,43 @@ def embed_file(
 
 
 CHECKED = 32
-"""Texts whose vectors are made again to check a finished file."""
+"""Texts whose vectors are computed again to check a finished file."""
 
 
 def check_finished(
     embedder: Embedder, texts: Texts, out: Path, *, dtype: Stored = "float32", tokens: bool = False
 ) -> Embedded:
-    """What a file holds that was written to its end, checked against the texts and the embedder.
+    """Check a finished file against the texts and the embedder, and return its figures.
 
     The number of rows, their texts where the file has them, and the vectors of `CHECKED` texts
     spread over it are compared.
 
     Raises:
-        ConfigError: it is not what `embed_file` would write.
+        ConfigError: the file is not what `embed_file` would write.
     """
     finished = FinishedFile(out)
     positions = {finished.rows * n // CHECKED for n in range(CHECKED)}
     sample: list[Text] = []
     stored: list[Any] = []
-    count, wrong = 0, ""
+    count, fault = 0, ""
     for text, row in zip_longest((text for text, _ in texts.rows), finished):
         if text is None or row is None:
             more = "more" if row is None else "fewer"
-            wrong = f"it has {finished.rows:,} rows, and the input {more} texts"
+            fault = f"it has {finished.rows:,} rows, and the input has {more} texts"
             break
         if row[0] is not None and row[0] != (text if isinstance(text, str) else list(text)):
-            wrong = f"row {count + 1:,} is of another text"
+            fault = f"row {count + 1:,} is of another text"
             break
         if count in positions:
             sample.append(text)
             stored.append(row[1])
         count += 1
-    if not wrong and count:
+    if not fault and count:
         rows = _rows(embedder, sample, tokens)
-        wrong = _differing(rows, stored, Coder(dtype), finished.scales, out.suffix == ".npy")
-    if wrong or not count:
+        fault = _differing(rows, stored, Coder(dtype), finished.scales, out.suffix == ".npy")
+    if fault or not count:
         raise ConfigError(
-            f"{out} exists already and is not what this command writes ({wrong or 'it is empty'}): "
+            f"{out} exists already and is not what this command writes ({fault or 'it is empty'}): "
             "choose another --out, or pass --overwrite"
         )
     files = [out, *([scales_path(out)] if dtype == "int8" else [])]
@@ -204,37 +216,37 @@ def check_finished(
 
 
 def _rows(embedder: Embedder, texts: list[Text], tokens: bool) -> list[Float32s]:
-    """The vectors of each text, `[T, W]`; without `tokens` T is 1."""
+    """Return the vectors of each text, `[T, W]`; without `tokens` T is 1."""
     if tokens:
-        return [each.vectors for each in embedder.embed_tokens(texts)]
+        return [text.vectors for text in embedder.embed_tokens(texts)]
     return list(embedder.embed(texts)[:, None])
 
 
 def _differing(
     rows: list[Float32s], stored: list[Any], coder: Coder, scales: Float32s | None, npy: bool
 ) -> str:
-    """How stored vectors differ from those made again; empty where they do not."""
+    """Say how stored vectors differ from those computed again; empty where they do not."""
     coder.scales = scales
     different = 0
-    for vectors, there in zip(rows, stored, strict=True):
-        own = coder(vectors)
-        there = np.asarray(there).reshape(-1, np.shape(there)[-1])
+    for vectors, numbers in zip(rows, stored, strict=True):
+        expected = coder(vectors)
+        actual = np.asarray(numbers).reshape(-1, np.shape(numbers)[-1])
         if npy:
-            same_type = there.dtype == own.dtype
+            same_type = actual.dtype == expected.dtype
         else:  # lists of Python's numbers
-            same_type = (there.dtype.kind == "f") == (own.dtype.kind == "f")
-        if own.shape != there.shape or not same_type:
-            return f"it holds {there.shape[-1]:,} numbers of type {there.dtype} a vector"
-        old, new = (decode(each.astype(own.dtype), scales) for each in (there, own))
+            same_type = (actual.dtype.kind == "f") == (expected.dtype.kind == "f")
+        if expected.shape != actual.shape or not same_type:
+            return f"its vectors have {actual.shape[-1]:,} numbers of type {actual.dtype}"
+        old, new = decode(actual.astype(expected.dtype), scales), decode(expected, scales)
         # The same text in another batch is rounded otherwise, most in bf16 and int8.
         different += bool(np.linalg.norm(old - new) > 0.05 * np.linalg.norm(new) + 1e-6)
     if different:
-        return f"of {len(rows):,} texts whose vectors were made again, {different:,} have others"
+        return f"of {len(rows):,} vectors that were computed again, {different:,} differ"
     return ""
 
 
 class Counts(NamedTuple):
-    """What an `Embedder` counts of texts."""
+    """What an `Embedder` counts while it reads texts."""
 
     truncated: int
     tokens_truncated: int
@@ -243,15 +255,16 @@ class Counts(NamedTuple):
 
 
 _Part = tuple[list[Text], Any, Counts]
-"""Texts, their vectors or their tokens', and what was counted."""
+"""The texts of a part, their vectors (or `TokenVectors`), and what was counted."""
 _Work = Callable[[list[Text]], _Part]
 
 
 def _embed(embedder: Embedder, tokens: bool, part: list[Text]) -> _Part:
+    """Return a part with its vectors, and with what the embedder counted of it."""
     before = _counts(embedder)
-    found = embedder.embed_tokens(part) if tokens else embedder.embed(part)
+    vectors = embedder.embed_tokens(part) if tokens else embedder.embed(part)
     counted = (now - then for now, then in zip(_counts(embedder), before, strict=True))
-    return part, found, Counts(*counted)
+    return part, vectors, Counts(*counted)
 
 
 def _counts(embedder: Embedder) -> Counts:
@@ -266,37 +279,18 @@ def _on_worker(
     dtype: str,
     tokens: bool,
 ) -> _Work:
-    """What a worker of a cluster does; ConfigError if its model is not the one of `key`."""
+    """Return the work of a cluster's worker; ConfigError if its model is not the one of `key`."""
     keep_freed_memory()  # Dask has its workers return it at once: 1.3 times the time
     embedder = load(model).embedder(config, **settings)
     if differing := differing_keys(_key(embedder, model, dtype, tokens), key):
-        raise ConfigError(f"{model} is another there: it differs in {', '.join(differing)}")
+        raise ConfigError(
+            f"the workers have another model at {model}: it differs in {', '.join(differing)}"
+        )
     return partial(_embed, embedder, tokens)
 
 
-def fit_whitening(
-    embedder: Embedder,
-    texts: Texts,
-    dimensions: int | None = None,
-    on_progress: OnProgress = silent,
-) -> tuple[Whitening, int]:
-    """The whitening of a file's vectors, and of how many texts it is.
-
-    Raises:
-        ConfigError: more dimensions than a vector has numbers, or none.
-        DataError: too few texts for so many dimensions, or texts that do not differ.
-    """
-    raw = embedder.raw()
-    moments = Moments(raw.width)
-    moments.check(dimensions)
-    for part in _parts((text for text, _ in texts.rows), AT_ONCE, CHARACTERS_AT_ONCE):
-        moments.add(raw.embed(part))
-        on_progress(moments.count, texts.total)
-    return moments.fit(dimensions), moments.count
-
-
 def check_suffix(out: Path, tokens: bool) -> None:
-    """Raise ConfigError unless vectors can be written so."""
+    """Raise ConfigError unless vectors can be written to a file of this name."""
     if out.suffix not in SUFFIXES:
         raise ConfigError(f"--out is {out}; expected a name that ends in .npy, .jsonl or .parquet")
     if tokens and out.suffix == ".npy":
@@ -305,23 +299,8 @@ def check_suffix(out: Path, tokens: bool) -> None:
         )
 
 
-def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[Text]]:
-    """Lists of at most so many texts and characters; a text that has more is alone."""
-    part: list[Text] = []
-    size = 0
-    for text in texts:
-        length = len(text) if isinstance(text, str) else sum(map(len, text))
-        if part and (len(part) == most or size + length > characters):
-            yield part
-            part, size = [], 0
-        part.append(text)
-        size += length
-    if part:
-        yield part
-
-
 def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
-    """All that a row depends on, apart from its text."""
+    """Return everything that a row depends on, apart from its text."""
     checkpoint = find_checkpoint(model)
     files = [config_file(checkpoint), *weight_files(checkpoint)]
     white, backend = embedder.whitening, embedder.backend

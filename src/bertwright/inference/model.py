@@ -274,7 +274,7 @@ class Model:
                 float32, else an error; unset: as the model is loaded.
             exported: the folder that `bertwright export` wrote of this model, without a head, for
                 this backend and precision.
-            whitening: or a file of `bertwright embed --fit-whitening`.
+            whitening: applied to the vectors; or a file that `bertwright whiten` wrote.
             sample: texts to verify on; unset: a few of our own.
 
         Raises:

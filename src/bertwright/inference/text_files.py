@@ -1,4 +1,4 @@
-"""The texts of a file to embed, in order, without holding them all.
+"""The texts of a file, read in order without holding them all: the input of verbs that use a model.
 
 | file | a text is |
 |---|---|
@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain, islice
@@ -29,6 +29,8 @@ from bertwright.text.corpus.rows import is_json_lines
 
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 T = TypeVar("T")
+AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
+"""Texts, and characters of texts, that are held in memory while their vectors are made."""
 
 
 @dataclass
@@ -106,6 +108,26 @@ def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
     """Lists of `size`, the last one shorter."""
     while chunk := list(islice(rows, size)):
         yield chunk
+
+
+def bounded(
+    texts: Iterable[Text], most: int = AT_ONCE, characters: int = CHARACTERS_AT_ONCE
+) -> Iterator[list[Text]]:
+    """Yield lists of at most `most` texts with at most so many characters together.
+
+    A text that has more characters by itself is alone in its list.
+    """
+    part: list[Text] = []
+    size = 0
+    for text in texts:
+        length = len(text) if isinstance(text, str) else sum(map(len, text))
+        if part and (len(part) == most or size + length > characters):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += length
+    if part:
+        yield part
 
 
 def _is_json_lines() -> bool:

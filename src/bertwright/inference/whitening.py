@@ -1,4 +1,4 @@
-"""Whitening: vectors rotated and scaled until their numbers have one variance, uncorrelated.
+"""Whitening: an affine map after which the numbers of a vector are uncorrelated and vary equally.
 
 Su et al. 2021, "Whitening sentence representations for better semantics and faster retrieval",
 section 2.3. Raw vectors of BERT lie in a narrow cone, so any two have a high cosine; whitened ones
@@ -6,7 +6,8 @@ do not.
 
     x' = (x - mean) K,   K = U diag(1 / sqrt(s)),   U diag(s) U^T = covariance
 
-The first k columns of K (largest s) reduce the dimension. Letters: n vectors, W their numbers.
+The first k columns of K (largest s) reduce the dimension. `inference/fit_whitening.py` fits the
+mean and K; this file applies, saves and loads them. Letters: n vectors, W their numbers.
 """
 
 from __future__ import annotations
@@ -17,20 +18,16 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from bertwright.arrays import Float32s, Float64s
+from bertwright.arrays import Float32s
 from bertwright.atomic import atomic_path
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import DataError
 
-_FLOOR = 1e-6
-"""Directions whose variance is below this fraction of the largest are rounding errors."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
-_NOISE = 1e-10
-"""A variance below this fraction of the mean square is float32's rounding."""
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """A mean and a matrix."""
+    """A fitted whitening: the mean that is subtracted, and the matrix K."""
 
     mean: Float32s
     """`[W]`"""
@@ -39,7 +36,7 @@ class Whitening:
 
     @property
     def width(self) -> int:
-        """k"""
+        """Numbers of a whitened vector, k."""
         return int(self.kernel.shape[1])
 
     def __call__(self, vectors: Float32s) -> Float32s:
@@ -47,84 +44,26 @@ class Whitening:
         return np.asarray((vectors - self.mean) @ self.kernel, np.float32)
 
     def save(self, path: Path) -> None:
-        """Write an `.npz`, by one rename."""
+        """Write the whitening to an `.npz` file, which appears by one rename."""
         with atomic_path(path, overwrite=True) as partial, partial.open("wb") as file:
             np.savez(file, mean=self.mean, kernel=self.kernel)
 
 
-class Moments:
-    """Sums over vectors, in float64: memory does not grow with n."""
-
-    def __init__(self, width: int) -> None:
-        self.width, self.count = width, 0
-        self.total: Float64s = np.zeros(width)
-        self.squares: Float64s = np.zeros((width, width))
-
-    def add(self, vectors: Float32s) -> None:
-        """Add `[n, W]`."""
-        exact = vectors.astype(np.float64)
-        self.count += len(exact)
-        self.total += exact.sum(0)
-        self.squares += exact.T @ exact
-
-    def check(self, dimensions: int | None) -> None:
-        """Raise ConfigError unless vectors can be whitened to so many dimensions."""
-        if dimensions is not None and not 1 <= dimensions <= self.width:
-            raise ConfigError(
-                f"dimensions is {dimensions}; expected 1 to {self.width}, the numbers of a vector"
-            )
-
-    def fit(self, dimensions: int | None = None) -> Whitening:
-        """The whitening of what was added.
-
-        Args:
-            dimensions: k; unset: all that vary.
-
-        Raises:
-            ConfigError: more dimensions than a vector has numbers, or none.
-            DataError: too few vectors for so many dimensions, vectors that are all the same, or not
-                finite.
-        """
-        self.check(dimensions)
-        if self.count < 2:
-            raise DataError(f"whitening is fitted on many texts; there are {self.count}")
-        if not np.isfinite(self.squares).all():
-            raise DataError("some vectors hold numbers that are not finite: is the model damaged?")
-        mean = self.total / self.count
-        covariance = self.squares / self.count - np.outer(mean, mean)
-        values, vectors = np.linalg.eigh(covariance)
-        values, vectors = values[::-1], vectors[:, ::-1]
-        if values[0] <= _NOISE * np.trace(self.squares) / self.count:
-            raise DataError(
-                f"the vectors of {self.count:,} texts are all the same: fit on texts that differ"
-            )
-        there = int((values > _FLOOR * values[0]).sum())
-        there = min(there, self.count - 1)
-        if dimensions is not None and dimensions > there:
-            raise DataError(
-                f"{self.count:,} texts vary in {there:,} directions; expected {dimensions:,} or "
-                "more: fit on more texts, or to fewer dimensions"
-            )
-        kept = dimensions or there
-        kernel = vectors[:, :kept] / np.sqrt(values[:kept])
-        return Whitening(mean.astype(np.float32), kernel.astype(np.float32))
-
-
 def load_whitening(path: str | Path) -> Whitening:
-    """Read what `Whitening.save` wrote.
+    """Return the whitening of a file that `Whitening.save` wrote.
 
     Raises:
-        DataError: no such file, or another one.
+        DataError: the file cannot be read, or holds no whitening.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = file["mean"], file["kernel"]
         if any(array.dtype.kind != "f" for array in arrays):
-            raise ValueError("other than real numbers")
+            raise ValueError("its numbers are not real")
         mean, kernel = (np.asarray(array, np.float32) for array in arrays)
     except _UNREADABLE as error:
         raise DataError(
-            f"{path} holds no whitening ({error}); write one with bertwright embed --fit-whitening"
+            f"{path} holds no whitening ({error}); write one with bertwright whiten --out {path}"
         ) from error
     if mean.ndim != 1 or kernel.ndim != 2 or len(kernel) != len(mean) or not kernel.size:
         raise DataError(f"{path} holds no whitening: its shapes do not fit together")

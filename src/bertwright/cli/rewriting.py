@@ -1,0 +1,98 @@
+"""The command to run instead of one that failed, which its error prints.
+
+An error may name a right value for a wrong one, or options that make a labelled file readable. An
+option of an earlier version may have become a verb: `embed --plot page.html` is
+`plot --out page.html` now, and `embed --fit-whitening white.npz` is `whiten --out white.npz`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+VERB_OF = {"--plot": "plot", "--fit-whitening": "whiten"}
+"""Old option of `embed`, which named a file to write -> the verb that writes this file now."""
+ONLY_OF = {"plot": {"--color", "--projection"}, "embed": {"--dtype", "--resume", "--cluster"}}
+"""Verb -> options of the old `embed` that this verb alone has."""
+WITHOUT_EFFECT = {"whiten": {"--normalize", "--no-normalize"}}
+"""Verb -> options that the old form took without an effect, and that the verb does not have."""
+
+LABELLED = ("finetune", "evaluate", "predict")
+"""Verbs that have the options of labelled files."""
+
+
+def with_value(words: Sequence[str], wrong: str, right: str) -> str:
+    """Return the command with `right` where `wrong` was given, also as `--option=wrong` and
+    `NAME=wrong`; empty where it came from elsewhere, as from a file."""
+    pattern = rf"(^|=){re.escape(wrong)}$"
+    changed = [re.sub(pattern, lambda match: match[1] + right, word) for word in words]
+    return "" if changed == list(words) else shlex.join(["bertwright", *changed])
+
+
+def with_options(words: Sequence[str], options: Sequence[str]) -> str:
+    """Return the command with these options in place of its own; empty for a verb that does not
+    have the options of labelled files."""
+    if not options or words[:1] not in ([verb] for verb in LABELLED):
+        return ""
+    added, given = _by_option(options), _by_option(words)
+    names = {name for name, _ in added if name != "--label" or words[0] != "predict"}
+    return _joined(
+        [option for option in given if option[0] not in names]
+        + [option for option in added if option[0] in names]
+    )
+
+
+def as_new_verb(words: Sequence[str]) -> str:
+    """Return what replaces a command line of an old form: a sentence, and the commands, one for
+    each file that it was to write; empty if the form is not old."""
+    if words[:1] != ["embed"]:
+        return ""
+    options = _by_option(words[1:])
+    names = list(dict.fromkeys(name for name, _ in options))
+    old = [name for name in names if name in VERB_OF]
+    if not old:
+        return ""
+    files = [*old, *(["--out"] if "--out" in names else [])]
+    commands = "".join(f"\n  {_writes(name, options)}" for name in files)
+    moved = " and ".join(f"embed {name} has become the verb {VERB_OF[name]}" for name in old)
+    return f"{moved}. Run instead:{commands}"
+
+
+def _writes(file_option: str, options: Sequence[tuple[str, list[str]]]) -> str:
+    """Return the command that writes the file which this option of the old `embed` named."""
+    verb = VERB_OF.get(file_option, "embed")
+    left_out = {"--out", *VERB_OF, *WITHOUT_EFFECT.get(verb, ())}
+    for other, names in ONLY_OF.items():
+        if other != verb:
+            left_out |= names
+    kept: list[tuple[str, list[str]]] = [(verb, [])]
+    for name, values in options:
+        if name == file_option:
+            kept.append(("--out", values))
+        elif name not in left_out:
+            kept.append((name, values))
+    return _joined(kept)
+
+
+def _joined(options: Sequence[tuple[str, list[str]]]) -> str:
+    """Return the command of a verb and its options."""
+    return shlex.join(
+        ["bertwright", *(word for name, values in options for word in (name, *values))]
+    )
+
+
+def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the words of a command line by option, each with the words that follow it; the verb
+    stands first."""
+    options: list[tuple[str, list[str]]] = []
+    for word in words:
+        name, sign, value = word.partition("=")
+        is_option = len(word) > 2 and word.startswith("--")
+        if is_option and sign:
+            options.append((name, [value]))
+        elif is_option or not options:
+            options.append((word, []))
+        else:
+            options[-1][1].append(word)
+    return options

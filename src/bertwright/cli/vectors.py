@@ -1,0 +1,201 @@
+"""What `embed`, `plot` and `whiten` have in common: the options that say which vectors to make, the
+model that makes them, and what is said of the texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import TextColumn
+from bertwright.cli.output import counted
+from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
+from bertwright.console import say
+from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.inference.embed import Embedder
+    from bertwright.inference.text_files import Texts
+
+SAMPLE = 128
+"""Texts on which a backend or a precision is compared with float32."""
+
+ModelPath = Annotated[
+    str,
+    Parameter(
+        help="A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or "
+        "hf:ORG/NAME."
+    ),
+]
+InputFile = Annotated[
+    str,
+    Parameter(
+        help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text per line; - "
+        "for standard input: JSON lines if it begins with an object, with --text a table of any "
+        "kind but .parquet, else one text per line."
+    ),
+]
+Normalize = Annotated[
+    bool | None, Parameter(help="Scale every vector to length 1. Unset: as the folder says.")
+]
+Dimensions = Annotated[
+    int | None,
+    Parameter(help="Keep the first dimensions of a vector, this many. Unset: as the folder says."),
+]
+WhiteningFile = Annotated[
+    Path | None,
+    Parameter(
+        name=["--whitening", "--whiten"],
+        help="File that bertwright whiten wrote, to whiten the vectors with.",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """Which texts are read, and which vectors are made of them."""
+
+    text: TextColumn = None
+    text2: str | None = None
+    """Column of a second text: one vector per pair."""
+    bad_rows: Literal["refuse", "skip"] = "refuse"
+    """A row without text: stop, or skip and count it."""
+    layers: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
+    """Layers: 0 is the embeddings, 1 and up the layers, negative from the top; repeat for several,
+    or 0,-1. Unset: as the folder says, else -2."""
+    combine: Combine | None = None
+    """How several layers are combined; unset: concat."""
+    pooling: Pooling | str | None = None
+    """How tokens become one vector, or several concatenated, as cls+mean; weighted: by position;
+    first-last: the mean of the first and last layer's means; none (embed only): one vector per
+    token, with its offsets in the text. Unset: as the folder says, else mean."""
+    truncate: bool | None = None
+    """Truncate long texts and count them; else they are encoded in windows."""
+    max_length: int | None = None
+    """Maximum tokens per sequence; unset: as the folder or the model says."""
+    prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
+    """Text to put before every text, as "query: "; "" for none. Unset: the folder's default, if it
+    has one."""
+    prompt_name: str | None = None
+    """The prompt by its name in a sentence-transformers folder."""
+    backend: BackendName = "torch"
+    """Runtime of the model."""
+    precision: VectorPrecision = "fp32"
+    """fp32 is exact; the others are first compared with it on a sample."""
+    exported: Path | None = None
+    """Folder of bertwright export, for onnx and openvino."""
+
+    def check(self) -> None:
+        """Raise ConfigError where options contradict each other."""
+        if self.pooling == "first-last":
+            if self.layers:
+                raise ConfigError("--pooling first-last has its own layers; leave out --layers")
+            if self.combine not in (None, "mean"):
+                raise ConfigError(f"first-last is a mean; leave out --combine {self.combine}")
+
+    def require_text_vectors(self, verb: str) -> None:
+        """Raise ConfigError where a verb needs one vector per text, and one per token is asked."""
+        if self.pooling == "none":
+            raise ConfigError(
+                f"--pooling none gives a vector per token, and {verb} needs one per text; choose "
+                "another --pooling, as mean"
+            )
+
+    def open_texts(self, path: str, color: str | None = None) -> Texts:
+        """Open the file of texts, with the column that colours a plot."""
+        from bertwright.inference.text_files import open_texts
+
+        return open_texts(path, self.text, self.text2, color, self.bad_rows)
+
+    def layer_numbers(self) -> tuple[int, ...] | None:
+        """Return the layers by number; None if none are given."""
+        try:
+            return tuple(int(word) for each in self.layers for word in each.split(",")) or None
+        except ValueError as error:
+            raise ConfigError(f"--layers is {' '.join(self.layers)}; expected numbers") from error
+
+
+def make_embedder(
+    model: str,
+    texts: Texts,
+    options: VectorOptions,
+    *,
+    normalize: bool | None = None,
+    dimensions: int | None = None,
+    whitening: Path | None = None,
+) -> tuple[Embedder, dict[str, Any]]:
+    """Load a model, say what its folder decides, and return what makes the vectors.
+
+    Where the backend or the precision is not exact, the first texts are read ahead as a sample.
+
+    Returns:
+        The embedder, and the settings of `Model.embedder` with which another process makes the
+        same.
+    """
+    from bertwright.inference.model import load
+    from bertwright.inference.text_files import chunks
+    from bertwright.inference.whitening import load_whitening
+
+    loaded = load(model)
+    defaults = loaded.vectors
+    config = defaults.over(
+        options.layer_numbers(),
+        options.combine,
+        options.pooling,
+        normalize=normalize,
+        truncate=options.truncate,
+        max_length=options.max_length,
+        prompt=choose_prompt(loaded.prompts, options.prompt, options.prompt_name),
+        dimensions=dimensions,
+    )
+    if options.pooling != "none":
+        left_out = {
+            "dense layers": defaults.dense and not config.dense,
+            "dimensions": defaults.dimensions and not config.dimensions,
+        }
+        for what, is_left_out in left_out.items():
+            if is_left_out:
+                say(
+                    f"the folder's {what} are left out: they were trained on its own layers and "
+                    "pooling"
+                )
+    if config.prompt:
+        say(f"before every text: {config.prompt!r}")
+    sample = []
+    if (options.backend, options.precision) != ("torch", "fp32"):
+        first = next(chunks(texts.rows, SAMPLE), [])
+        texts.rows = chain(first, texts.rows)
+        sample = [text for text, _ in first]
+    settings: dict[str, Any] = {
+        "backend": options.backend,
+        "precision": options.precision,
+        "exported": options.exported and options.exported.resolve(),
+        "whitening": whitening and load_whitening(whitening),
+        "sample": sample,
+    }
+    embedder = loaded.embedder(config, **settings)
+    for note in embedder.notes:
+        say(note)
+    return embedder, settings
+
+
+def say_truncated(texts: int, tokens: int, embedder: Embedder) -> None:
+    """Say how many texts were truncated, if any were, and how many tokens they lost."""
+    if texts:
+        say(
+            f"truncated to {embedder.longest} tokens: {counted(texts, 'text')}, "
+            f"{counted(tokens, 'token')} left out"
+        )
+
+
+def say_of_texts(texts: Texts, embedder: Embedder) -> None:
+    """Say what was wrong with the texts that were read, and what became of blank ones."""
+    for note in [*texts.log.warnings, *texts.log.summary()]:
+        say(note)
+    if texts.empty:
+        say(f"blank: {counted(texts.empty, 'text')}; {embedder.describe_empty()}")
+    if texts.repaired:
+        say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")

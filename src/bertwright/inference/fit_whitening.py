@@ -1,0 +1,110 @@
+"""Fit a whitening on vectors: what `bertwright whiten` runs over a file of texts.
+
+The mean and the covariance of the vectors are summed in float64 as the texts are read, so that
+memory does not grow with their number. `inference/whitening.py` has the formula and applies it.
+
+Letters: n vectors, W their numbers, k dimensions of a whitened vector.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bertwright.arrays import Float32s, Float64s
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embed import Embedder
+from bertwright.inference.text_files import Texts, bounded
+from bertwright.inference.whitening import Whitening
+from bertwright.progress import OnProgress, silent
+
+_FLOOR = 1e-6
+"""Directions whose variance is below this fraction of the largest are rounding errors."""
+_NOISE = 1e-10
+"""A variance below this fraction of the mean square is float32's rounding."""
+
+
+def fit_whitening(
+    embedder: Embedder,
+    texts: Texts,
+    dimensions: int | None = None,
+    on_progress: OnProgress = silent,
+) -> tuple[Whitening, int]:
+    """Return the whitening of the vectors of a file's texts, and the number of texts.
+
+    It is fitted on vectors that are neither whitened nor scaled to length 1.
+
+    Args:
+        embedder: makes the vectors.
+        texts: the texts to fit on.
+        dimensions: k; None: all directions that vary.
+        on_progress: called with the texts done, and how many there are.
+
+    Raises:
+        ConfigError: `dimensions` is not between 1 and W.
+        DataError: there are too few texts for so many dimensions, or their vectors do not differ.
+    """
+    raw = embedder.raw()
+    moments = Moments(raw.width)
+    moments.check(dimensions)
+    for part in bounded(text for text, _ in texts.rows):
+        moments.add(raw.embed(part))
+        on_progress(moments.count, texts.total)
+    return moments.fit(dimensions), moments.count
+
+
+class Moments:
+    """The number of vectors, their sum and the sum of their outer products, in float64."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.count = width, 0
+        self.total: Float64s = np.zeros(width)
+        self.squares: Float64s = np.zeros((width, width))
+
+    def add(self, vectors: Float32s) -> None:
+        """Add `[n, W]`."""
+        exact = vectors.astype(np.float64)
+        self.count += len(exact)
+        self.total += exact.sum(0)
+        self.squares += exact.T @ exact
+
+    def check(self, dimensions: int | None) -> None:
+        """Raise ConfigError unless vectors of this width can have so many dimensions."""
+        if dimensions is not None and not 1 <= dimensions <= self.width:
+            raise ConfigError(
+                f"dimensions is {dimensions}; expected 1 to {self.width}, the numbers of a vector"
+            )
+
+    def fit(self, dimensions: int | None = None) -> Whitening:
+        """Return the whitening of the vectors that were added.
+
+        Args:
+            dimensions: k; None: all directions that vary.
+
+        Raises:
+            ConfigError: `dimensions` is not between 1 and W.
+            DataError: there are too few vectors for so many dimensions, or they are all the same,
+                or not finite.
+        """
+        self.check(dimensions)
+        if self.count < 2:
+            raise DataError(f"a whitening is fitted on many texts; there are {self.count}")
+        if not np.isfinite(self.squares).all():
+            raise DataError("some vectors hold numbers that are not finite: is the model damaged?")
+        mean = self.total / self.count
+        covariance = self.squares / self.count - np.outer(mean, mean)
+        variances, directions = np.linalg.eigh(covariance)
+        variances, directions = variances[::-1], directions[:, ::-1]
+        if variances[0] <= _NOISE * np.trace(self.squares) / self.count:
+            raise DataError(
+                f"the vectors of {self.count:,} texts are all the same: fit on texts that differ"
+            )
+        varying = int((variances > _FLOOR * variances[0]).sum())
+        varying = min(varying, self.count - 1)
+        if dimensions is not None and dimensions > varying:
+            raise DataError(
+                f"{self.count:,} texts vary in {varying:,} directions; expected {dimensions:,} or "
+                "more: fit on more texts, or to fewer dimensions"
+            )
+        width = dimensions or varying
+        kernel = directions[:, :width] / np.sqrt(variances[:width])
+        return Whitening(mean.astype(np.float32), kernel.astype(np.float32))
