@@ -215,6 +215,7 @@ def pretrain(
     if "tensorboard" in targets:
         given["log"] = {"tensorboard": True}
     made = values.from_dict(cls, values.merge(_mapping(config), _nested(settings | given)))
+    made = made.completed()
     others = targets - {"tensorboard"}
     with _sinks(on_log, others, made.out, made) as sink:
         folder = pretraining.pretrain(

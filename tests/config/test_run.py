@@ -26,7 +26,7 @@ from bertwright.config.run import (
 from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import PRESETS, BertConfig, BertRun, LongPhaseConfig
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS, trainable
 
 
 def make(**changes: Any) -> BertRun:
@@ -67,11 +67,14 @@ def test_no_length_and_two() -> None:
 
 
 def test_sequences_must_fit() -> None:
-    with pytest.raises(ConfigError, match="600 tokens do not fit max_position_embeddings 512"):
+    with pytest.raises(ConfigError, match=r"600 tokens .* 512 positions"):
         make(instances={"sequence_length": 600})
-    with pytest.raises(ConfigError, match="128 tokens do not fit max_position_embeddings 64"):
+    with pytest.raises(ConfigError, match=r"128 tokens .* 64 positions"):
         make(architecture={"max_position_embeddings": 64})
-    assert make(instances={"sequence_length": 600}, init="runs/a").longest_sequence == 600
+    started = make(instances={"sequence_length": 600}, init="runs/a")
+    assert started.longest_sequence == 600
+    with pytest.raises(ConfigError, match=r"600 tokens .* runs/a has 512 positions"):
+        started.require_positions(BertConfig())
     make(instances={"sequence_length": 600}, architecture={"max_position_embeddings": 600})
     with pytest.raises(ConfigError, match=r"micro_tokens is 200; one sequence may have 512 tokens"):
         make(long_phase={"share": 0.1}, batch={"micro_tokens": 200})
@@ -96,8 +99,16 @@ def test_shape(model: str) -> None:
     assert shape.hidden_size == PRESETS[model].hidden_size
 
 
-def test_architecture_names_are_those_of_bert() -> None:
-    assert {f.name for f in fields(make().architecture)} < {f.name for f in fields(BertConfig)}
+@pytest.mark.parametrize("system", trainable())
+def test_changes_have_the_names_and_types_of_the_model(system: str) -> None:
+    entry = MODELS[system]
+    run, sizes = trainable()[system], get_type_hints(entry.config)
+    changes = get_type_hints(run)["architecture"]
+    hints = get_type_hints(changes)
+    assert hints
+    assert "vocab_size" not in hints
+    assert hints == {name: sizes.get(name, Any) | None for name in hints}
+    assert changes(**dict.fromkeys(hints)).given() == {}
 
 
 @pytest.mark.parametrize(

@@ -141,11 +141,8 @@ def system(name: str) -> System:
 def config(name: str, data: Path) -> RunConfig:
     """A tiny run of it without dropout."""
     made = config_of(name, data, data / "run")
-    part = getattr(made, "architecture", None)
-    if part is None:
-        return made
-    off = {field.name: 0.0 for field in fields(part) if "drop" in field.name}
-    return replace(made, architecture=replace(part, **off))
+    off = {each.name: 0.0 for each in fields(made.architecture) if "drop" in each.name}
+    return replace(made, architecture=replace(made.architecture, **off))
 
 
 @pytest.fixture

@@ -8,13 +8,14 @@ those of any language model. Letters: N tokens, H hidden, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.run import Changes
 from bertwright.models.catalogue import MODELS, Entry
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System
@@ -78,11 +79,26 @@ class ToyLstm(Encoder):
             nn.init.uniform_(parameter, -0.2, 0.2, generator=generator)
 
 
+PRESETS = {"toy": ToyConfig()}
+"""The sizes by name."""
+
+
 @dataclass(frozen=True)
-class ToyRun(LanguageModelRun, presets={"toy": ToyConfig()}):
+class ToyChanges(Changes):
+    """The sizes that a run may change."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+
+
+@dataclass(frozen=True)
+class ToyRun(LanguageModelRun):
     """A run: what a language model's has, and the sizes of this one."""
 
+    presets = PRESETS
     default_model = "toy"
+
+    architecture: ToyChanges = field(default_factory=ToyChanges)
 
 
 TOY = System(

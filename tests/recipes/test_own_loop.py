@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -24,8 +24,11 @@ from tests.recipes.sample import build_data, mapping_of
 STOP_AFTER: list[int] = []
 
 
+@dataclass(frozen=True)
 class CountedRun(toy.ToyRun):
-    own_loop: ClassVar[bool] = True
+    own_loop = True
+
+    epochs: float = 1.0
 
 
 def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:

@@ -65,7 +65,7 @@ def test_continued_with_another_shape_or_longer_sequences(
     wider = config_of(data, tmp_path / "run", init=init, architecture={"hidden_size": 32})
     fails(wider, ConfigError, r"hidden_size is 32, but .* has 16")
     more = {"init": init, "instances": {"sequence_length": 65}, "batch": {"micro_tokens": 65}}
-    fails(config_of(data, tmp_path / "run", **more), ConfigError, r"65 tokens .* positions for 64")
+    fails(config_of(data, tmp_path / "run", **more), ConfigError, r"65 tokens .* 64 positions")
     assert not (tmp_path / "run").exists()
 
 

@@ -6,10 +6,9 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -83,25 +82,28 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
             _print_end(folder, config)
 
+    said = str(pretrain.__doc__)
     if run.own_loop:
         lengths = "one of --steps, --minutes and --epochs"
-        pretrain.__doc__ = str(pretrain.__doc__).replace(lengths, "--epochs, passes over the data")
-    _describe(run)
+        said = said.replace(lengths, "--epochs, passes over the data")
+    pretrain.__doc__ = "\n".join([said.rstrip(), *_of_the_model(run)])
     pretrain.reads = run.reads  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
 
 
-def _describe(run: type[RunConfig]) -> None:
-    """Let the help say of each key of `architecture` what its model's configuration says of it."""
+def _of_the_model(run: type[RunConfig]) -> list[str]:
+    """Return lines for the verb's docstring: the names of a system's models, and of each key of
+    `architecture` what the model's configuration says of it."""
     from docstring_parser import parse_from_object
 
+    names = f"{', '.join(run.presets)}; unset: {run.default_model}, or the size of `init`."
+    said = {"config.model": names}
     sizes = type(next(iter(run.presets.values())))
-    bases = reversed(sizes.__mro__[:-1])
-    said = [each for base in bases for each in parse_from_object(base).params]
-    lines = [f"    {each.arg_name}: {' '.join(str(each.description).split())}" for each in said]
-    changes: Any = next(each.type for each in fields(run) if each.name == "architecture")
-    changes.__doc__ = "\n".join(["Changes to the model's configuration.", "", "Args:", *lines])
+    for base in reversed(sizes.__mro__[:-1]):
+        for each in parse_from_object(base).params:
+            said[f"config.architecture.{each.arg_name}"] = " ".join(str(each.description).split())
+    return [f"            {key}: {text}" for key, text in said.items()]
 
 
 def _print_end(run: Path, config: RunConfig) -> None:

@@ -1,18 +1,16 @@
 """What every training run of any system has: its data, length, optimizer, batches and checkpoints.
 
-A system's own run adds its parts in a subclass (`config/runs/`); `models/catalogue.py` lists them.
-Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
+A system's own run adds its keys in a subclass (`models/NAME/config.py`); `models/catalogue.py`
+lists them. Annotations are types here, not text: cyclopts reads those that a subclass inherits in
+the subclass's file.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from bertwright.config.changes import changes_to
 from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
-
-_OF_MODEL = "Of the model's configuration, by the name there; unset: as its size has it."
 
 OF_STEPS = (
     *("steps", "minutes", "optimizer.", "schedule.", "batch.", "compile", "parallel"),
@@ -142,15 +140,29 @@ class LogConfig:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """What a run changes of the sizes of its model; a system's class declares the fields.
+
+    They have the names and types of fields of the model's configuration, whose docstrings explain
+    them. None leaves a field as the size has it.
+    """
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that are changed, with their values."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """What decides a training run, whatever the system; a subclass adds the system's own keys."""
 
     presets: ClassVar[Mapping[str, Any]] = {}
-    """The sizes that `model` may name, by name; a subclass gives them as `presets=`."""
+    """The sizes that `model` may name, by name."""
     default_model: ClassVar[str] = ""
     """What `model` is where neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
-    """Whether the system is counted or trained in passes of its own (`System.fit`)."""
+    """Whether the system is counted or trained in passes of its own (`System.fit`); its class gives
+    `epochs` a default, as no other length is read."""
     ignored: ClassVar[tuple[str, ...]] = ()
     """Keys that its runs do not read, by their beginnings, beside `OF_STEPS` where they have an own
     loop. A `config.toml` may hold them; the command line has no such options."""
@@ -197,44 +209,12 @@ class RunConfig:
     """Saving."""
     log: LogConfig = field(default_factory=LogConfig)
     """Logging."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def architecture(self) -> Any:
-            """Changes to the model, a section; see `changes_to`."""
-
-    def __init_subclass__(
-        cls, presets: Mapping[str, Any] | None = None, fixed: str = "", **defaults: Any
-    ) -> None:
-        """Enter the sizes of a system, and `architecture`, the section of changes to them; `fixed`
-        and `defaults` as in `changes_to`."""
-        super().__init_subclass__()
-        if presets is not None:
-            cls.presets = presets
-            section = changes_to(type(next(iter(presets.values()))), fixed, **defaults)
-            _declare(cls, "architecture", section, _OF_MODEL, default_factory=section)
-        if cls.presets:
-            names = f"{', '.join(cls.presets)}; unset: {cls.default_model}, or the size of `init`."
-            _declare(cls, "model", str | None, names, default=None)
+    architecture: Changes = field(default_factory=Changes)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def __post_init__(self) -> None:
-        lengths = ("epochs",) if self.own_loop else ("steps", "minutes", "epochs")
-        given = [name for name in ("steps", "minutes", "epochs") if getattr(self, name) is not None]
-        if self.own_loop and not given:
-            object.__setattr__(self, "epochs", 1.0)
-            given = ["epochs"]
-        if set(given) - set(lengths):
-            raise ConfigError(
-                f"a {self.default_model} is trained in passes over the data: expected --epochs, "
-                f"--{given[0]} came"
-            )
-        if len(given) > 1:
-            self.refuse_length(" and ".join(f"--{name}" for name in given))
-        above(self, 0, *given)
+        self._check_length()
         seed(self)
-        if self.model is None and self.init is None:
-            object.__setattr__(self, "model", self.default_model or None)
         if self.model is not None and self.presets and self.model not in self.presets:
             raise ConfigError(f"no model {self.model!r}; expected {', '.join(self.presets)}")
         micro = self.batch.micro_tokens
@@ -243,16 +223,43 @@ class RunConfig:
                 f"batch.micro_tokens is {micro}; one sequence may have {self.longest_sequence} "
                 "tokens"
             )
+        if self.sized_by is None and self.presets:
+            self.require_positions(self.changed_preset())
+
+    def _check_length(self) -> None:
+        """Raise ConfigError where a length is not above 0, or more than one is given."""
+        lengths = {"steps": self.steps, "minutes": self.minutes, "epochs": self.epochs}
+        given = [name for name, length in lengths.items() if length is not None]
+        if self.own_loop and given != ["epochs"]:
+            raise ConfigError(
+                f"a {self.default_model} is trained in passes over the data: expected --epochs, "
+                f"--{given[0] if given else 'epochs none'} came"
+            )
+        if len(given) > 1:
+            self.refuse_length(" and ".join(f"--{name}" for name in given))
+        above(self, 0, *given)
 
     @classmethod
     def reads(cls, key: str) -> bool:
-        """Whether the runs of the system read a key."""
+        """Return whether the runs of the system read a key."""
         return not key.startswith((*cls.ignored, *(OF_STEPS if cls.own_loop else ())))
+
+    def completed(self) -> Self:
+        """Return the run with the name of its model: the default where neither it nor `init` is
+        given."""
+        if self.model is not None or self.init is not None:
+            return self
+        return replace(self, model=self.default_model)
 
     def sources(self) -> dict[str, str]:
         """Return what the run starts from beside its data and `init`, by key: paths that the
         recipe opens."""
         return {}
+
+    @property
+    def sized_by(self) -> str | None:
+        """Path of the model that brings its sizes; None: `model` and `architecture` name them."""
+        return self.init
 
     def require_length(self) -> None:
         """Raise ConfigError where the run has no length: after its data have been opened, as data
@@ -269,35 +276,48 @@ class RunConfig:
         """Tokens of the longest sequence that the run may see."""
         return 1
 
+    @property
+    def positions_needed(self) -> int:
+        """Positions of the longest sequence that an encoder or a decoder of the run reads."""
+        return self.longest_sequence
+
+    def positions_of(self, model: Any) -> int | None:
+        """Return the number of positions that a model has; None: its sequences have any length."""
+        return None
+
+    def require_positions(self, model: Any) -> None:
+        """Raise ConfigError where the longest sequence does not fit the positions of a model."""
+        needed, there = self.positions_needed, self.positions_of(model)
+        if there is None or needed <= there:
+            return
+        if self.sized_by is None:
+            owner, more = "this model", ", or raise --architecture.max-position-embeddings"
+        else:
+            owner, more = self.sized_by, ""
+        raise ConfigError(
+            f"sequences of {needed} tokens do not fit: {owner} has {there} positions; lower the "
+            f"sequence length{more}"
+        )
+
     def trained_length(self, phase: int) -> int | None:
         """Tokens whose positions are trained up to a phase of the run; None: no position is
         trained by itself."""
         return None
 
-    def changes(self) -> dict[str, Any]:
-        """What `architecture`, where a system's runs have it, changes of the model's sizes."""
-        every = vars(self.architecture) if hasattr(self, "architecture") else {}
-        return {name: value for name, value in every.items() if value is not None}
+    def changed_preset(self, **sizes: Any) -> Any:
+        """Return the configuration of the model that `model` names, with the changes of
+        `architecture` and with `sizes`.
 
-    def model_config(self, vocab_size: int) -> Any:
-        """The model: the preset, what `architecture` changes, the vocabulary's size; a sequence
-        must fit into its positions."""
+        Raises:
+            ConfigError: no such model can be made.
+        """
         preset = self.presets[self.model or self.default_model]
         try:
-            made: Any = replace(preset, vocab_size=vocab_size, **self.changes())
+            return replace(preset, **sizes, **self.architecture.given())
         except ConfigError as error:
             raise ConfigError(f"--architecture: {error}") from error
-        length = getattr(self, "sequence_length", 0)
-        room = getattr(made, "max_position_embeddings", length)
-        if length > room:
-            raise ConfigError(
-                f"sequence_length is {length}; this model has {room} positions "
-                "(architecture.max_position_embeddings)"
-            )
-        return made
 
-
-def _declare(cls: type[RunConfig], name: str, kind: Any, help: str, **default: Any) -> None:
-    """Give a class that becomes a dataclass a field."""
-    cls.__annotations__[name] = kind
-    setattr(cls, name, field(metadata={"help": help}, **default))
+    def model_config(self, vocab_size: int) -> Any:
+        """Return the configuration of a new model: its preset, what `architecture` changes, the
+        vocabulary's size."""
+        return self.changed_preset(vocab_size=vocab_size)

@@ -80,7 +80,7 @@ def keep_architecture(run: RunConfig, found: Any, folder: Path) -> Any:
     Raises:
         ConfigError: the run asks for another architecture.
     """
-    given = run.changes()
+    given = run.architecture.given()
     changed = {key: value for key, value in given.items() if "dropout" in key or key == "softmax"}
     for key in given.keys() - changed.keys():
         if given[key] != getattr(found, key):

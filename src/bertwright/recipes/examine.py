@@ -67,9 +67,7 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
         )
     if not run.own_loop:
         keys["epochs"] = 1.0
-    made = run(data=str(folder), out="", model=model, **keys)
-    made.model_config(manifest["tokenizer"]["vocab_size"])  # raises where a key does not fit it
-    return made
+    return run(data=str(folder), out="", model=model, **keys)
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:

@@ -80,6 +80,7 @@ def pretrain(
     keep_freed_memory()
     keep_few_kernels()
     use_own_cores()
+    config = config.completed()
     run = Path(config.out)
     with (
         join_ranks(config.device, config.parallel) as ranks,
@@ -124,6 +125,7 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
     else:
         opened = open_sources(config)
         model = system.model(config, shards, opened)
+        config.require_positions(model)
         with torch.device("meta"):
             checkpoint.require_memory(system.make_learner(model, names), "the model")
         learner = system.make_learner(model, names)
@@ -174,6 +176,7 @@ def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[st
     folder = checkpoint.find_checkpoint(init)
     require_tokenizer(shards, load_tokenizer(folder).fingerprint, f"the checkpoint {folder}")
     wanted = system_of(config).continued(config, read_config(folder), folder)
+    config.require_positions(wanted)
     generator = torch.Generator().manual_seed(config.seed)
     return checkpoint.load(folder, objectives, generator, wanted).learner
 
@@ -348,10 +351,9 @@ def _length_before(
     there is none."""
     if beginning is not None:
         return read_length(beginning.folder, positions) or 0
-    before = config.init or config.sources().get("encoder")
-    if before is None:
+    if config.sized_by is None:
         return 0
-    return read_length(checkpoint.find_checkpoint(before), positions) or 0
+    return read_length(checkpoint.find_checkpoint(config.sized_by), positions) or 0
 
 
 def _print_beginning(

@@ -14,7 +14,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import OptimizerConfig
+from bertwright.config.run import Changes, OptimizerConfig
 
 _DROPPED = ("embedding", "input", "hidden", "output", "weight")
 
@@ -70,6 +70,30 @@ class AwdLstmConfig:
 
 _SMALL = AwdLstmConfig(embedding_size=192, hidden_size=384, dropout_scale=0.0)
 
+PRESETS = {
+    "awd-lstm-mini": replace(_SMALL, embedding_size=128, hidden_size=128),
+    "awd-lstm-small": _SMALL,
+    "awd-lstm": AwdLstmConfig(),
+}
+"""awd-lstm is the published one; the others have no dropout, as they see their text once."""
+
+
+@dataclass(frozen=True)
+class AwdLstmChanges(Changes):
+    """The sizes of an AWD-LSTM that a run may change."""
+
+    embedding_size: int | None = None
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    embedding_dropout: float | None = None
+    input_dropout: float | None = None
+    hidden_dropout: float | None = None
+    output_dropout: float | None = None
+    weight_dropout: float | None = None
+    dropout_scale: float | None = None
+    activation_penalty: float | None = None
+    temporal_penalty: float | None = None
+
 
 @dataclass(frozen=True)
 class AwdLstmOptimizer(OptimizerConfig):
@@ -80,19 +104,14 @@ class AwdLstmOptimizer(OptimizerConfig):
 
 
 @dataclass(frozen=True)
-class AwdLstmRun(
-    LanguageModelRun,
-    presets={
-        "awd-lstm-mini": replace(_SMALL, embedding_size=128, hidden_size=128),
-        "awd-lstm-small": _SMALL,
-        "awd-lstm": AwdLstmConfig(),
-    },
-):
-    """A run of an AWD-LSTM; awd-lstm is the published one, the others have no dropout: they see
-    their text once."""
+class AwdLstmRun(LanguageModelRun):
+    """A run of an AWD-LSTM."""
 
+    presets = PRESETS
     default_model = "awd-lstm-small"
     use = "perplexity test.txt --model {run}"
 
     optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
     """The optimizer."""
+    architecture: AwdLstmChanges = field(default_factory=AwdLstmChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""

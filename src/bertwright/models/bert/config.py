@@ -21,7 +21,7 @@ from bertwright.config.ranges import (
     fraction,
     transformer,
 )
-from bertwright.config.run import RunConfig
+from bertwright.config.run import Changes, RunConfig
 from bertwright.errors import ConfigError
 
 
@@ -184,16 +184,25 @@ class MaskingConfig:
 
 
 @dataclass(frozen=True)
-class BertRun(
-    RunConfig,
-    presets=PRESETS,
-    fixed="type_vocab_size initializer_range layer_norm_eps",
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-):
-    """Everything that decides a pre-training run of BERT. Dropout is off by default: a small budget
+class BertChanges(Changes):
+    """The sizes of a BERT that a run may change; no dropout unless the run sets it: a small budget
     sees its text once or twice and does not overfit."""
 
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
+    hidden_dropout_prob: float | None = 0.0
+    attention_probs_dropout_prob: float | None = 0.0
+    max_position_embeddings: int | None = None
+
+
+@dataclass(frozen=True)
+class BertRun(RunConfig):
+    """Everything that decides a pre-training run of BERT."""
+
+    presets = PRESETS
     default_model = "bert-mini"
     use = 'fill --model {run} "A text with a [MASK]."'
 
@@ -205,16 +214,8 @@ class BertRun(
     """The last part of the run, on longer sequences."""
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     """Which tokens are masked."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        longest = self.longest_sequence
-        room = self.architecture.max_position_embeddings or BertConfig.max_position_embeddings
-        if longest > room and self.init is None:
-            raise ConfigError(
-                f"sequences of {longest} tokens do not fit max_position_embeddings {room}; "
-                "shorten them or raise --architecture.max-position-embeddings"
-            )
+    architecture: BertChanges = field(default_factory=BertChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     @property
     def longest_sequence(self) -> int:
@@ -222,25 +223,34 @@ class BertRun(
         long = self.long_phase.sequence_length if self.long_phase.share else 0
         return max(self.instances.sequence_length, long)
 
+    def positions_of(self, model: BertConfig) -> int:
+        """See `RunConfig`."""
+        return model.max_position_embeddings
+
     def trained_length(self, phase: int) -> int:
         """See `RunConfig`."""
         return self.longest_sequence if phase else self.instances.sequence_length
 
 
+LEFT_TO_RIGHT_PRESETS = {
+    f"{name}-ltr": LeftToRightBertConfig(**asdict(of)) for name, of in PRESETS.items()
+}
+"""The same sizes, left to right."""
+
+
 @dataclass(frozen=True)
-class LeftToRightBertRun(
-    LanguageModelRun,
-    presets={f"{name}-ltr": LeftToRightBertConfig(**asdict(of)) for name, of in PRESETS.items()},
-    fixed="type_vocab_size initializer_range layer_norm_eps",
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-):
+class LeftToRightBertRun(LanguageModelRun):
     """A run of a left-to-right BERT."""
 
+    presets = LEFT_TO_RIGHT_PRESETS
     default_model = "bert-mini-ltr"
 
-    sequence_length: int = 128
-    """Maximum tokens of a window, the tokens for begin and end included."""
+    architecture: BertChanges = field(default_factory=BertChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
+
+    def positions_of(self, model: BertConfig) -> int:
+        """See `RunConfig`."""
+        return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
         """See `RunConfig`."""

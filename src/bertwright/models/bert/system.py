@@ -80,7 +80,7 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
     """The model's configuration when a run goes on from a checkpoint: its own, other dropout.
 
     Raises:
-        ConfigError: the run asks for another architecture, or for longer sequences.
+        ConfigError: the run asks for another architecture.
     """
     kept: BertConfig = keep_architecture(config, found, folder)
     wanted = config.model_config(found.vocab_size)
@@ -88,11 +88,6 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
         raise ConfigError(
             f"{folder} has another architecture than --model {config.model}; leave it out: --init "
             "brings the model's architecture"
-        )
-    if config.longest_sequence > found.max_position_embeddings:
-        raise ConfigError(
-            f"sequences of {config.longest_sequence} tokens do not fit {folder}, which has "
-            f"positions for {found.max_position_embeddings}; lower --instances.sequence-length"
         )
     return kept
 

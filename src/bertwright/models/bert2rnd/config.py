@@ -10,6 +10,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
+from bertwright.config.run import Changes
 from bertwright.config.translation import InverseSqrtConfig, TranslationRun
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import PRESETS, BertConfig
@@ -39,17 +40,31 @@ class Bert2RndConfig(BertConfig):
         return TransformerConfig(**{**sizes, "num_hidden_layers": layers})
 
 
+BERT2RND_PRESETS = {"bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))}
+"""One size, where no BERT brings its own."""
+
+
 @dataclass(frozen=True)
-class Bert2RndRun(
-    TranslationRun,
-    presets={"bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))},
-    fixed="hidden_act type_vocab_size initializer_range layer_norm_eps",
-    hidden_dropout_prob=0.1,
-    attention_probs_dropout_prob=0.0,
-):
+class Bert2RndChanges(Changes):
+    """The sizes of a BERT and its decoder that a run may change."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    hidden_dropout_prob: float | None = 0.1
+    attention_probs_dropout_prob: float | None = 0.0
+    max_position_embeddings: int | None = None
+    num_decoder_layers: int | None = None
+    label_smoothing: float | None = None
+
+
+@dataclass(frozen=True)
+class Bert2RndRun(TranslationRun):
     """A run of a translation model whose encoder is a BERT; where none is given, it has the sizes
     of bert-mini."""
 
+    presets = BERT2RND_PRESETS
     default_model = "bert2rnd"
 
     encoder: str | None = None
@@ -57,6 +72,8 @@ class Bert2RndRun(
     whose vocabulary the data has too; unset: random weights."""
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
     """The learning rate over time."""
+    architecture: Bert2RndChanges = field(default_factory=Bert2RndChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +86,15 @@ class Bert2RndRun(
     def sources(self) -> dict[str, str]:
         """See `RunConfig`."""
         return {} if self.encoder is None else {"encoder": self.encoder}
+
+    @property
+    def sized_by(self) -> str | None:
+        """See `RunConfig`."""
+        return self.init or self.encoder
+
+    def positions_of(self, model: Bert2RndConfig) -> int:
+        """See `RunConfig`."""
+        return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
         """See `RunConfig`."""

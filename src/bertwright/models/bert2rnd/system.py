@@ -13,7 +13,7 @@ from dataclasses import asdict
 import torch
 
 from bertwright.data.shards import Shards
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import DataError
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert2rnd.config import Bert2RndConfig, Bert2RndRun
 from bertwright.models.system import Opened, System, keep_architecture
@@ -36,8 +36,7 @@ def model(run: Bert2RndRun, shards: Shards, opened: Opened) -> Bert2RndConfig:
     """Return the architecture: that of the BERT, where there is one, and the decoder's.
 
     Raises:
-        ConfigError: the model is no BERT, another one than the run asks for, or has too few
-            positions.
+        ConfigError: the model is no BERT, or another one than the run asks for.
     """
     config: Bert2RndConfig = run.model_config(shards.vocab_size)
     if opened.encoder is not None:
@@ -45,11 +44,6 @@ def model(run: Bert2RndRun, shards: Shards, opened: Opened) -> Bert2RndConfig:
         own = {"num_decoder_layers", "label_smoothing"}
         bert |= {name: getattr(config, name) for name in own} | {"vocab_size": shards.vocab_size}
         config = keep_architecture(run, Bert2RndConfig(**bert), opened.encoder.folder)
-    if run.sequence_length > config.max_position_embeddings:
-        raise ConfigError(
-            f"sequence_length is {run.sequence_length}; expected at most the "
-            f"{config.max_position_embeddings} positions of {run.encoder or 'the model'}"
-        )
     return config
 
 

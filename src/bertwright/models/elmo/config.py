@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bertwright.config.language_models import LanguageModelRun
@@ -16,6 +16,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
+from bertwright.config.run import Changes
 
 MOST_FILTERS = 100
 """Widths of convolutions."""
@@ -86,20 +87,38 @@ class ElmoConfig:
 _NARROW = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
 
 
-@dataclass(frozen=True)
-class ElmoRun(
-    LanguageModelRun,
-    presets={
-        "elmo-mini": ElmoConfig(
-            filters=_NARROW, n_highway=1, dim=256, projection_dim=128, cell_clip=0.0, proj_clip=0.0
-        ),
-        "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
-        "elmo": ElmoConfig(),
-    },
-    fixed="max_characters_per_token character_size filters n_highway activation "
-    "use_skip_connections",
-):
-    """A run of ELMo; elmo and elmo-small have the sizes of the published files of these names."""
+PRESETS = {
+    "elmo-mini": ElmoConfig(
+        filters=_NARROW, n_highway=1, dim=256, projection_dim=128, cell_clip=0.0, proj_clip=0.0
+    ),
+    "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
+    "elmo": ElmoConfig(),
+}
+"""elmo and elmo-small have the sizes of the published files of these names."""
 
+
+@dataclass(frozen=True)
+class ElmoChanges(Changes):
+    """The sizes of an ELMo that a run may change."""
+
+    output_size: int | None = None
+    dim: int | None = None
+    projection_dim: int | None = None
+    n_layers: int | None = None
+    cell_clip: float | None = None
+    proj_clip: float | None = None
+    direction: Literal["both", "forward"] | None = None
+    hidden_dropout_prob: float | None = None
+    negative_samples: int | None = None
+
+
+@dataclass(frozen=True)
+class ElmoRun(LanguageModelRun):
+    """A run of ELMo."""
+
+    presets = PRESETS
     default_model = "elmo-mini"
     use = "senses --model {run}"
+
+    architecture: ElmoChanges = field(default_factory=ElmoChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.ranges import transformer
+from bertwright.config.run import Changes
 
 
 @dataclass(frozen=True)
@@ -65,20 +66,48 @@ def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class GptRun(
-    LanguageModelRun,
-    presets=_sizes(GptConfig, "gpt"),
-    fixed="initializer_range layer_norm_eps",
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-):
-    """A run of a GPT, of which `gpt` is the published one; dropout is off, as for BERT."""
+class GptChanges(Changes):
+    """The sizes of a GPT that a run may change; dropout is off, as for BERT."""
 
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    hidden_act: Literal["gelu_tanh", "relu"] | None = None
+    hidden_dropout_prob: float | None = 0.0
+    attention_probs_dropout_prob: float | None = 0.0
+    max_position_embeddings: int | None = None
+
+
+@dataclass(frozen=True)
+class Gpt2Changes(Changes):
+    """The sizes of a GPT-2 that a run may change; dropout is off, as for BERT."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    hidden_act: Literal["gelu", "gelu_tanh", "relu"] | None = None
+    hidden_dropout_prob: float | None = 0.0
+    attention_probs_dropout_prob: float | None = 0.0
+    max_position_embeddings: int | None = None
+    intermediate_size: int | None = None
+
+
+@dataclass(frozen=True)
+class GptRun(LanguageModelRun):
+    """A run of a GPT, of which `gpt` is the published one."""
+
+    presets = _sizes(GptConfig, "gpt")
     default_model = "gpt-mini"
 
     sequence_length: int = 512
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
     untrained."""
+    architecture: GptChanges = field(default_factory=GptChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
+
+    def positions_of(self, model: GptConfig) -> int:
+        """See `RunConfig`."""
+        return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
         """See `RunConfig`."""
@@ -86,17 +115,22 @@ class GptRun(
 
 
 @dataclass(frozen=True)
-class Gpt2Run(
-    GptRun,
-    presets=_sizes(Gpt2Config, "gpt2"),
-    fixed="initializer_range layer_norm_eps",
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-):
+class Gpt2Run(LanguageModelRun):
     """A run of a GPT-2; gpt2 is the smallest that was published."""
 
+    presets = _sizes(Gpt2Config, "gpt2")
     default_model = "gpt2-mini"
 
     sequence_length: int = 1024
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
     untrained."""
+    architecture: Gpt2Changes = field(default_factory=Gpt2Changes)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
+
+    def positions_of(self, model: Gpt2Config) -> int:
+        """See `RunConfig`."""
+        return model.max_position_embeddings
+
+    def trained_length(self, phase: int) -> int:
+        """See `RunConfig`."""
+        return self.longest_sequence

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, between
-from bertwright.config.run import RunConfig
+from bertwright.config.run import Changes, RunConfig
 from bertwright.models.word_vectors.config import WordVectorsConfig
 
 
@@ -29,16 +29,33 @@ class MemoryNetworkConfig(WordVectorsConfig):
         between(self, 1, MOST_TOKENS, "memory_size")
 
 
+PRESETS = {"memory-network": MemoryNetworkConfig()}
+"""One size."""
+
+
 @dataclass(frozen=True)
-class MemoryNetworkRun(RunConfig, presets={"memory-network": MemoryNetworkConfig()}):
+class MemoryNetworkChanges(Changes):
+    """The sizes of a memory network that a run may change."""
+
+    hidden_size: int | None = None
+    hops: int | None = None
+    memory_size: int | None = None
+    softmax: bool | None = None
+
+
+@dataclass(frozen=True)
+class MemoryNetworkRun(RunConfig):
     """Everything that decides a run of a memory network; its data are stories."""
 
+    presets = PRESETS
     default_model = "memory-network"
     whole_documents = True
     use = "answer --model {run} stories.txt"
 
     longest_story: int = 1024
     """Maximum tokens of a story."""
+    architecture: MemoryNetworkChanges = field(default_factory=MemoryNetworkChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "longest_story")

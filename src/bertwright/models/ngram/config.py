@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bertwright.config.ranges import (
@@ -12,7 +12,7 @@ from bertwright.config.ranges import (
     at_least,
     between,
 )
-from bertwright.config.run import RunConfig
+from bertwright.config.run import Changes, RunConfig
 from bertwright.errors import ConfigError
 
 MOST_ORDER, MOST_NGRAMS = 100, 10**12
@@ -37,14 +37,28 @@ class NgramConfig:
             raise OutOfRange(self, "ngrams", counts)
 
 
+PRESETS = {"ngram": NgramConfig()}
+"""One order."""
+
+
 @dataclass(frozen=True)
-class NgramRun(RunConfig, presets={"ngram": NgramConfig()}, fixed="ngrams"):
+class NgramChanges(Changes):
+    """What a run may change of an n-gram model."""
+
+    order: int | None = None
+
+
+@dataclass(frozen=True)
+class NgramRun(RunConfig):
     """A run of an n-gram model: one count of the text."""
 
+    presets = PRESETS
     default_model = "ngram"
     use = 'generate --model {run} "A text"'
     own_loop = True
 
+    epochs: float = 1.0
+    """Passes over the text: one, in which it is counted."""
     smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"
     """Interpolated modified Kneser-Ney, or a constant that is added to every count."""
     k: float = 0.01
@@ -54,6 +68,8 @@ class NgramRun(RunConfig, presets={"ngram": NgramConfig()}, fixed="ngrams"):
     for higher orders, too. 0 0 1 leaves out trigrams and longer ones that occur once."""
     memory_mb: int = 512
     """Megabytes that counts may take before they are sorted and go to the disk, into `out`."""
+    architecture: NgramChanges = field(default_factory=NgramChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ from bertwright.config.ranges import (
     MOST_WIDTH,
     between,
 )
-from bertwright.config.run import OptimizerConfig
+from bertwright.config.run import Changes, OptimizerConfig
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,28 @@ class NnlmOptimizer(OptimizerConfig):
     """The peak learning rate of AdamW, reached after warm-up."""
 
 
+PRESETS = {"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
+"""The sizes by name."""
+
+
 @dataclass(frozen=True)
-class NnlmRun(
-    LanguageModelRun, presets={"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
-):
+class NnlmChanges(Changes):
+    """The sizes of an NNLM that a run may change."""
+
+    hidden_size: int | None = None
+    context_size: int | None = None
+    direct_connections: bool | None = None
+
+
+@dataclass(frozen=True)
+class NnlmRun(LanguageModelRun):
     """A run of an NNLM."""
 
+    presets = PRESETS
     default_model = "nnlm-small"
     use = "perplexity test.txt --model {run}"
 
     optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
     """The optimizer."""
+    architecture: NnlmChanges = field(default_factory=NnlmChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""

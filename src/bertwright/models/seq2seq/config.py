@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bertwright.config.ranges import (
@@ -12,6 +12,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
+from bertwright.config.run import Changes
 from bertwright.config.translation import TranslationRun
 from bertwright.errors import ConfigError
 
@@ -49,24 +50,39 @@ class Seq2SeqConfig:
             raise ConfigError(f"hidden_size is {self.hidden_size}; expected an even number")
 
 
-@dataclass(frozen=True)
-class Seq2SeqRun(
-    TranslationRun,
-    presets={
-        "seq2seq-small": Seq2SeqConfig(embedding_size=256, hidden_size=384, num_hidden_layers=1),
-        "seq2seq-base": Seq2SeqConfig(),
-        "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
-    },
-    fixed="fixed_source",
-):
-    """Everything that decides a run of sequence to sequence with attention; seq2seq-cove has the
-    encoder of McCann et al. 2017."""
+PRESETS = {
+    "seq2seq-small": Seq2SeqConfig(embedding_size=256, hidden_size=384, num_hidden_layers=1),
+    "seq2seq-base": Seq2SeqConfig(),
+    "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
+}
+"""The sizes by name; seq2seq-cove has the encoder of McCann et al. 2017."""
 
+
+@dataclass(frozen=True)
+class Seq2SeqChanges(Changes):
+    """The sizes of a seq2seq model that a run may change."""
+
+    embedding_size: int | None = None
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    attention: Literal["additive", "multiplicative", "none"] | None = None
+    input_feeding: bool | None = None
+    dropout: float | None = None
+    label_smoothing: float | None = None
+
+
+@dataclass(frozen=True)
+class Seq2SeqRun(TranslationRun):
+    """Everything that decides a run of sequence to sequence with attention."""
+
+    presets = PRESETS
     default_model = "seq2seq-small"
 
     word_vectors: str | None = None
     """Run or file of word vectors that the words of the source have and keep (CoVe); of a
     vocabulary of words."""
+    architecture: Seq2SeqChanges = field(default_factory=Seq2SeqChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def sources(self) -> dict[str, str]:
         """See `RunConfig`."""

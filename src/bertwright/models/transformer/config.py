@@ -9,6 +9,7 @@ from bertwright.config.ranges import (
     below_one,
     transformer,
 )
+from bertwright.config.run import Changes
 from bertwright.config.translation import InverseSqrtConfig, TranslationRun
 
 
@@ -46,31 +47,53 @@ class TransformerConfig:
         below_one(self, "label_smoothing")
 
 
-@dataclass(frozen=True)
-class TransformerRun(
-    TranslationRun,
-    presets={
-        "transformer-small": TransformerConfig(
-            hidden_size=256,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            intermediate_size=1024,
-            hidden_dropout_prob=0.2,
-        ),
-        "transformer-base": TransformerConfig(),
-        "transformer-big": TransformerConfig(
-            hidden_size=1024,
-            num_attention_heads=16,
-            intermediate_size=4096,
-            hidden_dropout_prob=0.3,
-        ),
-    },
-    fixed="layer_norm_eps",
-):
-    """A run of the encoder-decoder Transformer: base and big as published, small for some ten
-    thousand pairs."""
+PRESETS = {
+    "transformer-small": TransformerConfig(
+        hidden_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=1024,
+        hidden_dropout_prob=0.2,
+    ),
+    "transformer-base": TransformerConfig(),
+    "transformer-big": TransformerConfig(
+        hidden_size=1024,
+        num_attention_heads=16,
+        intermediate_size=4096,
+        hidden_dropout_prob=0.3,
+    ),
+}
+"""Base and big as published, small for some ten thousand pairs."""
 
+
+@dataclass(frozen=True)
+class TransformerChanges(Changes):
+    """The sizes of a Transformer that a run may change."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    hidden_act: Literal["relu", "gelu", "gelu_tanh"] | None = None
+    norm: Literal["post", "pre"] | None = None
+    max_position_embeddings: int | None = None
+    hidden_dropout_prob: float | None = None
+    attention_probs_dropout_prob: float | None = None
+    label_smoothing: float | None = None
+
+
+@dataclass(frozen=True)
+class TransformerRun(TranslationRun):
+    """A run of the encoder-decoder Transformer."""
+
+    presets = PRESETS
     default_model = "transformer-small"
 
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
     """The learning rate over time."""
+    architecture: TransformerChanges = field(default_factory=TransformerChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
+
+    def positions_of(self, model: TransformerConfig) -> int:
+        """See `RunConfig`."""
+        return model.max_position_embeddings

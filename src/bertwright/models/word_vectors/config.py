@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from bertwright.config.ranges import (
     MOST_TOKENS,
@@ -14,7 +14,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import RunConfig, ValidationConfig
+from bertwright.config.run import Changes, RunConfig, ValidationConfig
 from bertwright.errors import ConfigError
 
 MOST_CHARACTERS, MOST_WORKERS = 100, 4_096
@@ -74,9 +74,9 @@ class WordVectorsRun(RunConfig):
     own_loop = True
     ignored = ("validation.",)
     use = "words nearest --model {run} WORD"
-    passes: ClassVar[float] = 5.0
-    """As many where `epochs` is not given."""
 
+    epochs: float = 5.0
+    """Length of the run in passes over the data."""
     window: int = 5
     """Maximum words to each side of a word that are its context."""
     workers: int = 0
@@ -84,8 +84,6 @@ class WordVectorsRun(RunConfig):
     only 1 gives the same bytes each time."""
 
     def __post_init__(self) -> None:
-        if self.epochs is None and self.steps is None and self.minutes is None:
-            object.__setattr__(self, "epochs", self.passes)
         between(self, 1, MOST_TOKENS, "window")
         between(self, 0, MOST_WORKERS, "workers")
         if self.validation != ValidationConfig():
@@ -96,17 +94,26 @@ class WordVectorsRun(RunConfig):
         super().__post_init__()
 
 
-@dataclass(frozen=True)
-class Word2VecRun(
-    WordVectorsRun,
-    presets={
-        "word2vec-skip-gram": Word2VecConfig(),  # the better one on small corpora
-        "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
-    },
-    fixed="algorithm",
-):
-    """A run of word2vec; its epochs are 5 unless given."""
+WORD2VEC_PRESETS = {
+    "word2vec-skip-gram": Word2VecConfig(),  # the better one on small corpora
+    "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
+}
+"""The algorithms by name."""
 
+
+@dataclass(frozen=True)
+class Word2VecChanges(Changes):
+    """What a run may change of a word2vec model; its algorithm is that of `model`."""
+
+    hidden_size: int | None = None
+    loss: Literal["negative-sampling", "hierarchical-softmax"] | None = None
+
+
+@dataclass(frozen=True)
+class Word2VecRun(WordVectorsRun):
+    """A run of word2vec."""
+
+    presets = WORD2VEC_PRESETS
     default_model = "word2vec-skip-gram"
 
     negative: int = 5
@@ -115,6 +122,8 @@ class Word2VecRun(
     """Words of a larger fraction of the text than this are left out at random; 0: none."""
     learning_rate: float | None = None
     """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
+    architecture: Word2VecChanges = field(default_factory=Word2VecChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "negative")
@@ -124,32 +133,57 @@ class Word2VecRun(
         super().__post_init__()
 
 
-@dataclass(frozen=True)
-class FastTextRun(
-    Word2VecRun,
-    presets={
-        "fasttext-skip-gram": FastTextConfig(),
-        "fasttext-cbow": FastTextConfig(algorithm="cbow"),
-    },
-    fixed="algorithm",
-):
-    """A run of fastText; its epochs are 5 unless given."""
+FASTTEXT_PRESETS = {
+    "fasttext-skip-gram": FastTextConfig(),
+    "fasttext-cbow": FastTextConfig(algorithm="cbow"),
+}
+"""The algorithms by name."""
 
+
+@dataclass(frozen=True)
+class FastTextChanges(Word2VecChanges):
+    """What a run may change of a fastText model."""
+
+    buckets: int | None = None
+    min_n: int | None = None
+    max_n: int | None = None
+
+
+@dataclass(frozen=True)
+class FastTextRun(Word2VecRun):
+    """A run of fastText."""
+
+    presets = FASTTEXT_PRESETS
     default_model = "fasttext-skip-gram"
 
     subsample: float = 1e-4
     """Words of a larger fraction of the text than this are left out at random; 0: none."""
     learning_rate: float | None = 0.05
     """At the start, falling to zero over all passes."""
+    architecture: FastTextChanges = field(default_factory=FastTextChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
+
+
+GLOVE_PRESETS = {"glove": GloveConfig()}
+"""One size."""
 
 
 @dataclass(frozen=True)
-class GloveRun(WordVectorsRun, presets={"glove": GloveConfig()}):
-    """A run of GloVe; its epochs are 15 unless given."""
+class GloveChanges(Changes):
+    """What a run may change of a GloVe model."""
 
+    hidden_size: int | None = None
+
+
+@dataclass(frozen=True)
+class GloveRun(WordVectorsRun):
+    """A run of GloVe."""
+
+    presets = GLOVE_PRESETS
     default_model = "glove"
-    passes = 15.0
 
+    epochs: float = 15.0
+    """Length of the run in passes over the data."""
     window: int = 10
     """Farthest words to each side of a word that are counted with it."""
     most: float = 10.0
@@ -161,6 +195,8 @@ class GloveRun(WordVectorsRun, presets={"glove": GloveConfig()}):
     """Of AdaGrad."""
     memory_mb: int = 512
     """Megabytes that counted pairs may take, about; more of them go to the disk, into `out`."""
+    architecture: GloveChanges = field(default_factory=GloveChanges)
+    """Of the model's configuration, by the name there; unset: as its size has it."""
 
     def __post_init__(self) -> None:
         above(self, 0, "most", "power", "learning_rate")

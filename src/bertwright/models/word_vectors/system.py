@@ -110,7 +110,7 @@ def _passes(
     cbow = config.algorithm == "cbow"
     rate = run.learning_rate or (0.05 if cbow else 0.025)
     keep = corpus.keep_probabilities(counts, run.subsample)
-    spans, passes = corpus.chunk_spans(shards), math.ceil(run.epochs or 1)
+    spans, passes = corpus.chunk_spans(shards), math.ceil(run.epochs)
 
     def rate_at(number: int, token: int) -> float:
         left = 1 - (number + token / shards.num_tokens) / passes
@@ -159,7 +159,7 @@ def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Ite
         pairs = CountedPairs(Path(folder), run.memory_mb << 20)
         count_pairs(corpus.chunks(shards), counts, run.window, pairs)
         parts = pairs.shuffled(run.seed)
-        for number in range(done, math.ceil(run.epochs or 1)):
+        for number in range(done, math.ceil(run.epochs)):
             loss = entries = 0.0
             for part in permutation(make_key("parts", run.seed, number), len(parts)).tolist():
                 keys = np.fromfile(parts[part][0], np.int64)
