@@ -107,7 +107,7 @@ def main() -> None:
     optimizers = make_optimizers(learner, OptimizerConfig(), precision)
     settings: dict[str, Any] = {
         "log": LogConfig(every_steps=10**9),
-        "validation": ValidationConfig(share=0.0),
+        "validation": ValidationConfig(fraction=0.0),
         "checkpoint": CheckpointConfig(every_steps=10**9),
     }
     loop = LoopConfig(seed=1, precision=precision, peak=peak, clip_norm=1.0, **settings)

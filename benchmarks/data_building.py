@@ -95,7 +95,7 @@ def yardstick(text: Path, tokenizer: str) -> float:
 def _data(
     shards: Shards, instances: InstanceConfig, masking: MaskingConfig
 ) -> EpochLoader[MaskedBatch]:
-    return EpochLoader(MaskedPairs(shards, instances, masking, validation_share=0.0))
+    return EpochLoader(MaskedPairs(shards, instances, masking, validation_fraction=0.0))
 
 
 def training(folder: Path) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def tiny_run(system: str, folder: Path) -> TinyRun:
         "sequence_length": 20,
         "instances": {"sequence_length": 32},
         "batch": {"tokens": 256, "micro_tokens": 128},
-        "validation": {"share": 0.1},
+        "validation": {"fraction": 0.1},
         **RUNS[system],
     }
     known = {key: mapping[key] for key in mapping.keys() & run.__dataclass_fields__.keys()}

@@ -18,7 +18,7 @@ from bertwright.models.memory_network.generate import TASKS
 
 RESULTS = Path(__file__).with_suffix(".json")
 OPTIONS = (
-    "--batch.tokens 2048 --optimizer.learning-rate 5e-3 --validation.share 0.1 "
+    "--batch.tokens 2048 --optimizer.learning-rate 5e-3 --validation.fraction 0.1 "
     "--validation.every-steps 1000000 --precision fp32 --device cpu"
 )
 

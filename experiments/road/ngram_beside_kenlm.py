@@ -50,7 +50,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     ours, theirs, text = out / "ours.arpa", out / "theirs.arpa", out / "tokens.txt"
 
-    where = "--data", given.shards, "--out", out / "run", "--overwrite", "--validation.share", 0
+    where = "--data", given.shards, "--out", out / "run", "--overwrite", "--validation.fraction", 0
     bertwright("pretrain", "--model", "ngram", "--architecture.order", ORDER, *where)
     bertwright("convert", out / "run", ours, "--to", "arpa", "--overwrite")
 

@@ -37,7 +37,7 @@ TRANSFORMER = ["--model", "transformer-small", "--architecture.num-hidden-layers
 BERT2RND = ["--model", "bert2rnd", "--architecture.num-decoder-layers", "2"]
 TRAINING = ["--optimizer.matrices", "muon", "--schedule.curve", "linear", "--schedule.warmup",
             "0.06", "--batch.tokens", "2048", "--sequence-length", str(LENGTH),
-            "--validation.share", "0.005", "--seed", "1"]  # fmt: skip
+            "--validation.fraction", "0.005", "--seed", "1"]  # fmt: skip
 
 
 def printed(words: list[str]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ MASKING = MaskingConfig(whole_word=True)
 def bits_per_character(run: Path, held_out: Path) -> dict[str, float]:
     """Ask a run about the masked words of held-out shards."""
     shards = open_shards(held_out)
-    data = EpochLoader(MaskedPairs(shards, INSTANCES, MASKING, validation_share=0.0))
+    data = EpochLoader(MaskedPairs(shards, INSTANCES, MASKING, validation_fraction=0.0))
     tokenizer = load_tokenizer(shards.tokenizer_folder)
     tokens = tokenizer.tokens_of(range(tokenizer.vocab_size))
     widths = np.array([len(token.removeprefix("##")) for token in tokens])

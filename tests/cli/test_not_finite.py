@@ -92,14 +92,14 @@ def gpt(shards: Path, out: Path, *more: str) -> list[str]:
 def test_a_run_without_validation_is_checked_after_its_last_step(
     shards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wild = ["--schedule.warmup", "0", "--validation.share", "0"]
+    wild = ["--schedule.warmup", "0", "--validation.fraction", "0"]
     wild += ["--optimizer.matrix-learning-rate", "1e38"]
     assert run(gpt(shards, tmp_path / "run", *wild)) == 1
     said = capsys.readouterr().err
     assert "step 1: the loss after it is not finite" in said
     assert "--optimizer.matrix-learning-rate" in said
     assert not (tmp_path / "run" / "model").exists()
-    assert run(gpt(shards, tmp_path / "good", "--validation.share", "0")) == 0
+    assert run(gpt(shards, tmp_path / "good", "--validation.fraction", "0")) == 0
 
 
 def test_a_generator(shards: Path, tmp_path: Path, ran: Ran) -> None:

@@ -44,7 +44,7 @@ def parser(treebank: Path) -> str:
     words += ["--steps", "120", "--batch.tokens", "512", "--sequence-length", "64", *SIZES]
     words += ["--optimizer.matrices", "muon", "--optimizer.learning-rate", "5e-3"]
     words += ["--optimizer.matrix-learning-rate", "5e-3", "--precision", "fp32", "--device", "cpu"]
-    words += ["--schedule.curve", "linear", "--validation.share", "0.05"]
+    words += ["--schedule.curve", "linear", "--validation.fraction", "0.05"]
     assert run(words) == 0
     return str(out)
 

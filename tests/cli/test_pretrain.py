@@ -125,8 +125,8 @@ def test_of_the_processes_of_torchrun_one_prints(
         (["--steps", "1", "--minutes", "1"], "--steps and --minutes came"),
         (["--steps", "1", "--seed", str(2**32)], "--seed is 4294967296; expected 0 to 4294967295"),
         (
-            ["--steps", "1", "--masking.random-share", "0.3"],
-            "--masking.random-share is 0.3; expected 0.2 or less, as mask_share is 0.8",
+            ["--steps", "1", "--masking.random-fraction", "0.3"],
+            "--masking.random-fraction is 0.3; expected 0.2 or less, as mask_fraction is 0.8",
         ),
         (
             ["--steps", "1", "--architecture.hidden-dropout-prob", "2"],

@@ -40,7 +40,7 @@ def test_help_shows_common_options_and_help_all_every_one(verb: str, ran: Ran) -
 def test_keys_of_a_part_stand_together(ran: Ran) -> None:
     out = ran("pretrain", "--help-all").out
     masks = out[out.index("─ Masking ─") :]
-    assert "--masking.mask-share" in masks
+    assert "--masking.mask-fraction" in masks
     assert "--optimizer" not in masks
     assert "--masking" not in ran("pretrain", "--help").out
 

@@ -77,8 +77,8 @@ def test_sequences_must_fit() -> None:
         started.require_positions(BertConfig())
     make(instances={"sequence_length": 600}, architecture={"max_position_embeddings": 600})
     with pytest.raises(ConfigError, match=r"micro_tokens is 200; one sequence may have 512 tokens"):
-        make(long_phase={"share": 0.1}, batch={"micro_tokens": 200})
-    assert make(long_phase={"share": 0.1}).longest_sequence == 512
+        make(long_phase={"fraction": 0.1}, batch={"micro_tokens": 200})
+    assert make(long_phase={"fraction": 0.1}).longest_sequence == 512
     assert make().longest_sequence == 128
 
 
@@ -123,9 +123,9 @@ def test_changes_have_the_names_and_types_of_the_model(system: str) -> None:
         (ScheduleConfig, {"warmup": 1.0}),
         (BatchConfig, {"tokens": 0}),
         (BatchConfig, {"micro_tokens": 0}),
-        (LongPhaseConfig, {"share": 1.0}),
+        (LongPhaseConfig, {"fraction": 1.0}),
         (LongPhaseConfig, {"sequence_length": 7}),
-        (ValidationConfig, {"share": -0.1}),
+        (ValidationConfig, {"fraction": -0.1}),
         (ValidationConfig, {"tokens": 0}),
         (ValidationConfig, {"every_steps": 0}),
         (CheckpointConfig, {"keep": 0}),

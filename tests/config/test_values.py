@@ -33,6 +33,7 @@ class Outer:
     steps: int | None = 10
     kind: Literal["a", "b"] = "a"
     size: int | Literal["auto"] = "auto"
+    choice: Literal["all", "none"] | None = None
     inner: Inner = field(default_factory=Inner)
     other: Inner | None = None
     table: dict[str, int] = field(default_factory=dict)
@@ -57,6 +58,7 @@ outers = st.builds(
     steps=st.none() | st.integers(0, 2**62),
     kind=st.sampled_from(["a", "b"]),
     size=st.just("auto") | st.integers(0, 9),
+    choice=st.sampled_from(["all", "none", None]),
     inner=inners,
     other=st.none() | inners,
     table=st.dictionaries(st.text(min_size=1), st.integers(0, 9), max_size=2),
@@ -79,6 +81,33 @@ def test_toml_is_what_a_person_would_write() -> None:
         "pair = [\n    0.9,\n    0.999,\n]\nmany = []\n\n"
         "[table]\n"
     )
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A section with a key that had another name."""
+
+    fraction: float = field(default=0.5, metadata={"formerly": "share"})
+
+
+@dataclass(frozen=True)
+class WithRenamed:
+    """A configuration with such a section."""
+
+    inner: Renamed = field(default_factory=Renamed)
+
+
+def test_a_former_name_is_read_and_the_present_one_written() -> None:
+    read = values.from_dict(WithRenamed, {"inner": {"share": 0.25}})
+    assert read == WithRenamed(Renamed(0.25))
+    assert values.to_dict(read) == {"inner": {"fraction": 0.25}}
+    assert values.former_keys(WithRenamed) == {"inner.share": "inner.fraction"}
+    renamed = values.with_present_names(WithRenamed, {"inner": {"share": 0.25}})
+    assert renamed == {"inner": {"fraction": 0.25}}
+    both = {"inner": {"share": 0.25, "fraction": 0.25}}
+    for names in (values.from_dict, values.with_present_names):
+        with pytest.raises(ConfigError, match=r"inner\.share.*inner\.fraction.* f\.toml"):
+            names(WithRenamed, both, "f.toml")
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -127,7 +156,7 @@ def test_a_whole_number_is_a_number() -> None:
 
 
 def test_keys_of_follows_sections() -> None:
-    assert values.keys_of(Outer)[:5] == ["out", "steps", "kind", "size", "inner.rate"]
+    assert values.keys_of(Outer)[:5] == ["out", "steps", "kind", "size", "choice"]
 
 
 def test_merge_goes_section_by_section() -> None:

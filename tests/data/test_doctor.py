@@ -40,7 +40,7 @@ def pairs(
     instances: InstanceConfig | None = None, masking: MaskingConfig | None = None
 ) -> Callable[[Shards], MaskedPairs]:
     given = instances or InstanceConfig(), masking or MaskingConfig()
-    return lambda shards: MaskedPairs(shards, *given, validation_share=0)
+    return lambda shards: MaskedPairs(shards, *given, validation_fraction=0)
 
 
 @pytest.fixture

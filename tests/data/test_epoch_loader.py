@@ -21,7 +21,7 @@ CONFIG = InstanceConfig(sequence_length=40)
 
 
 def make_data(shards: Shards, **options: object) -> EpochLoader[MaskedBatch]:
-    instances = MaskedPairs(shards, CONFIG, MaskingConfig(), validation_share=0.0, seed=3)
+    instances = MaskedPairs(shards, CONFIG, MaskingConfig(), validation_fraction=0.0, seed=3)
     return EpochLoader(instances, **options)
 
 
@@ -87,7 +87,7 @@ def test_masks_are_new_every_epoch_and_seed(make_shards: MakeShards) -> None:
 
     def hidden(seed: int, epoch: int) -> list[int]:
         data = EpochLoader(
-            MaskedPairs(shards, instances, MaskingConfig(), validation_share=0.0, seed=seed)
+            MaskedPairs(shards, instances, MaskingConfig(), validation_fraction=0.0, seed=seed)
         )
         (batch,) = data.step(epoch, 0, 99, 99)
         return batch.masked_positions.tolist()

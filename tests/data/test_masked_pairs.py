@@ -23,7 +23,7 @@ def test_a_vocabulary_without_a_special_token_is_named(make_shards: MakeShards, 
     special = {name: number for name, number in SPECIAL.items() if name != role}
     shards = make_shards([[9, 9]] * 9, special=special)
     with pytest.raises(DataError, match=rf"needs \[{role.upper()}\]; .* has none: train one with"):
-        MaskedPairs(shards, InstanceConfig(), MaskingConfig(), validation_share=0)
+        MaskedPairs(shards, InstanceConfig(), MaskingConfig(), validation_fraction=0)
 
 
 def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:

@@ -41,7 +41,7 @@ def test_one_document_cannot_be_split(make_shards: MakeShards) -> None:
     shards = make_shards([[3, 4, 5]])
     with pytest.raises(DataError, match=r"one document.*blank line"):
         split_documents(shards, "train", 0.1)
-    with pytest.raises(ConfigError, match=r"validation_share is 1\.0"):
+    with pytest.raises(ConfigError, match=r"validation_fraction is 1\.0"):
         split_documents(shards, "train", 1.0)
 
 

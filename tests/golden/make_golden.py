@@ -37,7 +37,7 @@ def batches(folder: Path) -> dict[str, list[str]]:
                 shards,
                 InstanceConfig(objectives=objectives, sequence_length=64),
                 MaskingConfig(whole_word=whole_word),
-                validation_share=0.1,
+                validation_fraction=0.1,
                 seed=5,
             )
             for rank in (0, 1):

@@ -254,7 +254,7 @@ FEED_FORWARD = {"intermediate_size": 12}
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 STEPS = {
     "steps": 12,
-    "validation": {"share": 0.1, "tokens": 512, "every_steps": 6},
+    "validation": {"fraction": 0.1, "tokens": 512, "every_steps": 6},
     "batch": {"tokens": 256, "micro_tokens": 128},
     "checkpoint": {"every_steps": 6},
     "log": {"every_steps": 1},
@@ -272,7 +272,7 @@ PRETRAINED: dict[str, dict[str, Any]] = {
         **STEPS, "data": "shards/wordpiece", "model": "bert-tiny",
         "architecture": {**BERT["architecture"], **DROPOUT},
         "instances": {"sequence_length": 16, "objectives": "mlm+sop"},
-        "long_phase": {"share": 0.3, "sequence_length": 32},
+        "long_phase": {"fraction": 0.3, "sequence_length": 32},
         "masking": {"whole_word": True},
         "start": {
             "aimed_heads": False, "counted_vectors": False, "frequency_bias": False,
@@ -317,9 +317,9 @@ PRETRAINED: dict[str, dict[str, Any]] = {
         "architecture": {"hidden_size": 10, "context_size": 3, "direct_connections": True},
     },
     "ngram": {**PASSES, "data": "shards/word", "model": "ngram", "architecture": {"order": 3},
-              "prune": [0, 0, 1], "validation": {"share": 0.1}},
+              "prune": [0, 0, 1], "validation": {"fraction": 0.1}},
     "ngram-add-k": {**PASSES, "data": "shards/unknown", "model": "ngram", "smoothing": "add-k",
-                    "architecture": {"order": 2}, "validation": {"share": 0.1}},
+                    "architecture": {"order": 2}, "validation": {"fraction": 0.1}},
     "word2vec": {**VECTORS, "data": "shards/unknown", "model": "word2vec-skip-gram",
                  "architecture": {"hidden_size": 10}},
     "word2vec-cbow": {
@@ -802,7 +802,18 @@ def records(run: Path | str) -> list[dict[str, Any]]:
 def config_of(run: Path | str) -> dict[str, Any]:
     """The configuration of a run, less the folder it was written to."""
     config = tomllib.loads((Path(run) / "config.toml").read_text("utf-8"))
-    return {key: value for key, value in config.items() if key not in ("out", "tasks")}
+    return as_now({key: value for key, value in config.items() if key not in ("out", "tasks")})
+
+
+def as_now(config: dict[str, Any]) -> dict[str, Any]:
+    """The same configuration as it is written now: with the present names of keys, and without an
+    `attention` that was not chosen; no stored run has chosen "none"."""
+    names = {"share": "fraction", "mask_share": "mask_fraction", "random_share": "random_fraction"}
+    return {
+        names.get(key, key): as_now(value) if isinstance(value, dict) else value
+        for key, value in config.items()
+        if (key, value) != ("attention", "none")
+    }
 
 
 def weights_of(run: Path | str) -> Json:

@@ -146,7 +146,8 @@ def test_a_stored_configuration_repeats_the_run(name: str) -> None:
     file = Path(stored(name)) / "config.toml"
     kind = make_runs.kind_of(name) if name in FINETUNED else None
     verb(*(["finetune", kind] if kind else ["pretrain"]), "--config", file, "--out", out)
-    assert make_runs.config_of(out) == expected(name)["config"] == make_runs.config_of(name)
+    written = make_runs.as_now(expected(name)["config"])
+    assert make_runs.config_of(out) == written == make_runs.config_of(name)
     end = make_runs.end_of(out)
     assert_same_end(
         end | {"results": make_runs.results_of(out)} if kind else end, expected(name)["end"]

@@ -94,7 +94,7 @@ def mapping_of(data: Path, out: Path, **over: Any) -> dict[str, Any]:
         "instances": {"sequence_length": 32},
         "batch": {"tokens": 256, "micro_tokens": 64},
         "optimizer": {"matrices": "adamw"},
-        "validation": {"share": 0.1, "tokens": 512, "every_steps": 6},
+        "validation": {"fraction": 0.1, "tokens": 512, "every_steps": 6},
         "log": {"every_steps": 3},
     }
     if not {"steps", "minutes", "epochs"} & over.keys():

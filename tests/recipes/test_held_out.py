@@ -48,7 +48,9 @@ def test_cosines_of_equal_and_foreign_halves() -> None:
 
 def test_tables_are_of_the_training_documents(tmp_path: Path) -> None:
     shards = write_shards(tmp_path / "s", [[20], [30], [25, 5], [40]] * 5)
-    config = BertRun(data="d", out="o", steps=1, validation=ValidationConfig(share=0.3, tokens=100))
+    config = BertRun(
+        data="d", out="o", steps=1, validation=ValidationConfig(fraction=0.3, tokens=100)
+    )
     documents = split_documents(shards, "train", 0.3)
     ids = np.concatenate(
         [

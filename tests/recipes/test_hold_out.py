@@ -53,7 +53,7 @@ def test_nothing_held_out_is_trained_on(system: str, data: Path, tmp_path: Path)
     cls = trainable()[system]
     length = {"epochs": 1.0} if cls.own_loop else {"steps": 1}
     keys: dict[str, Any] = {"data": str(data), "out": str(tmp_path), **length}
-    run = values.from_dict(cls, {**keys, "validation": {"share": 0.14}})
+    run = values.from_dict(cls, {**keys, "validation": {"fraction": 0.14}})
     shards = open_shards(data)
     config = system_of(run).with_hold_out(run, shards)
     assert config.validation.hold_out == "ends"

@@ -185,7 +185,7 @@ def test_length_in_minutes(data: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
-    long = {"share": 0.25, "sequence_length": 64, "batch_tokens": 512}
+    long = {"fraction": 0.25, "sequence_length": 64, "batch_tokens": 512}
     config = config_of(
         data,
         tmp_path / "run",
@@ -216,7 +216,7 @@ def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
     assert steps[6:].mean() == pytest.approx(512, rel=0.2)
 
 
-@pytest.mark.parametrize(("validation", "splits"), [({"share": 0.0}, 1), ({"tokens": 1}, 2)])
+@pytest.mark.parametrize(("validation", "splits"), [({"fraction": 0.0}, 1), ({"tokens": 1}, 2)])
 def test_no_validation_and_one_of_less_than_a_sequence(
     data: Path, tmp_path: Path, validation: dict[str, float], splits: int
 ) -> None:

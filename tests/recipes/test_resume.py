@@ -331,7 +331,7 @@ def test_resume_keeps_the_measured_precision(
         {"instances": {"objectives": "mlm"}},
         {"optimizer": {"matrices": "muon"}},
         {"precision": "bf16", "architecture": {"attention_probs_dropout_prob": 0.1}},
-        {"long_phase": {"share": 0.5, "sequence_length": 64}},
+        {"long_phase": {"fraction": 0.5, "sequence_length": 64}},
     ],
     ids=["mlm", "muon", "bf16", "long"],
 )

@@ -177,7 +177,7 @@ def test_a_run_that_diverges_fails_and_offers_no_ruins(
 ) -> None:
     over: dict[str, Any] = {"steps": steps, "optimizer": BLOWN_UP}
     if steps == 1:  # beyond all numbers at once, and nothing is held out to show it
-        over |= {"schedule": {"warmup": 0.0}, "validation": {"share": 0.0}}
+        over |= {"schedule": {"warmup": 0.0}, "validation": {"fraction": 0.0}}
         over["optimizer"] = {"learning_rate": 1e38}
     with pytest.raises(BertwrightError, match="not finite") as error:
         train(config_of(data, tmp_path / "run", **over))
@@ -207,7 +207,7 @@ def test_a_run_that_ends_on_a_step_left_out_fails_unless_held_out_text_speaks_fo
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison(monkeypatch, [20])
-    unseen = {"share": 0.0}  # nothing says that the weights are good
+    unseen = {"fraction": 0.0}  # nothing says that the weights are good
     with pytest.raises(BertwrightError, match=r"ended while steps were left out, the last 1; no "):
         train(config_of(data, tmp_path / "run", validation=unseen))
     train(config_of(data, tmp_path / "judged"))

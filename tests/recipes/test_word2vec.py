@@ -187,7 +187,7 @@ def test_what_cannot_be_trained_is_an_error(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="--validation is set"):
-        config(data, tmp_path / "run", validation={"share": 0.1})
+        config(data, tmp_path / "run", validation={"fraction": 0.1})
     with pytest.raises(ConfigError, match="expected --epochs, --steps came"):
         config(data, tmp_path / "run", steps=3)
     for name, text, vocabulary, message in (

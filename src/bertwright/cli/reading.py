@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
 from cyclopts.config import Dict, Env
@@ -21,6 +21,8 @@ from cyclopts.config import Dict, Env
 from bertwright.cli.rewriting import as_new_verb
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
+from bertwright.config.run import RunConfig
+from bertwright.config.run_file import read_run_file
 from bertwright.errors import ConfigError
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -44,6 +46,7 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     words = [HYPHEN if word == "-" else word for word in words]
     try:
         for part in app.parse_commands(words)[1]:
+            words = _with_present_names(part, words)
             if isfunction(part.default_command):
                 # the list of verbs shows one line; the help of one shows all, as wide as it likes
                 text = (getdoc(part.default_command) or "").partition("\n\nArgs:")[0]
@@ -52,6 +55,25 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     except (CycloptsError, ConfigError) as error:
         raise ConfigError(_message(app, words, error)) from error
     return verb, bound
+
+
+def _with_present_names(app: App, words: Sequence[str]) -> list[str]:
+    """The words of a command line with the present names of options that had other ones."""
+    configured = _configured(app)
+    former = {} if configured is None else values.former_keys(configured)
+    end = (*words, "--").index("--")
+    renamed = list(words)
+    for index, word in enumerate(words[:end]):
+        option, sign, value = word.partition("=")
+        if option.startswith("--") and _key(option) in former:
+            renamed[index] = f"--{former[_key(option)].replace('_', '-')}{sign}{value}"
+    return renamed
+
+
+def _configured(app: App) -> type[RunConfig] | None:
+    """The class of runs whose keys the options of `pretrain` are; None: it is another verb."""
+    command = app.default_command
+    return vars(command).get("configures") if isfunction(command) else None
 
 
 def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -99,9 +121,7 @@ def _check_whole(argument: Argument) -> None:
 
 def _none_is_nothing(hint: Any) -> bool:
     """Whether an option may be None and has no word "none" of its own."""
-    kinds = get_args(hint)
-    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    return type(None) in kinds and "none" not in words
+    return type(None) in get_args(hint) and not values.none_is_a_choice(hint)
 
 
 def _read_file(
@@ -110,7 +130,8 @@ def _read_file(
     """Check the keys and types of a file, a text being no number, and give it to cyclopts."""
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
-    mapping = values.read_toml(path)
+    configured = _configured(app)
+    mapping = values.read_toml(path) if configured is None else read_run_file(path, configured)
     for key, value in values.flatten(mapping).items():
         if key not in hints:
             raise values.unknown_key(key, _keys(arguments), path)

@@ -88,7 +88,7 @@ HoldOut = Literal["documents", "ends"]
 class ValidationConfig:
     """Held-out documents, and how often the loss on them is computed."""
 
-    share: float = 0.01
+    fraction: float = field(default=0.01, metadata={"formerly": "share"})
     """Fraction of documents held out."""
     hold_out: HoldOut | None = None
     """documents: whole documents, chosen by their number; ends: the last part of each document,
@@ -102,7 +102,7 @@ class ValidationConfig:
     """Steps between two validations, in place of minutes."""
 
     def __post_init__(self) -> None:
-        below_one(self, "share")
+        below_one(self, "fraction")
         at_least(self, 1, "tokens", "every_steps")
         at_least(self, 0, "every_minutes")
 

@@ -60,3 +60,8 @@ class TranslationRun(RunConfig):
     def longest_sequence(self) -> int:
         """Tokens of the longest pair."""
         return 2 * self.sequence_length
+
+    @property
+    def positions_needed(self) -> int:
+        """Tokens of the longest source or target."""
+        return self.sequence_length

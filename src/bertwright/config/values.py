@@ -3,7 +3,11 @@
 A configuration is a frozen dataclass whose fields are numbers, booleans, text, `Literal` choices,
 tuples, mappings, `None` or other such dataclasses (sections). A key is the path to a field,
 `optimizer.learning_rate`. TOML knows no null, so None is written as the text "none", and "none" is
-read as None wherever a field may be None; the command line does the same.
+read as None wherever a field may be None; the command line does the same. A field of which "none"
+is also a choice is left out where it is None, and "none" is read as the choice.
+
+A field with `metadata={"formerly": NAME}` had another name in earlier versions. That name is still
+read; the present one is written.
 """
 
 from __future__ import annotations
@@ -58,6 +62,7 @@ def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = ""
     hints = _hints(cls)
     if not isinstance(mapping, Mapping):
         convert(dict, mapping, prefix.rstrip("."), where)
+    mapping = _with_present_names(cls, mapping, where, prefix)
     if unknown := next((key for key in mapping if key not in hints), None):
         raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
     given = {key: convert(hints[key], item, prefix + key, where) for key, item in mapping.items()}
@@ -75,10 +80,40 @@ def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = ""
 def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
     """Every key of a configuration class, sections followed into: `optimizer.learning_rate`."""
     keys: list[str] = []
-    for name, hint in _hints(cls).items():
-        sections = [h for h in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(h)]
-        keys += keys_of(sections[0], f"{prefix}{name}.") if sections else [prefix + name]  # type: ignore[arg-type]
+    for name, section in _sections(cls).items():
+        keys += [prefix + name] if section is None else keys_of(section, f"{prefix}{name}.")
     return keys
+
+
+def former_keys(cls: type[Any], prefix: str = "") -> dict[str, str]:
+    """Return the keys that had other names in earlier versions: former key -> present key."""
+    former = {prefix + old: prefix + new for old, new in _former_names(cls).items()}
+    for name, section in _sections(cls).items():
+        former |= {} if section is None else former_keys(section, f"{prefix}{name}.")
+    return former
+
+
+def with_present_names(
+    cls: type[Any], mapping: Mapping[str, Any], where: str = "", prefix: str = ""
+) -> dict[str, Any]:
+    """Return a mapping for `cls` with the present names of keys, also in its sections.
+
+    Raises:
+        ConfigError: a key came under both names.
+    """
+    renamed = _with_present_names(cls, mapping, where, prefix)
+    for name, section in _sections(cls).items():
+        inside = renamed.get(name)
+        if section is not None and isinstance(inside, Mapping):
+            renamed[name] = with_present_names(section, inside, where, f"{prefix}{name}.")
+    return renamed
+
+
+def none_is_a_choice(hint: Any) -> bool:
+    """Return whether "none" is one of the choices of a field that may also be None."""
+    kinds = typing.get_args(hint)
+    choices = [kind for kind in kinds if typing.get_origin(kind) is typing.Literal]
+    return type(None) in kinds and any("none" in typing.get_args(each) for each in choices)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -146,7 +181,20 @@ def to_toml(value: Any) -> str:
     """Write a configuration or a mapping as TOML that `read_toml` and `from_dict` read back."""
     import tomli_w
 
-    return tomli_w.dumps(to_dict(value, "none"))
+    return tomli_w.dumps(to_dict(_without_unset_choices(value), "none"))
+
+
+def _without_unset_choices(value: Any) -> Any:
+    """Return a configuration as mappings, without the fields that are None although "none" is one
+    of their choices: they could not be told apart."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    kept = {}
+    for name, hint in _hints(type(value)).items():
+        item = getattr(value, name)
+        if item is not None or not none_is_a_choice(hint):
+            kept[name] = _without_unset_choices(item)
+    return kept
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +229,8 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
     if origin is typing.Annotated:
         return convert(inside[0], value, key, where)
     if origin in (typing.Union, types.UnionType):
-        if type(None) in inside and value in (None, "none"):
+        unset = value is None or (value == "none" and not none_is_a_choice(hint))
+        if type(None) in inside and unset:
             return None
         for choice in inside:
             if dataclasses.is_dataclass(choice) and isinstance(value, Mapping):
@@ -217,6 +266,35 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
     """The types of the fields of `cls`, in their order."""
     hints = typing.get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+
+
+def _sections(cls: type[Any]) -> dict[str, type[Any] | None]:
+    """The class of each field of `cls` that is a section, and None for the other fields."""
+    sections: dict[str, type[Any] | None] = {}
+    for name, hint in _hints(cls).items():
+        kinds = (hint, *typing.get_args(hint))
+        sections[name] = next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
+    return sections
+
+
+def _former_names(cls: type[Any]) -> dict[str, str]:
+    """Former name -> present name of the fields of `cls`, not of its sections."""
+    fields = dataclasses.fields(cls)
+    return {f.metadata["formerly"]: f.name for f in fields if "formerly" in f.metadata}
+
+
+def _with_present_names(
+    cls: type[Any], mapping: Mapping[str, Any], where: str, prefix: str
+) -> dict[str, Any]:
+    former = _former_names(cls)
+    for old, new in former.items():
+        if old in mapping and new in mapping:
+            source = f" in {where}" if where else ""
+            raise ConfigError(
+                f"'{prefix}{old}' and '{prefix}{new}' came{source}: the first is the former name "
+                "of the second; leave it out"
+            )
+    return {former.get(key, key): value for key, value in mapping.items()}
 
 
 def _name(hint: Any) -> str:

@@ -96,18 +96,19 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
         "are there no blank lines between documents? Then build with --documents line or file; "
         "held-out text, and a BERT's random next sentences, come from other documents",
     )
-    share = ValidationConfig().share
+    fraction = ValidationConfig().fraction
     pairs = bool(shards.manifest.get("parallel"))
-    rule = "documents" if pairs else rule_of_new_run(shards, share)
+    rule = "documents" if pairs else rule_of_new_run(shards, fraction)
     if count > 1 or rule == "ends":
-        few = rule == "documents" and split_documents(shards, "dev", share).size < FEW_HELD_OUT
+        few = rule == "documents" and split_documents(shards, "dev", fraction).size < FEW_HELD_OUT
         checkup.note(
             "warning" if few and not pairs else "ok",
             "held_out",
-            len(split_text(shards, "dev", share, rule).documents),
-            f"a run holds out {described(shards, share, rule)}",
+            len(split_text(shards, "dev", fraction, rule).documents),
+            f"a run holds out {described(shards, fraction, rule)}",
             "figures swing with what so few documents hold: hold out the last part of each with "
-            "pretrain --validation.hold-out ends, or more documents with --validation.share 0.05",
+            "pretrain --validation.hold-out ends, or more documents with "
+            "--validation.fraction 0.05",
         )
     if shards.num_tokens < 1_000_000:
         checkup.note(
@@ -125,9 +126,9 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     rows = int(report.get("empty_documents", 0))  # which were no documents yet
     read = int(counts.get("documents_read", 0)) + rows
     lost = int(counts.get("documents_lost", 0)) + rows
-    share = lost / read if read else 0.0
+    fraction = lost / read if read else 0.0
     checkup.note(
-        grade(share, 0.01, 0.5),
+        grade(fraction, 0.01, 0.5),
         "lost_documents",
         lost,
         f"{lost:,} of {read:,} documents were empty after cleaning",

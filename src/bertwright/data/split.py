@@ -44,18 +44,18 @@ class SplitText(NamedTuple):
 
 
 def split_text(
-    shards: Shards, split: Split, validation_share: float, hold_out: HoldOut | None = None
+    shards: Shards, split: Split, validation_fraction: float, hold_out: HoldOut | None = None
 ) -> SplitText:
     """The text of one split; `hold_out` None is `documents`, as in runs that do not name a rule.
 
     Raises:
-        ConfigError: `validation_share` is not in [0, 1).
+        ConfigError: `validation_fraction` is not in [0, 1).
         DataError: no document can be held out, or none is long enough to hold out its end.
     """
-    if hold_out != "ends" or validation_share == 0:
-        documents = split_documents(shards, split, validation_share)
+    if hold_out != "ends" or validation_fraction == 0:
+        documents = split_documents(shards, split, validation_fraction)
         return SplitText(shards, documents, documents)
-    held_out = _ends(shards, validation_share)
+    held_out = _ends(shards, validation_fraction)
     if not held_out.any():
         raise DataError(
             f"{shards.folder} has no document of {LEAST_BEFORE + LEAST_HELD_OUT} sentences, "
@@ -73,27 +73,27 @@ def split_text(
     return SplitText(parts, 3 * numbers, numbers)
 
 
-def _ends(shards: Shards, validation_share: float) -> Int64s:
+def _ends(shards: Shards, validation_fraction: float) -> Int64s:
     """[D]: how many sentences of each document are held out; 0 of one that is too short."""
     sentences = np.diff(shards.document_sentences)
-    held_out = np.maximum(LEAST_HELD_OUT, np.ceil(sentences * validation_share)).astype(np.int64)
+    held_out = np.maximum(LEAST_HELD_OUT, np.ceil(sentences * validation_fraction)).astype(np.int64)
     return np.where(sentences >= LEAST_BEFORE + held_out, held_out, 0)
 
 
-def rule_of_new_run(shards: Shards, validation_share: float) -> HoldOut:
+def rule_of_new_run(shards: Shards, validation_fraction: float) -> HoldOut:
     """How a new run on this corpus holds out text: the ends of fewer than `FEW` documents, if most
     of them are long enough; else whole documents."""
-    if shards.num_documents >= FEW or not 0 < validation_share < 1:
+    if shards.num_documents >= FEW or not 0 < validation_fraction < 1:
         return "documents"
-    long_enough = (_ends(shards, validation_share) > 0).mean()
+    long_enough = (_ends(shards, validation_fraction) > 0).mean()
     return "ends" if long_enough >= 0.5 else "documents"
 
 
-def described(shards: Shards, validation_share: float, hold_out: HoldOut | None) -> str:
+def described(shards: Shards, validation_fraction: float, hold_out: HoldOut | None) -> str:
     """What is held out, in words, for the page of a run and `data check`; empty: nothing."""
-    if validation_share == 0:
+    if validation_fraction == 0:
         return ""
-    found, documents, _ = split_text(shards, "dev", validation_share, hold_out)
+    found, documents, _ = split_text(shards, "dev", validation_fraction, hold_out)
     first, last = (found.document_sentences[documents + n] for n in (0, 1))
     sentences = f"{int((last - first).sum()):,} of {shards.num_sentences:,} sentences"
     if hold_out == "ends":
@@ -101,33 +101,34 @@ def described(shards: Shards, validation_share: float, hold_out: HoldOut | None)
     return f"{len(documents):,} of {shards.num_documents:,} documents ({sentences})"
 
 
-def split_documents(shards: Shards, split: Split, validation_share: float) -> Int64s:
+def split_documents(shards: Shards, split: Split, validation_fraction: float) -> Int64s:
     """The documents of one split, rising.
 
-    A document is held out if the hash of its number is under `validation_share`: no seed moves it,
-    and a larger one only adds documents. Where this would hold out none or all of a small corpus,
-    one document is; of twenty and more two are, as a random next sentence is of another document.
+    A document is held out if the hash of its number is under `validation_fraction`: no seed moves
+    it, and a larger fraction only adds documents. Where this would hold out none or all of a small
+    corpus, one document is; of twenty and more two are, as a random next sentence is of another
+    document.
 
     Raises:
-        ConfigError: `validation_share` is not in [0, 1).
+        ConfigError: `validation_fraction` is not in [0, 1).
         DataError: there is only one document, so none can be held out.
     """
-    if not 0 <= validation_share < 1:
+    if not 0 <= validation_fraction < 1:
         raise ConfigError(
-            f"validation_share is {validation_share}; expected a fraction from 0 to under 1"
+            f"validation_fraction is {validation_fraction}; expected a fraction from 0 to under 1"
         )
     count = shards.num_documents
     draws = uniform(mix(make_key("validation"), np.arange(count)))
-    held_out = draws < validation_share
+    held_out = draws < validation_fraction
     least = 2 if count >= FEW_DOCUMENTS else 1
-    if validation_share > 0 and (held_out.sum() < least or held_out.all()):
+    if validation_fraction > 0 and (held_out.sum() < least or held_out.all()):
         if count < 2:
             raise DataError(
                 f"{shards.folder} has one document, so none can be held out: is the blank line "
                 "between documents missing (--documents line|file)? Otherwise pass "
-                "--validation.share 0"
+                "--validation.fraction 0"
             )
         held_out = np.isin(np.arange(count), np.argsort(draws)[:least])
     if split == "dev" and not held_out.any():
-        raise DataError("validation_share is 0: there are no held-out documents to evaluate on")
+        raise DataError("validation_fraction is 0: there are no held-out documents to evaluate on")
     return np.flatnonzero(held_out if split == "dev" else ~held_out)

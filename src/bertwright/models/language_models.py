@@ -11,5 +11,5 @@ from bertwright.data.token_streams import TokenStreams
 def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
     """Return the documents of a split as windows of tokens."""
     held = run.validation
-    shards, documents, _ = split_text(shards, split, held.share, held.hold_out)
+    shards, documents, _ = split_text(shards, split, held.fraction, held.hold_out)
     return TokenStreams(shards, documents, run.sequence_length, burn_in=run.burn_in, seed=seed)

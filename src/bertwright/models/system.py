@@ -199,6 +199,6 @@ class System:
         """Return a new run with the rule by which it holds out text, where it does not name one."""
         if run.validation.hold_out is not None or self.instances is None:
             return run
-        rule = rule_of_new_run(shards, run.validation.share)
+        rule = rule_of_new_run(shards, run.validation.fraction)
         rule = "documents" if run.whole_documents else rule
         return replace(run, validation=replace(run.validation, hold_out=rule))

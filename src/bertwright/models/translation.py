@@ -17,7 +17,7 @@ from bertwright.nn.translation import Translation
 
 def pairs(run: TranslationRun, shards: Shards, split: Split, seed: int) -> ParallelText:
     """Return the pairs of a split as the run reads them."""
-    documents = split_documents(shards, split, run.validation.share)
+    documents = split_documents(shards, split, run.validation.fraction)
     return ParallelText(shards, documents, run.sequence_length, seed=seed)
 
 

@@ -19,7 +19,7 @@ from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
 from bertwright.models.catalogue import system_of, system_of_model, trainable
 from bertwright.recipes.learned import bert as held_out
-from bertwright.recipes.run_folder import CONFIG
+from bertwright.recipes.run_folder import CONFIG, read_saved
 from bertwright.report.curves import objectives
 from bertwright.report.read import METRICS, read_run
 from bertwright.report.verdict import Verdict, pretraining_verdict
@@ -38,7 +38,7 @@ def read_run_config(run: Path) -> RunConfig:
         found = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
         name = found.get("model_type")
     cls = trainable()[name if name in trainable() else system_of_model(content.get("model"))]
-    return values.from_dict(cls, content, str(run / CONFIG))
+    return read_saved(run, cls)
 
 
 def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:

@@ -233,7 +233,7 @@ def _train(
         environment = run_folder.environment(ranks, precision, peak)
         if system.instances is not None:
             held = config.validation
-            environment["held_out"] = described(shards, held.share, held.hold_out)
+            environment["held_out"] = described(shards, held.fraction, held.hold_out)
         run_folder.begin(run, environment | {"data_sha256": data_sha256}, config)
     log = None
     if ranks.is_first:
@@ -371,7 +371,7 @@ def _validation(
     config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
     instances = None
-    if config.validation.share:
+    if config.validation.fraction:
         instances = system_of(config).evaluated_on(config, shards, "dev")
     if instances is None:
         return None
@@ -382,7 +382,7 @@ def _validation(
     if held_out < least:
         raise ConfigError(
             f"the held-out documents hold {held_out} sequences; with --parallel fsdp each of "
-            f"{least} processes needs one: raise --validation.share"
+            f"{least} processes needs one: raise --validation.fraction"
         )
     while len(loader.positions(0, 0, tokens)) < least:
         tokens *= 2  # fewer than one sequence were requested

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from bertwright.atomic import (
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
+from bertwright.config.run_file import read_run_file
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.nn.objective import Learner
@@ -46,6 +47,7 @@ from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
 from bertwright.version import __version__
 
+R = TypeVar("R", bound=RunConfig)
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
 # Keys that may differ when a run is resumed: logging and checkpointing only.
 _FREE_KEYS = ("log.", "checkpoint.", "parallel")
@@ -188,12 +190,17 @@ def mend_latest(run: Path, folder: Path) -> None:
         checkpoint.write_latest(run, folder.name)
 
 
+def read_saved(run: Path, cls: type[R]) -> R:
+    """Return the configuration that a run was begun with."""
+    return values.from_dict(cls, read_run_file(run / CONFIG, cls), str(run / CONFIG))
+
+
 def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
     """The configuration with the rule by which the run there holds out text, unless it names one;
     a run of an older version names none and holds out whole documents."""
     if config.validation.hold_out is not None:
         return config
-    saved = values.from_dict(type(config), values.read_toml(run / CONFIG), str(run / CONFIG))
+    saved = read_saved(run, type(config))
     rule = saved.validation.hold_out
     return replace(config, validation=replace(config.validation, hold_out=rule))
 
@@ -205,7 +212,7 @@ def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None
         ConfigError: the run there has another configuration; names the differing keys.
         IntegrityError: the data was built again since, or every checkpoint is damaged.
     """
-    saved = values.from_dict(type(config), values.read_toml(run / CONFIG), str(run / CONFIG))
+    saved = read_saved(run, type(config))
     environment = _read_environment(run)
     same_data = environment.get("data_sha256") == sha256_file(shards.folder / MANIFEST)
     differing = [

@@ -56,7 +56,7 @@ def pretraining_verdict(
         return Verdict(
             "unknown",
             "Whether it has learned is not known: there are no figures on held-out text, which come"
-            " every --validation.every-minutes and at the end (unless --validation.share is 0).",
+            " every --validation.every-minutes and at the end (unless --validation.fraction is 0).",
         )
     figures = f"on held-out text: {'; '.join(found)}."
     if all(found.values()):

@@ -128,7 +128,7 @@ def test_it_is_trained_and_parses(
     words = ["pretrain", "--model", "bert2rnd", "--encoder", str(bert), "--data", str(trees)]
     words += ["--architecture.num-decoder-layers", "2", "--sequence-length", "32"]
     words += ["--optimizer.learning-rate", "5e-3", "--optimizer.layer-decay", "0.5"]
-    words += ["--schedule.curve", "linear", "--validation.share", "0.1", "--precision", "fp32"]
+    words += ["--schedule.curve", "linear", "--validation.fraction", "0.1", "--precision", "fp32"]
     assert run([*words, "--batch.tokens", "256", "--steps", "80", "--out", str(out)]) == 0
     capsys.readouterr()
     text = f"{WORDS[3]} {WORDS[11]} {WORDS[3]}"

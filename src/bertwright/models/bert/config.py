@@ -129,7 +129,7 @@ class InstanceConfig:
     short_probability: float = 0.1
     """Fraction of instances with a shorter, random target length."""
     random_next_probability: float = 0.5
-    """Share of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
+    """Fraction of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
 
     def __post_init__(self) -> None:
         between(self, 8, MOST_TOKENS, "sequence_length")
@@ -140,7 +140,7 @@ class InstanceConfig:
 class LongPhaseConfig:
     """The last part of a run on longer sequences (BERT, appendix A.2)."""
 
-    share: float = 0.0
+    fraction: float = field(default=0.0, metadata={"formerly": "share"})
     """Fraction of the run for it; 0: no such phase. Published: 0.1."""
     sequence_length: int = 512
     """Maximum tokens per sequence in it."""
@@ -148,7 +148,7 @@ class LongPhaseConfig:
     """Tokens per optimizer step in it; unset: `batch.tokens`."""
 
     def __post_init__(self) -> None:
-        below_one(self, "share")
+        below_one(self, "fraction")
         between(self, 8, MOST_TOKENS, "sequence_length")
         at_least(self, 8, "batch_tokens")
 
@@ -163,17 +163,17 @@ class MaskingConfig:
     """Maximum predictions per sequence; unset: `probability` x its maximum length."""
     whole_word: bool = False
     """Mask all tokens of a word together."""
-    mask_share: float = 0.8
+    mask_fraction: float = field(default=0.8, metadata={"formerly": "mask_share"})
     """Of the tokens to predict, the fraction replaced by [MASK]."""
-    random_share: float = 0.1
+    random_fraction: float = field(default=0.1, metadata={"formerly": "random_share"})
     """Of the tokens to predict, the fraction replaced by a random token; the rest stay."""
 
     def __post_init__(self) -> None:
         above(self, 0, "probability")
-        fraction(self, "probability", "mask_share", "random_share")
-        if self.mask_share + self.random_share > 1 + 1e-9:  # 0.7 + 0.3 as computers add
-            rest = f"{1 - self.mask_share:g} or less, as mask_share is {self.mask_share}"
-            raise OutOfRange(self, "random_share", rest)
+        fraction(self, "probability", "mask_fraction", "random_fraction")
+        if self.mask_fraction + self.random_fraction > 1 + 1e-9:  # 0.7 + 0.3 may exceed 1 in floats
+            rest = f"{1 - self.mask_fraction:g} or less, as mask_fraction is {self.mask_fraction}"
+            raise OutOfRange(self, "random_fraction", rest)
         at_least(self, 1, "max_predictions")
 
     def most_predictions(self, sequence_length: int) -> int:
@@ -220,7 +220,7 @@ class BertRun(RunConfig):
     @property
     def longest_sequence(self) -> int:
         """Tokens of the longest sequence of any phase."""
-        long = self.long_phase.sequence_length if self.long_phase.share else 0
+        long = self.long_phase.sequence_length if self.long_phase.fraction else 0
         return max(self.instances.sequence_length, long)
 
     def positions_of(self, model: BertConfig) -> int:

@@ -58,7 +58,7 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, open
     if not (start.counted_vectors or start.frequency_bias):
         return
     held = config.validation
-    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
+    shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     tokens = sample_tokens(shards, documents, COUNTED_TOKENS, config.seed)
     if start.counted_vectors:
         vectors = make_token_vectors(tokens, bert.vocab_size, bert.hidden_size, config.seed)

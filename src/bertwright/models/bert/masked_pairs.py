@@ -66,7 +66,7 @@ class MaskedPairs:
         config: InstanceConfig,
         masking: MaskingConfig,
         *,
-        validation_share: float,
+        validation_fraction: float,
         hold_out: HoldOut | None = None,
         seed: int = 0,
         split: Split = "train",
@@ -75,9 +75,9 @@ class MaskedPairs:
 
         Raises:
             DataError: the split has no documents.
-            ConfigError: an unusable share.
+            ConfigError: an unusable fraction.
         """
-        self.shards, self._documents, _ = split_text(shards, split, validation_share, hold_out)
+        self.shards, self._documents, _ = split_text(shards, split, validation_fraction, hold_out)
         self.config = config
         self.seed = seed
         self.split = split
@@ -197,15 +197,15 @@ def _check_pairs(
             "is there a blank line after every line, or --documents line on lines of one sentence? "
             "Join what belongs together, or train with --instances.objectives mlm",
         )
-        share = float(plan.is_random.mean())
+        fraction = float(plan.is_random.mean())
         wanted = instances.random_next_probability
-        off = abs(share - wanted)
-        level: Level = "error" if not 0.05 <= share <= 0.95 else grade(off, 0.1, 1.0)
+        off = abs(fraction - wanted)
+        level: Level = "error" if not 0.05 <= fraction <= 0.95 else grade(off, 0.1, 1.0)
         checkup.note(
             "ok" if wanted in (0.0, 1.0) else level,
             "next_sentence_ratio",
-            round(share, 4),
-            f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} configured",
+            round(fraction, 4),
+            f"{fraction:.1%} of the pairs are random (or swapped); {wanted:.0%} configured",
             "documents of one sentence, or sentences longer than a sequence, give only random "
             "pairs: join short documents, split long sentences, or train with "
             "--instances.objectives mlm",
@@ -227,12 +227,12 @@ def _check_masks(checkup: Checkup, batch: MaskedBatch, masker: Masker) -> None:
     wanted, predicted = masker.config.probability, len(batch.masked_labels) / batch.num_tokens
     shown = batch.inputs.ids[batch.masked_positions]
     hidden, kept = shown == masker.mask_id, shown == batch.masked_labels
-    shares = [float(x.mean()) if len(shown) else 0.0 for x in (hidden, ~hidden & ~kept, kept)]
+    fractions = [float(x.mean()) if len(shown) else 0.0 for x in (hidden, ~hidden & ~kept, kept)]
     checkup.note(
         "warning" if predicted < 0.8 * wanted and batch.num_tokens > 20_000 else "ok",
         "predicted_tokens",
         round(predicted, 4),
         f"{predicted:.1%} of the tokens are predicted ({wanted:.0%} configured); of these "
-        "{:.0%} are masked, {:.0%} replaced, {:.0%} kept".format(*shares),
+        "{:.0%} are masked, {:.0%} replaced, {:.0%} kept".format(*fractions),
         "special tokens and too few --masking.max-predictions leave so little",
     )

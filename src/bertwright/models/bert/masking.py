@@ -75,10 +75,10 @@ class Masker:
         """80/10/10 at the chosen positions; a new array."""
         masked = ids.copy()
         draw = uniform(mix(keys, 1))
-        mask_share, random_share = self.config.mask_share, self.config.random_share
-        hide = draw < mask_share
+        mask_fraction, random_fraction = self.config.mask_fraction, self.config.random_fraction
+        hide = draw < mask_fraction
         masked[chosen[hide]] = self.mask_id
-        swap = (draw >= mask_share) & (draw < mask_share + random_share)
+        swap = (draw >= mask_fraction) & (draw < mask_fraction + random_fraction)
         drawn = below(mix(keys[swap], 2), len(self._replacements))
         masked[chosen[swap]] = self._replacements[drawn]
         return masked

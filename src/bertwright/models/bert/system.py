@@ -44,12 +44,12 @@ def phases(config: BertRun, shards: Shards) -> Sequence[Phase]:
     """Short sequences, then for a fraction of the budget long ones, if wanted."""
     first = Phase(_instances(config, shards, config.seed), config.batch.tokens)
     long = config.long_phase
-    if not long.share:
+    if not long.fraction:
         return [first]
     longer = replace(config.instances, sequence_length=long.sequence_length)
     second = _instances(replace(config, instances=longer), shards, config.seed + 1)
     tokens = long.batch_tokens or config.batch.tokens
-    return [first, Phase(second, tokens, begin=1 - long.share)]
+    return [first, Phase(second, tokens, begin=1 - long.fraction)]
 
 
 def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
@@ -57,7 +57,7 @@ def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
         shards,
         config.instances,
         config.masking,
-        validation_share=config.validation.share,
+        validation_fraction=config.validation.fraction,
         hold_out=config.validation.hold_out,
         seed=seed,
     )
@@ -69,7 +69,7 @@ def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> Masked
         shards,
         config.instances,
         replace(config.masking, probability=MaskingConfig.probability),
-        validation_share=config.validation.share,
+        validation_fraction=config.validation.fraction,
         hold_out=config.validation.hold_out,
         seed=seed,
         split=split,

@@ -23,7 +23,7 @@ def answer(config: MemoryNetworkConfig, encoder: Encoder) -> Answer:
 
 def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:
     """Return the stories of a split as the run reads them."""
-    documents = split_documents(shards, split, run.validation.share)
+    documents = split_documents(shards, split, run.validation.fraction)
     size = run.model_config(shards.vocab_size).memory_size
     return Stories(shards, documents, size, run.longest_story, seed)
 

@@ -50,7 +50,7 @@ _FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
     """Documents in windows that overlap, so that every token has its n - 1 before it."""
     held = run.validation
-    shards, documents, _ = split_text(shards, split, held.share, held.hold_out)
+    shards, documents, _ = split_text(shards, split, held.fraction, held.hold_out)
     order = run.model_config(shards.vocab_size).order
     return TokenStreams(shards, documents, _WINDOW + order, burn_in=max(0, order - 2), seed=seed)
 
@@ -63,7 +63,7 @@ def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[
     order = encoder.config.order
     thresholds = [*run.prune, *[run.prune[-1] if run.prune else 0] * order][:order]
     held = run.validation
-    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
+    shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     begin = (ends_of(shards.special) or [None])[0]
     with tempfile.TemporaryDirectory(prefix=".ngrams-", dir=run.out) as folder:
         counts = count_ngrams(shards, documents, order, Path(folder), run.memory_mb << 20)

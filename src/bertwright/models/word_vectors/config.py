@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -94,7 +95,7 @@ class WordVectorsRun(RunConfig):
         super().__post_init__()
 
 
-WORD2VEC_PRESETS = {
+WORD2VEC_PRESETS: Mapping[str, Word2VecConfig] = {
     "word2vec-skip-gram": Word2VecConfig(),  # the better one on small corpora
     "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
 }

@@ -134,7 +134,7 @@ def held_out(
 ) -> list[Sentence]:
     """Held-out sentences: all that is held out of some documents, if they are many, or of all."""
     held = config.validation
-    shards, documents, numbers = split_text(shards, "dev", held.share, held.hold_out)
+    shards, documents, numbers = split_text(shards, "dev", held.fraction, held.hold_out)
     found: list[Sentence] = []
     for index in _drawn(len(documents), len(documents)).tolist():
         document, number_of = int(documents[index]), int(numbers[index])
@@ -327,7 +327,7 @@ def _batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
 def tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
     """Of the training text: how often each token occurs, and what most often follows it [V]."""
     held = config.validation
-    shards, documents, _ = split_text(shards, "train", held.share, held.hold_out)
+    shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     first = shards.sentence_tokens[shards.document_sentences[documents]]
     last = shards.sentence_tokens[shards.document_sentences[documents + 1]]
     runs, counted = [], 0

@@ -136,7 +136,7 @@ def configuration(paths: Paths, minutes: float) -> BertRun:
         instances=InstanceConfig(sequence_length=64),
         masking=MaskingConfig(probability=0.25),
         validation=ValidationConfig(
-            share=HELD_OUT, hold_out="documents", tokens=32768, every_minutes=minutes / 10
+            fraction=HELD_OUT, hold_out="documents", tokens=32768, every_minutes=minutes / 10
         ),
         checkpoint=CheckpointConfig(keep=1),
         log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
