@@ -9,6 +9,7 @@ import pytest
 
 from bertwright.cli.app import make_app
 from bertwright.cli.sections import COMMON
+from bertwright.models.catalogue import trainable
 from tests.cli.conftest import Ran
 
 
@@ -43,6 +44,16 @@ def test_keys_of_a_part_stand_together(ran: Ran) -> None:
     assert "--masking.mask-fraction" in masks
     assert "--optimizer" not in masks
     assert "--masking" not in ran("pretrain", "--help").out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--model", "glove", "--help-all"]], ids=" ".join)
+def test_the_help_names_every_model(words: list[str], ran: Ran) -> None:
+    out = ran("pretrain", *words).out
+    end = out[out.index("Every verb takes") :]
+    assert "bertwright pretrain --model NAME --help-all" in end
+    names = set(re.findall(r"[\w-]+", end))
+    assert {name for run in trainable().values() for name in run.presets} <= names
+    assert "--model NAME" not in ran("embed", "--help").out
 
 
 @pytest.mark.parametrize("model", ["word2vec-cbow", "fasttext-skip-gram", "glove", "ngram"])

@@ -120,15 +120,17 @@ def make_app(
             groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=index)
             app.command(groups[group])
         verb: Any = target
+        after = EPILOGUE
         if [command] == words[:1] == ["pretrain"]:
             # its options depend on the model: `verb_for` gives the verb for a command line
             verb = resolve_name(target)(words)
+            after = f"{EPILOGUE}\n\n{verb.models}"
         (groups[group] if group else app).command(
             verb,
             name=name,
             help=line,
             sort_key=index,
-            help_epilogue=f"{epilogue(command)}\n\n{EPILOGUE}",
+            help_epilogue=f"{epilogue(command)}\n\n{after}",
             group_parameters=options_of(command, everything, getattr(verb, "reads", None)),
         )
     app.register_install_completion_command(

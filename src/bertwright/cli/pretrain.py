@@ -89,8 +89,19 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
     pretrain.__doc__ = "\n".join([said.rstrip(), *_of_the_model(run)])
     pretrain.reads = run.reads  # type: ignore[attr-defined]
     pretrain.configures = run  # type: ignore[attr-defined]
+    pretrain.models = _models()  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
+
+
+def _models() -> str:
+    """Return how the help of a model is shown, and the names of all models."""
+    names = [f"  {', '.join(run.presets)}" for run in trainable().values()]
+    intro = (
+        "The options depend on the model: bertwright pretrain --model NAME --help-all shows the "
+        "sizes and keys of NAME, one of:"
+    )
+    return "\n".join([intro, *names])
 
 
 def _of_the_model(run: type[RunConfig]) -> list[str]:

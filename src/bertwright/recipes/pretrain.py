@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -93,27 +94,51 @@ def pretrain(
             stack.enter_context(run_folder.alone(run))
         beginning = None
         if ranks.from_first(float(resume and run_folder.is_begun(run))):
-            if ranks.is_first:
-                run_folder.recover(run)
-            ranks.wait()
-            config = run_folder.with_rule_of(run, config)
-            beginning = run_folder.check_same(config, run, shards)
-            if beginning is not None and ranks.is_first:
-                run_folder.mend_latest(run, beginning.folder)
+            config, beginning = _resume(config, run, shards, ranks)
         elif ranks.is_first:
-            for source in filter(None, (config.data, config.init)):
-                refuse_source(run, source)
-            if resume:
-                say(f"{run} has no checkpoint to go on from: the run begins")
-            again = resume and run_folder.is_beginning(run)
-            run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
+            _refuse_to_replace(config, run, overwrite, resume, say)
         if beginning is None:
             config = system_of(config).with_hold_out(config, shards)
         data_sha256 = sha256_file(shards.folder / MANIFEST)
         place = f"goes on from {beginning.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
-        _train(config, run, shards, data_sha256, ranks, say, beginning, counts_start, on_log)
+        began = time.monotonic()
+        training = _build(config, run, shards, ranks, beginning)
+        # Ranks that began apart have one clock.
+        spent = ranks.from_first(counts_start * (time.monotonic() - began))
+        position = _first_position(training, spent, data_sha256)
+        with _open_log(training, position, say, on_log) as log:
+            if training.batches is None:
+                _train_by_passes(training, position, log)
+            else:
+                _train_by_steps(training, training.batches, position, log)
     return run
+
+
+def _resume(
+    config: RunConfig, run: Path, shards: Shards, ranks: Ranks
+) -> tuple[RunConfig, run_folder.Beginning | None]:
+    """Return the configuration of the run that is there, and the checkpoint to go on from."""
+    if ranks.is_first:
+        run_folder.recover(run)
+    ranks.wait()
+    config = run_folder.with_rule_of(run, config)
+    beginning = run_folder.check_same(config, run, shards)
+    if beginning is not None and ranks.is_first:
+        run_folder.mend_latest(run, beginning.folder)
+    return config, beginning
+
+
+def _refuse_to_replace(
+    config: RunConfig, run: Path, overwrite: bool, resume: bool, say: Callable[[str], None]
+) -> None:
+    """Raise ConfigError where a new run would replace what may not be replaced."""
+    for source in filter(None, (config.data, config.init)):
+        refuse_source(run, source)
+    if resume:
+        say(f"{run} has no checkpoint to go on from: the run begins")
+    again = resume and run_folder.is_beginning(run)
+    run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
 
 
 def make_learner(config: RunConfig, shards: Shards) -> Learner:
@@ -181,122 +206,193 @@ def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[st
     return checkpoint.load(folder, objectives, generator, wanted).learner
 
 
-def _train(
+@dataclass
+class _Training:
+    """What a run trains, and with what."""
+
+    config: RunConfig
+    run: Path
+    """The run's folder."""
+    shards: Shards
+    ranks: Ranks
+    beginning: run_folder.Beginning | None
+    """The checkpoint it goes on from; None: it is new."""
+    learner: Learner
+    precision: Precision
+    peak: float
+    """Of the hardware, in that precision, in operations a second."""
+    optimizers: Optimizers
+    batches: PhaseLoader | None
+    """What its steps are made of; None: the system is trained in passes of its own."""
+    evaluate: Evaluate | None
+    """Computes the loss on held-out text; None: nothing is held out."""
+    length_before: int
+    """Tokens that the model it begins with reads at once; 0: there is none."""
+
+    def trained_length(self, phase: int) -> int | None:
+        """Return the tokens whose positions are trained up to a phase of the run, or were before
+        it."""
+        length = self.config.trained_length(phase)
+        return None if length is None else max(length, self.length_before)
+
+    def begin_step(self, done: float, width: float) -> float:
+        """Set the learning rates of a step, and return that of AdamW."""
+        factor = rate_factor(self.config.schedule, done, width)
+        self.optimizers.set_rates(factor)
+        return self.config.optimizer.learning_rate * factor
+
+    def save(self, at: Position) -> None:
+        """Write a checkpoint."""
+        run_folder.save(
+            self.config,
+            self.run,
+            self.learner,
+            self.optimizers,
+            self.shards,
+            at,
+            self.ranks,
+            self.trained_length(at.data.phase),
+        )
+
+
+def _build(
     config: RunConfig,
     run: Path,
     shards: Shards,
-    data_sha256: str,
     ranks: Ranks,
-    say: Callable[[str], None],
     beginning: run_folder.Beginning | None,
-    counts_start: bool,
-    on_log: OnLog,
-) -> None:
-    began = time.monotonic()
+) -> _Training:
+    """Build the learner, its optimizers and its data.
+
+    Raises:
+        ConfigError: the model, the data and the processes do not fit each other.
+    """
     system = system_of(config)
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
         learner = checkpoint.load(beginning.folder, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)
-    most = learner.encoder.spec.max_length
-    before = _length_before(config, beginning, most)
-
-    def trained_length(phase: int) -> int | None:
-        length = config.trained_length(phase)
-        return None if length is None else max(length, before)
-
+    length_before = _length_before(config, beginning, learner.encoder.spec.max_length)
     ranks.shard(learner, learner.encoder.stages()[1:])
     precision, peak = _precision(config, ranks, beginning)
-    optimizers = (
-        Optimizers() if system.fit else make_optimizers(learner, config.optimizer, precision)
-    )
-    batches = None
     if system.fit is None:
+        optimizers = make_optimizers(learner, config.optimizer, precision)
         phases = system.trained_on(config, shards)
         batches = PhaseLoader(phases, config.batch.micro_tokens, ranks)
-    elif ranks.world_size > 1:
-        raise ConfigError(
-            f"{config.model or config.init} is trained by one process: start it without torchrun"
-        )
+    else:
+        optimizers, batches = Optimizers(), None
+        if ranks.world_size > 1:
+            raise ConfigError(
+                f"{config.model or config.init} is trained by one process: start it without "
+                "torchrun"
+            )
+    return _Training(
+        config=config,
+        run=run,
+        shards=shards,
+        ranks=ranks,
+        beginning=beginning,
+        learner=learner,
+        precision=precision,
+        peak=peak,
+        optimizers=optimizers,
+        batches=batches,
+        evaluate=_validation(config, shards, learner, precision, ranks),
+        length_before=length_before,
+    )
+
+
+def _first_position(training: _Training, spent: float, data_sha256: str) -> Position:
+    """Load the state of the checkpoint to go on from, or write the folder of a new run.
+
+    Args:
+        spent: seconds of the run that are over.
+    """
+    config, ranks = training.config, training.ranks
+    if training.beginning is not None:
+        return load_state(training.beginning.folder, training.learner, training.optimizers)
+    if ranks.is_first:  # all that could be wrong with the input has been looked at
+        environment = run_folder.environment(ranks, training.precision, training.peak)
+        if system_of(config).instances is not None:
+            held = config.validation
+            environment["held_out"] = described(training.shards, held.fraction, held.hold_out)
+        run_folder.begin(training.run, environment | {"data_sha256": data_sha256}, config)
+    return Position(seconds=spent, window=Window(seconds=spent))
+
+
+@contextlib.contextmanager
+def _open_log(
+    training: _Training, position: Position, say: Callable[[str], None], on_log: OnLog
+) -> Iterator[Log | None]:
+    """Open the log of a run, print what is trained, and close it in the end; the first process has
+    a log, the others None."""
+    if not training.ranks.is_first:
+        yield None
+        return
+    titles = {k: cast(Any, v).title for k, v in training.learner.objectives.items()}
+    log = Log(
+        training.run,
+        say,
+        position.records,
+        training.config.log.tensorboard,
+        position.step,
+        titles=titles,
+        on_log=on_log,
+    )
+    with contextlib.closing(log):
+        _print_beginning(training, position, say)
+        yield log
+
+
+def _train_by_passes(training: _Training, position: Position, log: Log | None) -> None:
+    """Train a system that is counted, or that has a loop of its own."""
+    assert log is not None
+    own_loop(
+        system_of(training.config),
+        training.config,
+        training.shards,
+        training.learner,
+        position,
+        log,
+        training.evaluate,
+        training.save,
+    )
+
+
+def _train_by_steps(
+    training: _Training, batches: PhaseLoader, position: Position, log: Log | None
+) -> None:
+    """Train step by step to the end of the run.
+
+    Raises:
+        BertwrightError: losses were not finite; says which checkpoint to go on from.
+    """
+    config = training.config
     steps = config.steps
-    if config.epochs is not None and batches is not None:
+    if config.epochs is not None:
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
-    evaluate = _validation(config, shards, learner, precision, ranks)
-    # Ranks that began apart have one clock.
-    spent = ranks.from_first(counts_start * (time.monotonic() - began))
-    position = Position(seconds=spent, window=Window(seconds=spent))
-    if beginning is not None:
-        position = load_state(beginning.folder, learner, optimizers)
-    elif ranks.is_first:  # all that could be wrong with the input has been looked at
-        environment = run_folder.environment(ranks, precision, peak)
-        if system.instances is not None:
-            held = config.validation
-            environment["held_out"] = described(shards, held.fraction, held.hold_out)
-        run_folder.begin(run, environment | {"data_sha256": data_sha256}, config)
-    log = None
-    if ranks.is_first:
-        titles = {k: cast(Any, v).title for k, v in learner.objectives.items()}
-        log = Log(
-            run,
-            say,
-            position.records,
-            config.log.tensorboard,
-            position.step,
-            titles=titles,
-            on_log=on_log,
-        )
-        count = sum(p.numel() for p in learner.parameters())
-        name = config.init or config.model
-        on = ranks.device.type
-        if ranks.world_size > 1:
-            on += f", {ranks.world_size} processes ({ranks.parallel})"
-        elif config.parallel == "fsdp":
-            on += " (fsdp shards nothing in one process: torchrun --nproc-per-node N starts N)"
-        say(f"{name}: {count:,} parameters, {precision} on {on}")
-        if beginning is not None:
-            _print_beginning(run, beginning, position, say)
-        elif (trained := trained_length(1)) is not None and trained < (most or 0):
-            say(
-                f"positions {trained + 1} to {most} stay untrained: the model will read {trained} "
-                "tokens at once, and longer texts in windows or not at all"
-            )
-
-    def begin_step(done: float, width: float) -> float:
-        factor = rate_factor(config.schedule, done, width)
-        optimizers.set_rates(factor)
-        return config.optimizer.learning_rate * factor
-
-    def save(at: Position) -> None:
-        length = trained_length(at.data.phase)
-        run_folder.save(config, run, learner, optimizers, shards, at, ranks, length)
-
-    if batches is None:
-        assert log is not None
-        with contextlib.closing(log):
-            own_loop(system, config, shards, learner, position, log, evaluate, save)
-        return
     trainer = Trainer(
-        learner,
-        optimizers,
+        training.learner,
+        training.optimizers,
         batches,
         Budget(steps, seconds),
         LoopConfig(
             seed=config.seed,
-            precision=precision,
-            peak=peak,
+            precision=training.precision,
+            peak=training.peak,
             clip_norm=config.optimizer.clip_norm,
             log=config.log,
             validation=config.validation,
             checkpoint=config.checkpoint,
         ),
-        ranks,
+        training.ranks,
         log,
-        flops=learner.flops,
-        evaluate=evaluate,
-        save=save,
-        begin_step=begin_step,
+        flops=training.learner.flops,
+        evaluate=training.evaluate,
+        save=training.save,
+        begin_step=training.begin_step,
         check_end=True,
     )
     try:
@@ -305,14 +401,11 @@ def _train(
     except BertwrightError as error:
         if not trainer.diverged:
             raise
-        raise BertwrightError(f"{error}; {_way_on(run, trainer.good)}") from error
-    finally:
-        if log is not None:
-            log.close()
+        raise BertwrightError(f"{error}; {_way_on(training.run, trainer.good)}") from error
     if trainer.skipped and trainer.good < position.step - 1:
         raise BertwrightError(
             f"the run ended while steps were left out, the last {trainer.skipped}; "
-            f"{_way_on(run, trainer.good)}"
+            f"{_way_on(training.run, trainer.good)}"
         )
 
 
@@ -356,15 +449,35 @@ def _length_before(
     return read_length(checkpoint.find_checkpoint(config.sized_by), positions) or 0
 
 
-def _print_beginning(
-    run: Path, beginning: run_folder.Beginning, position: Position, say: Callable[[str], None]
-) -> None:
+def _print_beginning(training: _Training, position: Position, say: Callable[[str], None]) -> None:
+    """Print what is trained and on what, and where a resumed run goes on."""
+    config, ranks, beginning = training.config, training.ranks, training.beginning
+    count = sum(p.numel() for p in training.learner.parameters())
+    on = ranks.device.type
+    if ranks.world_size > 1:
+        on += f", {ranks.world_size} processes ({ranks.parallel})"
+    elif config.parallel == "fsdp":
+        on += " (fsdp shards nothing in one process: torchrun --nproc-per-node N starts N)"
+    say(f"{config.init or config.model}: {count:,} parameters, {training.precision} on {on}")
+    if beginning is None:
+        _print_untrained_positions(training, say)
+        return
     if position.finished:
-        say(f"{run} is finished already, at step {position.step:,}; nothing to do")
+        say(f"{training.run} is finished already, at step {position.step:,}; nothing to do")
         return
     if beginning.damaged:
         say(f"damaged, and skipped: {', '.join(beginning.damaged)}")
     say(f"going on after step {position.step:,}, from {beginning.folder}")
+
+
+def _print_untrained_positions(training: _Training, say: Callable[[str], None]) -> None:
+    """Print which positions of the model no sequence of the run reaches."""
+    most, trained = training.learner.encoder.spec.max_length, training.trained_length(1)
+    if most is not None and trained is not None and trained < most:
+        say(
+            f"positions {trained + 1} to {most} stay untrained: the model will read {trained} "
+            "tokens at once, and longer texts in windows or not at all"
+        )
 
 
 def _validation(

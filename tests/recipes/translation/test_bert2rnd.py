@@ -208,7 +208,11 @@ def test_what_does_not_fit(bert: Path, trees: Path, tmp_path: Path) -> None:
     for encoder, over, message in (
         (other, {}, "--encoder is for BERT only; this model is a transformer"),
         (bert, {"architecture": {"hidden_size": 48}}, "hidden_size is 48, but .* has 24"),
-        (bert, {"sequence_length": 64, "batch": {"micro_tokens": 128}}, "at most the 48 positions"),
+        (
+            bert,
+            {"sequence_length": 64, "batch": {"micro_tokens": 128}},
+            "128 tokens .* 48 positions",
+        ),
         (bert, {"init": "x"}, "--encoder and --init came"),
     ):
         with pytest.raises(ConfigError, match=message):
