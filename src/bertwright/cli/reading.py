@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
 from cyclopts.config import Dict, Env
@@ -21,9 +21,10 @@ from cyclopts.config import Dict, Env
 from bertwright.cli.rewriting import as_new_verb
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
-from bertwright.config.run import RunConfig
-from bertwright.config.run_file import read_run_file
 from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.config.run import RunConfig
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 """Where the recipes are that `--config NAME` finds."""
@@ -130,8 +131,12 @@ def _read_file(
     """Check the keys and types of a file, a text being no number, and give it to cyclopts."""
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
-    configured = _configured(app)
-    mapping = values.read_toml(path) if configured is None else read_run_file(path, configured)
+    if (configured := _configured(app)) is None:
+        mapping = values.read_toml(path)
+    else:
+        from bertwright.config.run_file import read_run_file
+
+        mapping = read_run_file(path, configured)
     for key, value in values.flatten(mapping).items():
         if key not in hints:
             raise values.unknown_key(key, _keys(arguments), path)
