@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bertwright.models.bert.config import BertRun
 from bertwright.models.gpt.config import GptRun
 from bertwright.report.card import card, checkpoint_card, quoted
+from bertwright.serve.engine import examples_of
 from tests.report.finetuned_runs import (
     KINDS,
     classification,
@@ -36,6 +37,17 @@ def front_of(text: str) -> dict[str, Any]:
     assert text.startswith("---\n")
     front: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])
     return front
+
+
+def test_examples_are_a_widget_that_serve_reads(tmp_path: Path) -> None:
+    text = written(classification(), "bert", True, ["a text", HOSTILE])
+    assert front_of(text)["widget"] == [
+        {"text": "a text"},
+        {"text": HOSTILE.replace("\ud800", "\ufffd")},
+    ]
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    assert examples_of(tmp_path)[0] == "a text"
+    assert "widget" not in front_of(written(classification()))
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,20 @@ import shlex
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+from fastapi import FastAPI
 
+from bertwright.serve.app import ROUTERS, _listing
 from tests.house.source import PACKAGE
 from tests.serve.browser import CHROMIUM, UNREADABLE, Page, browser
 from tests.serve.fake_server import MODELS, Fake, fake_server
 
 FOLDER = PACKAGE / "serve" / "playground"
+TASK = {"name": "mood", "kind": "classification", "labels": ["bad", "good"]}
 chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
 
 PANELS = {
@@ -151,6 +156,54 @@ def test_generation_is_shown_only_where_a_model_can(tab: Page) -> None:
         tab.open(address(server))
         panels = tab.run("[...document.querySelectorAll('#panels a')].map(a => a.dataset.panel)")
     assert panels == [name for name in PANELS if name not in ("generate", "translate")]
+
+
+@chromium
+@pytest.mark.parametrize(
+    ("model", "lacks"),
+    [
+        ({"vectors": False, "attention_heads": None}, ["compare", "attention"]),
+        ({"attention_heads": None}, ["attention"]),
+        ({"tasks": [{**TASK, "pairs": False}]}, ["rank"]),
+        ({"tasks": [{**TASK, "kind": "tagging", "pairs": None}]}, ["classify", "rank"]),
+        ({"tasks": [{**TASK, "pairs": True}]}, []),
+        ({"tasks": [{**TASK, "pairs": None}]}, []),
+    ],
+)
+def test_no_panel_is_offered_that_the_server_would_refuse(
+    tab: Page, model: dict[str, Any], lacks: list[str]
+) -> None:
+    """Vectors of an n-gram model, attention of word vectors, ranks by a head of single texts."""
+    with fake_server(models=[{"id": "own", "heads": [], "tasks": [TASK], **model}]) as server:
+        tab.open(address(server))
+        lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
+    looked_at = "compare", "attention", "classify", "rank"
+    assert sorted(name for name in lacking if name in looked_at) == sorted(lacks)
+
+
+@chromium
+@pytest.mark.parametrize(("pairs", "second"), [(True, True), (False, False)])
+def test_a_head_of_pairs_begins_with_two_texts(tab: Page, pairs: bool, second: bool) -> None:
+    with fake_server(
+        models=[{"id": "own", "heads": [], "tasks": [{**TASK, "pairs": pairs}]}]
+    ) as it:
+        tab.open(address(it, "#classify"))
+        written = tab.run("document.querySelector('[name=text_pair]').value")
+    assert bool(written) is second
+
+
+@chromium
+def test_the_list_of_routes_fits_a_phone(tab: Page, tmp_path: Path) -> None:
+    app = FastAPI()
+    for router in ROUTERS:
+        app.router.routes += router.routes
+    page = tmp_path / "docs.html"
+    page.write_text(_listing(app.openapi()), encoding="utf-8")
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    tab.send("Emulation.setDeviceMetricsOverride", **size)
+    tab.send("Page.navigate", url=page.as_uri())
+    tab.wait("document.readyState === 'complete' && document.querySelectorAll('h2').length > 9")
+    assert tab.run("document.documentElement.scrollWidth") == 390
 
 
 @chromium

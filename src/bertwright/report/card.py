@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -53,8 +53,10 @@ def card(
     environment: Mapping[str, Any],
     model_type: str = "bert",
     in_transformers: bool = True,
+    examples: Sequence[str] = (),
 ) -> str:
-    """`README.md` of a fine-tuned model, on an encoder of `model_type`."""
+    """`README.md` of a fine-tuned model, on an encoder of `model_type`; `examples` are texts that
+    the hub and the playground of `bertwright serve` offer to try it with."""
     several = results.get("tasks")
     tasks = [_task(each) for each in (several or {"": results}).values()]
     return _render(
@@ -68,6 +70,7 @@ def card(
         version=environment.get("bertwright"),
         model_type=model_type,
         in_transformers=in_transformers,
+        examples=examples,
         load=_how_to_load(tasks[0]["results"], bool(several), model_type == "bert"),
     )
 

@@ -15,7 +15,13 @@ from bertwright.checkpoint.sources import read_length
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
+from bertwright.labelled.examples import (
+    Example,
+    GenerationExample,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+)
 from bertwright.models.catalogue import system_of_config
 from bertwright.models.layout import Layout
 from bertwright.nn.features import layer_numbers
@@ -28,6 +34,8 @@ from bertwright.report.verdict import PREDICTIONS, RESULTS
 from bertwright.tasks.evaluate import Evaluation, evaluate
 
 TASKS = "tasks.toml"
+MOST_EXAMPLES, MOST_CHARACTERS = 3, 300
+"""Texts of a card, and how long each may be."""
 
 
 def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any]:
@@ -100,13 +108,41 @@ def save(
             partial,
             learner,
             tokenizer_folder,
-            card(results, environment, system.name, system.layout is not Layout),
+            card(
+                results,
+                environment,
+                system.name,
+                system.layout is not Layout,
+                example_texts(setups[0].dev.examples),
+            ),
             tasks={setup.task_name: _final_task(setup, best) for setup in setups},
             trained_length=length,
         )
         write_manifest(partial, {"format": 1, "step": best.step})
     checkpoint.write_latest(run, folder.name)
     return folder
+
+
+def example_texts(examples: Sequence[Example]) -> list[str]:
+    """The first short dev texts of a task of single texts, of a classification one for each of its
+    first labels: what the card offers to try the model with."""
+    found: dict[Any, str] = {}
+    for example in examples:
+        label: Any = len(found)
+        if isinstance(example, GenerationExample):
+            text = example.source
+        elif isinstance(example, TaggingExample):
+            text = example.text or " ".join(example.words)
+        elif isinstance(example, TextExample) and example.text2 is None:
+            text = example.text
+            label = example.label if isinstance(example.label, str) else label
+        else:
+            return []
+        if len(text) <= MOST_CHARACTERS and "\n" not in text and text not in found.values():
+            found.setdefault(label, text)
+        if len(found) == MOST_EXAMPLES:
+            break
+    return list(found.values())
 
 
 def _layer_weights(setup: TaskSetup, best: SeedRun, depth: int) -> dict[str, float]:
