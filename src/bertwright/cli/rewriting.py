@@ -33,7 +33,7 @@ def with_value(words: Sequence[str], wrong: str, right: str) -> str:
 def with_options(words: Sequence[str], options: Sequence[str]) -> str:
     """Return the command with these options in place of its own; empty for a verb that does not
     have the options of labelled files."""
-    if not options or words[:1] not in ([verb] for verb in LABELLED):
+    if not options or not words or words[0] not in LABELLED:
         return ""
     added, given = _by_option(options), _by_option(words)
     names = {name for name, _ in added if name != "--label" or words[0] != "predict"}

@@ -1,4 +1,4 @@
-"""Language models on held-out text, and on minimal pairs.
+"""A use of a model: language models evaluated on held-out text and on minimal pairs.
 
 Perplexity is `exp(-mean log p)` over all predicted tokens, the one for the end of a text too; it
 depends on the vocabulary. Bits a character do not: the same sum in bits over the characters of the

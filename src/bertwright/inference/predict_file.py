@@ -1,4 +1,6 @@
-"""A fine-tuned model on a file: what `bertwright evaluate` prints and `bertwright predict` writes.
+"""A use of a model: predictions of a fine-tuned model for the examples of a file.
+
+`bertwright evaluate` prints how good they are, and `bertwright predict` writes them.
 
 The model brings its labels, windows, null threshold and the names of its columns. To evaluate, the
 file brings the labels. To predict, it may be of any size: a JSON line is written for each input,

@@ -1,9 +1,10 @@
-"""Predictions that were made elsewhere, evaluated on a labelled file by the metrics of its kind.
+"""Predictions in files, evaluated on a labelled file as those of a model are.
 
-SQuAD's answers by id, CoNLL columns with the predicted tag last, a table with a column of
-predictions (GLUE's TSV, CSV, JSON lines), and what `bertwright predict` writes.
+The file may come from another program. It is read in these forms: SQuAD's answers by id, CoNLL
+columns with the predicted tag last, a table with a column of predictions (GLUE's TSV, CSV, JSON
+lines), and what `bertwright predict` writes.
 
-conlleval's file, gold and predicted tags in one, is both: `--data F --label 2 --predictions F`.
+A file of conlleval holds gold and predicted tags: `--data F --label 2 --predictions F`.
 """
 
 from __future__ import annotations

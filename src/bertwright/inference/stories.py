@@ -1,4 +1,4 @@
-"""Memory networks as a system: stories in, the answer to each one's question out."""
+"""A use of a model: a memory network answers the questions of stories (`bertwright answer`)."""
 
 from __future__ import annotations
 
