@@ -211,7 +211,7 @@ def test_what_does_not_fit(bert: Path, trees: Path, tmp_path: Path) -> None:
         (
             bert,
             {"sequence_length": 64, "batch": {"micro_tokens": 128}},
-            "128 tokens .* 48 positions",
+            "64 tokens .* 48 positions",
         ),
         (bert, {"init": "x"}, "--encoder and --init came"),
     ):
