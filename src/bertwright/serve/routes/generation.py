@@ -151,8 +151,9 @@ def prepare_completions(engine: Engine, body: CompletionsRequest, config: ServeC
         return {**common, "choices": choices, "usage": usage}
 
     headers = {"x-bertwright-sha256": engine.sha256}
-    given = {"headers": headers, "prompts": prompts, "way": CONTINUES}
-    prepared = PreparedGeneration(engine, [], finish, **given)
+    prepared = PreparedGeneration(
+        engine, [], finish, headers=headers, prompts=prompts, way=CONTINUES
+    )
     if body.stream:
         prepared.event = lambda piece: {**common, "choices": [choice(piece)], "usage": None}
     return prepared
