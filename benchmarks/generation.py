@@ -55,7 +55,16 @@ Sides = dict[str, Callable[[], None]]
 
 def ours() -> Any:
     """A learner of ours, without dropout."""
-    return make_learner(Gpt2Config(V, H, L, A, 0.0, 0.0, LONGEST), ["next_token"])
+    config = Gpt2Config(
+        vocab_size=V,
+        hidden_size=H,
+        num_hidden_layers=L,
+        num_attention_heads=A,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        max_position_embeddings=LONGEST,
+    )
+    return make_learner(config, ["next_token"])
 
 
 def theirs(dropout: float) -> Any:

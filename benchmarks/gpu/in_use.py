@@ -2,7 +2,9 @@
 model, generation and beam search beside `transformers.generate`, and serving's engine in process.
 
 Models have random weights and their published sizes, texts are made up, of mixed lengths. Seconds
-are of the clock: results are on the host when a call ends.
+are of the clock: results are on the host when a call ends. All figures of ours are measured before
+a peer is imported, so that a peer that is missing, slow or broken costs none of them; a peer's
+check reads ours from the record for the ratio.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,21 +59,39 @@ END = 0
 
 
 def run(checks: Checks, device: Device) -> None:
-    """All checks; the peers are imported when they are first needed."""
+    """Ours first, then the peers."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        checks.run("imports", lambda: import_peers("sentence_transformers"), most=60)
-        checks.run("a model in a folder", lambda: write_model(device, folder), most=15)
+        write_model(device, folder)
+        found = checks.record.found
         for precision in ("bf16", "fp32"):
             checks.run(
                 f"vectors, {precision}",
                 lambda: vectors(device, folder, precision),  # noqa: B023
-                most=20,
+                most=10,
             )
-        checks.run("fine-tuning", lambda: finetuning(device, folder), most=25)
-        checks.run("generation", lambda: generation(device, 1), most=20)
-        checks.run("beam search", lambda: generation(device, 4), most=20)
-        checks.run("the engine of serving", lambda: serving(device, folder), most=15)
+        checks.run("fine-tuning", lambda: finetuning(device, folder), most=15)
+        checks.run("generation", lambda: generation(device, 1), most=10)
+        checks.run("beam search", lambda: generation(device, 4), most=10)
+        checks.run("the engine of serving", lambda: serving(device, folder), most=10)
+        checks.run("imports", lambda: import_peers("sentence_transformers"), most=60)
+        for precision in ("bf16", "fp32"):
+            checks.run(
+                f"vectors by sentence-transformers, {precision}",
+                lambda: their_vectors(device, folder, precision, found(f"vectors, {precision}")),  # noqa: B023
+                most=15,
+            )
+        checks.run(
+            "fine-tuning of transformers' model",
+            lambda: their_finetuning(device, folder, found("fine-tuning")),
+            most=15,
+        )
+        for kind, beams in (("generation", 1), ("beam search", 4)):
+            checks.run(
+                f"{kind} by transformers",
+                lambda: their_generation(device, beams, found(kind)),  # noqa: B023
+                most=15,
+            )
 
 
 def make_texts(count: int, longest: int = 126) -> list[str]:
@@ -86,8 +107,8 @@ def tokenizer() -> Tokenizer:
     return make_tokenizer([*SPECIAL, *WORDS, "."])
 
 
-def write_model(device: Device, folder: Path) -> dict[str, Any]:
-    """A BERT of the base size, random weights, as a folder that both sides read."""
+def write_model(device: Device, folder: Path) -> None:
+    """Write a BERT of the base size, random weights, as a folder that both sides read."""
     size = SMALL_BERT if device.smoke else {}
     vocabulary = tokenizer().vocab_size if device.smoke else BERT_VOCABULARY
     config = replace(PRESETS["bert-base"], vocab_size=vocabulary, **size)
@@ -96,10 +117,6 @@ def write_model(device: Device, folder: Path) -> dict[str, Any]:
     made.mkdir()
     tokenizer().save(folder / "tokenizer")
     checkpoint.save(made, learner, folder / "tokenizer", "random weights\n")
-    return {
-        "layers": config.num_hidden_layers,
-        "parameters": sum(p.numel() for p in learner.parameters()),
-    }
 
 
 def _has(device: Device, precision: str) -> bool:
@@ -118,40 +135,60 @@ def _fastest(work: Callable[[], Any], seconds: float, least: int = 2) -> float:
     return min(times)
 
 
-def vectors(device: Device, folder: Path, precision: str) -> dict[str, Any]:
-    """Sentences a second and the least cosine with the peer's vectors; its batches of 32, which is
-    its default, and of 256."""
-    from sentence_transformers import SentenceTransformer
+def _ratio(ours: dict[str, Any], theirs: float, key: str) -> dict[str, Any]:
+    """Ours over theirs, where the check of ours has a figure."""
+    return {key: ours["ours"] / theirs} if "ours" in ours else {}
 
+
+def _texts(device: Device) -> list[str]:
+    return make_texts(24 if device.smoke else 4096)
+
+
+def _embedder(device: Device, folder: Path, precision: str) -> Any:
+    config = VectorConfig((-1,), pooling="mean")
+    model = load(str(folder / "model"), device=device.device)
+    sample = _texts(device)[:64]
+    return model.embedder(config, precision=precision, sample=sample)  # type: ignore[arg-type]
+
+
+def vectors(device: Device, folder: Path, precision: str) -> dict[str, Any]:
+    """Sentences a second."""
     if not _has(device, precision):
         return {"left_out": "this processor has no products in bf16"}
-    texts, made = make_texts(24 if device.smoke else 4096), str(folder / "model")
-    config = VectorConfig((-1,), pooling="mean")
-    model = load(made, device=device.device)
-    ours = model.embedder(config, precision=precision, sample=texts[:64])  # type: ignore[arg-type]
-    seconds = 0.1 if device.smoke else 2.0
-    rate = len(texts) / _fastest(lambda: ours.embed(texts), seconds)
-    found = ours.embed(texts)
-    figures: dict[str, Any] = {
+    texts, ours = _texts(device), _embedder(device, folder, precision)
+    rate = len(texts) / _fastest(lambda: ours.embed(texts), 0.1 if device.smoke else 2.0)
+    return {
         "texts": len(texts),
         "tokens": sum(len(text.split()) + 2 for text in texts),
         "ours": rate,
         "backend": ours.backend.name,
         **where_it_waits(device, lambda: ours.embed(texts[:256])),
     }
+
+
+def their_vectors(
+    device: Device, folder: Path, precision: str, ours: dict[str, Any]
+) -> dict[str, Any]:
+    """Sentences a second of the peer, in batches of 32, which is its default, and of 256; and the
+    least cosine of its vectors with ours."""
+    from sentence_transformers import SentenceTransformer
+
+    if not _has(device, precision):
+        return {"left_out": "this processor has no products in bf16"}
+    texts, figures = _texts(device), dict[str, Any]()
     dtype = {"dtype": torch.bfloat16} if precision == "bf16" else {}
-    peer = SentenceTransformer(made, device=str(device.device), model_kwargs=dtype)
+    peer = SentenceTransformer(str(folder / "model"), device=str(device.device), model_kwargs=dtype)
+    rates = []
     for rows in (32, 256):
         encode = lambda: peer.encode(texts, batch_size=rows, show_progress_bar=False)  # noqa: B023, E731
-        figures[f"sentence-transformers, batches of {rows}"] = len(texts) / _fastest(
-            encode, seconds
-        )
+        rates.append(len(texts) / _fastest(encode, 0.1 if device.smoke else 2.0))
+        figures[f"sentence-transformers, batches of {rows}"] = rates[-1]
     theirs = np.asarray(peer.encode(texts[:256], show_progress_bar=False), np.float32)
-    some = found[: len(theirs)]
+    some = _embedder(device, folder, precision).embed(texts[:256])
     lengths = np.linalg.norm(some, axis=1) * np.linalg.norm(theirs, axis=1)
-    figures["least_cosine"] = float(((some * theirs).sum(1) / lengths).min())
-    best = max(value for key, value in figures.items() if key.startswith("sentence-"))
-    return figures | {"ok": figures["least_cosine"] > 0.99, "ours_over_best": rate / best}
+    least = float(((some * theirs).sum(1) / lengths).min())
+    figures |= {"ok": least > 0.99, "least_cosine": least}
+    return figures | _ratio(ours, max(rates), "ours_over_best")
 
 
 def _examples(count: int) -> list[TextExample]:
@@ -159,38 +196,31 @@ def _examples(count: int) -> list[TextExample]:
     return [TextExample(text, label=LABELS[chance.randrange(2)]) for text in make_texts(count, 100)]
 
 
-def finetuning(device: Device, folder: Path) -> dict[str, Any]:
-    """Examples a second of training in batches of 32, by the recipe's own loop, and by the plain
-    loop that a user writes around transformers' model."""
-    count = 64 if device.smoke else 6400
+def _task(device: Device) -> TaskSetup:
     task = TaskConfig("classification", LABELS)
-    train, dev = _examples(count), _examples(32)
-    made = folder / "model"
-    setup = TaskSetup(
-        "task",
-        task,
-        TaskFilesConfig(train="made up", dev="made up"),
-        TaskData("task", task, tokenizer(), train),
-        TaskData("task", task, tokenizer(), dev),
-        None,
-        {},
-        [],
-    )
+    train, dev = _examples(64 if device.smoke else 6400), _examples(32)
+    files = TaskFilesConfig(train="made up", dev="made up")
+    of_train, of_dev = (TaskData("task", task, tokenizer(), each) for each in (train, dev))
+    return TaskSetup("task", task, files, of_train, of_dev, None, {}, [])
+
+
+def finetuning(device: Device, folder: Path) -> dict[str, Any]:
+    """Examples a second of training in batches of 32, by the recipe's own loop."""
+    setup, made = _task(device), folder / "model"
     config = FinetuneConfig(
         str(made), str(folder / "run"), epochs=1.0, learning_rate=1e-5, device="auto"
     )
     hardware = Hardware(Ranks(0, 1, device.device), "bf16", device.peak or 1e12, 65536, 65536)
     seed_run = train_seed(config, [setup], new_learner(made, config, [setup], 1), 1, hardware, None)
-    figures: dict[str, Any] = {"examples": count, "ours": seed_run.examples_per_second}
-    figures["transformers"] = _their_finetuning(device, made, setup.train)
-    return figures | {"ours_over_theirs": figures["ours"] / figures["transformers"]}
+    return {"examples": len(setup.train.examples), "ours": seed_run.examples_per_second}
 
 
-def _their_finetuning(device: Device, made: Path, data: TaskData) -> float:
-    import transformers
-
+def their_finetuning(device: Device, folder: Path, ours: dict[str, Any]) -> dict[str, Any]:
+    """The same by the plain loop that a user writes around transformers' model."""
+    transformers: Any = import_module("transformers")
+    data = _task(device).train
     model: Any = transformers.AutoModelForSequenceClassification.from_pretrained(
-        str(made), num_labels=2, attn_implementation="sdpa"
+        str(folder / "model"), num_labels=2, attn_implementation="sdpa"
     )
     model = model.to(device.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-5, fused=True)
@@ -220,45 +250,67 @@ def _their_finetuning(device: Device, made: Path, data: TaskData) -> float:
     for start in range(0, len(order), 32):
         step(order[start : start + 32])
     device.wait()
-    return len(order) / (time.perf_counter() - began)
+    rate = len(order) / (time.perf_counter() - began)
+    return {"transformers": rate, **_ratio(ours, rate, "ours_over_theirs")}
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What is generated: prompts of 4 to 100 tokens, longest first, and `new` tokens after each."""
+
+    ids: list[list[int]]
+    new: int
+    vocabulary: int
+
+
+def _prompts(device: Device, beams: int) -> Prompts:
+    vocabulary = 500 if device.smoke else GPT2_VOCABULARY
+    count, new = (4, 8) if device.smoke else (32 if beams == 1 else 8, 64)
+    chance = random.Random(0)
+    lengths = np.linspace(100, 4, count).astype(int).tolist()
+    ids = [[chance.randrange(5, vocabulary) for _ in range(n)] for n in lengths]
+    return Prompts(ids, new, vocabulary)
 
 
 def generation(device: Device, beams: int) -> dict[str, Any]:
-    """New tokens a second of GPT-2's size in bf16, prompts of 4 to 100 tokens, 64 new ones each."""
-    import transformers
-
-    small = device.smoke
-    vocabulary = 500 if small else GPT2_VOCABULARY
-    count, new = (4, 8) if small else (32 if beams == 1 else 8, 64)
-    tiny: dict[str, Any] = {**TINY, "max_position_embeddings": 256} if small else {}
-    learner = checkpoint.make_learner(Gpt2Config(vocab_size=vocabulary, **tiny), ["next_token"])
+    """New tokens a second of GPT-2's size in bf16."""
+    prompts = _prompts(device, beams)
+    tiny: dict[str, Any] = {**TINY, "max_position_embeddings": 256} if device.smoke else {}
+    made = Gpt2Config(vocab_size=prompts.vocabulary, **tiny)
+    learner = checkpoint.make_learner(made, ["next_token"])
     learner = learner.to(device.device, torch.bfloat16).eval().requires_grad_(False)
     head: Any = learner.objectives["next_token"]
-    chance = random.Random(0)
-    lengths = np.linspace(100, 4, count).astype(int).tolist()
-    prompts = [[chance.randrange(5, vocabulary) for _ in range(n)] for n in lengths]
-    config = GenerationConfig(max_new_tokens=new)
+    config, count, new = GenerationConfig(max_new_tokens=prompts.new), len(prompts.ids), prompts.new
 
     def ours() -> None:
         decoder = CausalDecoder(learner.encoder, head)
         if beams > 1:
-            finish(beam_steps(decoder, prompts, (), [new] * count, beam=beams))
+            finish(beam_steps(decoder, prompts.ids, (), [new] * count, beam=beams))
             return
         flight = RowsInFlight(decoder, ())
-        flight.add(prompts, [[Row(config, new, ids)] for ids in prompts])
+        flight.add(prompts.ids, [[Row(config, new, ids)] for ids in prompts.ids])
         while len(flight):
             flight.step()
 
-    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4} if small else {}
+    rate = count * new / _fastest(ours, 0.1 if device.smoke else 2.0)
+    figures = {"prompts": count, "new_tokens": new, "beams": beams, "ours": rate}
+    return figures | where_it_waits(device, ours)
+
+
+def their_generation(device: Device, beams: int, ours: dict[str, Any]) -> dict[str, Any]:
+    """The same by `transformers.generate`: its cache, its padding before the prompts."""
+    transformers: Any = import_module("transformers")
+    prompts = _prompts(device, beams)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4} if device.smoke else {}
     marks = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), END)
-    peer: Any = transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(vocab_size=vocabulary, **sizes, **marks, attn_implementation="sdpa")
+    made = transformers.GPT2Config(
+        vocab_size=prompts.vocabulary, **sizes, **marks, attn_implementation="sdpa"
     )
-    peer = peer.to(device.device, torch.bfloat16).eval()
-    longest = max(lengths)
-    ids = torch.tensor([[END] * (longest - len(row)) + row for row in prompts])
-    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in prompts])
-    ids, mask = ids.to(device.device), mask.to(device.device)
+    peer = transformers.GPT2LMHeadModel(made).to(device.device, torch.bfloat16).eval()
+    longest = max(map(len, prompts.ids))
+    ids = torch.tensor([[END] * (longest - len(row)) + row for row in prompts.ids])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in prompts.ids])
+    ids, mask, new = ids.to(device.device), mask.to(device.device), prompts.new
 
     def theirs() -> None:
         options = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False}
@@ -266,19 +318,8 @@ def generation(device: Device, beams: int) -> dict[str, Any]:
             peer.generate(ids, attention_mask=mask, num_beams=beams, **options)
         device.wait()
 
-    seconds, tokens = 0.1 if small else 2.0, count * new
-    rates = {
-        "ours": tokens / _fastest(ours, seconds),
-        "transformers": tokens / _fastest(theirs, seconds),
-    }
-    return {
-        "prompts": count,
-        "new_tokens": new,
-        "beams": beams,
-        **rates,
-        "ours_over_theirs": rates["ours"] / rates["transformers"],
-        **where_it_waits(device, ours),
-    }
+    rate = len(prompts.ids) * new / _fastest(theirs, 0.1 if device.smoke else 2.0)
+    return {"transformers": rate, **_ratio(ours, rate, "ours_over_theirs")}
 
 
 def serving(device: Device, folder: Path) -> dict[str, Any]:

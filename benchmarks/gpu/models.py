@@ -42,14 +42,14 @@ WORDS = [a + b for a in "bdfgklmnp" for b in ("a", "e", "i", "o", "u", "an", "er
 BERT_VOCABULARY, GPT2_VOCABULARY = 30522, 50257
 MASKED = 0.15
 
-TINY = {
+TINY: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "max_position_embeddings": 64,
 }
 """Heads of 8, so that the variable-length kernel takes them."""
-ENCODER_DECODER = {**TINY, "intermediate_size": 48}
+ENCODER_DECODER: dict[str, Any] = {**TINY, "intermediate_size": 48}
 SMALL_BERT: dict[str, Any] = {**ENCODER_DECODER, "max_position_embeddings": 512}
 RUNS: dict[str, dict[str, Any]] = {
     "bert": {"model": "bert-tiny", "architecture": ENCODER_DECODER},
@@ -321,8 +321,7 @@ def our_batch(size: Size, vocabulary: int, device: torch.device) -> Any:
 
 def their_model(size: Size, shrink: bool) -> Any:
     """The model of transformers of the same sizes, by SDPA, without dropout."""
-    import transformers
-
+    transformers: Any = import_module("transformers")
     if size.model == "gpt2":
         small = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 200} if shrink else {}
         drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)

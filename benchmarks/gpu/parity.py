@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,8 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
     """All kinds of attention over sequences of mixed lengths, and their gradients, against the
     formula in float64."""
     generator = torch.Generator().manual_seed(width)
-    heads, errors = 3, {}
+    heads = 3
+    errors: dict[str, float] = {}
 
     def draw(rows: int) -> Tensor:
         return torch.randn(rows, heads, width, generator=generator).to(dtype)
@@ -137,7 +138,8 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
             packed = torch.stack(there, 1).flatten(1)
             found = attend_packed(packed, heads, queries, causal=causal)
         else:
-            found = attend(*there, queries, of_keys, causal=causal)
+            there_q, there_k, there_v = there
+            found = attend(there_q, there_k, there_v, queries, of_keys, causal=causal)
         given = torch.autograd.grad(found, there, upstream.to(found))
         errors[kind] = relative_error(found, expected)
         pairs = zip("qkv", given, wanted, strict=True)
@@ -148,8 +150,9 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
 def _by_formula(
     parts: list[Tensor], lengths: list[int], causal: bool, prefixes: list[int] | None
 ) -> Tensor:
-    pieces = [x.split(sizes) for x, sizes in zip(parts, (LENGTHS, lengths, lengths), strict=True)]
-    kept = prefixes or [None] * len(LENGTHS)
+    sizes = (LENGTHS, lengths, lengths)
+    pieces = [torch.split(x, each) for x, each in zip(parts, sizes, strict=True)]
+    kept: Iterable[int | None] = prefixes or [None] * len(LENGTHS)
     found = [
         plain_attention(q, k, v, causal, prefix)
         for q, k, v, prefix in zip(*pieces, kept, strict=True)
@@ -314,7 +317,7 @@ def check_loop(device: Device, matrices: str, folder: Path) -> dict[str, Any]:
     of all weights, as on the CPU."""
     tiny, arrays = _arrays(folder)
     start = _weights(tiny.learner())
-    changes = []
+    changes: list[Tensor] = []
     for place in (torch.device("cpu"), device.device):
         learner = tiny.learner().to(place)
         trainer = make_trainer(learner, arrays, place, matrices, 4)
@@ -341,7 +344,7 @@ def check_bad_step(device: Device, folder: Path) -> dict[str, Any]:
             losses = {k: replace(x, total=x.total * math.inf) for k, x in losses.items()}
         return losses
 
-    learner.forward = sometimes_infinite  # type: ignore[method-assign]
+    learner.forward = sometimes_infinite
     position = trainer.run(Position())
     moved = [relative_error(b, a) for a, b in ((states[0], states[2]), (states[2], states[4]))]
     last = relative_error(_weights(learner), states[4])

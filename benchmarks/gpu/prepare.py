@@ -24,7 +24,7 @@ def prepare(text: Path | None, work: Path, smoke: bool) -> None:
     from bertwright.machine import usable_cores
     from bertwright.text.tokenizer.train import train_tokenizer
 
-    for name in ("transformers", "sentence_transformers"):
+    for name in () if smoke else ("transformers", "sentence_transformers"):
         with contextlib.suppress(ImportError):  # their files are read once, before they are timed
             import_module(name)
     began, workers = time.time(), max(1, min(12, usable_cores() - 2))
@@ -37,12 +37,12 @@ def prepare(text: Path | None, work: Path, smoke: bool) -> None:
         made, _ = train_tokenizer([str(text)], CorpusConfig(), config)
         made.save(work / "tokenizer")
         manifest = build_shards([str(text)], work / "shards", work / "tokenizer", workers=workers)
-        facts = {key: manifest[key] for key in ("tokens", "documents") if key in manifest}
         found: dict[str, Any] = {
             "ok": True,
             "seconds": time.time() - began,
             "vocabulary": size,
-            **facts,
+            "tokens": manifest.get("tokens"),
+            "documents": manifest.get("documents"),
         }
     except Exception as error:
         found = {"ok": False, "error": f"{type(error).__name__}: {error}"}

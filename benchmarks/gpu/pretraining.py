@@ -76,6 +76,8 @@ def run(checks: Checks, device: Device, work: Path, text: Path | None, sst2: Pat
             checks.record.line("SST-2", ok=None, skipped="no --sst2 FOLDER was given")
         elif (folder / "model" / "config.json").is_file():
             checks.run("SST-2", lambda: finetuning(device, folder / "model", sst2))
+        else:
+            checks.record.line("SST-2", ok=None, skipped="there is no pre-trained model")
 
 
 def wait_for(work: Path) -> dict[str, Any]:
@@ -116,7 +118,9 @@ def pretraining(
     learner = pretrain.make_learner(config, shards).to(device.device)
     optimizers = make_optimizers(learner, config.optimizer, "bf16")
     loader = PhaseLoader(system.trained_on(config, shards), config.batch.micro_tokens, ranks)
-    held_out = EpochLoader(system.evaluated_on(config, shards, "dev"))  # type: ignore[type-var]
+    of_dev = system.evaluated_on(config, shards, "dev")
+    assert of_dev is not None
+    held_out = EpochLoader(of_dev)
     most = min(config.validation.tokens, held_out.tokens_in_epoch(0))
 
     def evaluate() -> dict[str, float]:

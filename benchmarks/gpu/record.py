@@ -46,10 +46,17 @@ class Record:
         print(text[:2000], file=sys.stderr, flush=True)
 
     def found(self, what: str) -> dict[str, Any]:
-        """The last line of that name, of any part; empty where there is none."""
+        """The last line of that name since the call began, of any part; empty where there is none.
+
+        An older call may have written to the same file, on another card.
+        """
         lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        records = [json.loads(line) for line in lines]
-        return next((each for each in reversed(records) if each["what"] == what), {})
+        for record in map(json.loads, reversed(lines)):
+            if record["what"] == what:
+                return dict(record)
+            if record["what"] == "begin":
+                break
+        return {}
 
 
 class Checks:

@@ -30,27 +30,37 @@ MISSING = (
 )
 PEERS = ("transformers", "sentence_transformers")
 BLOCK = """
+import builtins
 import importlib.abc
 import os
 import sys
 
 
-class Blocked(importlib.abc.MetaPathFinder):
+def refuse(name, file):
+    blocked = name.partition(".")[0] in os.environ["BLOCKED"].split()
+    if blocked and file.startswith(os.environ["OURS"]) and "site-packages" not in file:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+class Blocked(importlib.abc.MetaPathFinder):  # importlib.import_module
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in os.environ["BLOCKED"].split():
-            return
         frame = sys._getframe(1)
         while "importlib" in frame.f_code.co_filename:
             frame = frame.f_back
-        ours = frame.f_code.co_filename.startswith(os.environ["OURS"])
-        if ours and "site-packages" not in frame.f_code.co_filename:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        refuse(name, frame.f_code.co_filename)
 
 
+def guarded(name, globals=None, locals=None, fromlist=(), level=0):  # import, also of what is there
+    if level == 0:
+        refuse(name, (globals or {}).get("__file__") or "")
+    return imported(name, globals, locals, fromlist, level)
+
+
+imported, builtins.__import__ = builtins.__import__, guarded
 sys.meta_path.insert(0, Blocked())
 """
 """Is run by every Python that finds it on its path, workers too: what our code imports is missing,
-what others import for themselves is there."""
+also where another package has imported it; what others import for themselves is there."""
 
 
 def call(folder: Path, *options: str, missing: tuple[str, ...] = MISSING) -> list[dict[str, Any]]:
@@ -96,19 +106,24 @@ def test_all_parts_run(tmp_path: Path) -> None:
     assert by_name["waits of a step"]["wait_count"] == 0
     assert by_name["pre-training"]["steps"] == 6
     assert 0 <= by_name["SST-2"]["dev_accuracy"] <= 1
+    assert by_name["generation by transformers"]["ours_over_theirs"] > 0
     kernel = [each for each in lines if each["what"] == "calls of the kernel"]
     assert all(each["head_widths"] for each in kernel)
 
 
 @pytest.mark.slow
 def test_it_says_what_it_leaves_out(tmp_path: Path) -> None:
-    """A part without its data says so; without transformers a check fails, the next ones run."""
+    """A part without its data says so; without the peers their checks fail and ours pass."""
     options = ("--parts", "use", "buys", "--minutes", "20")
     lines = call(tmp_path, *options, missing=(*MISSING, *PEERS))
     assert any("--sst2" in each.get("skipped", "") for each in lines if each["what"] == "SST-2")
     failed = {each["what"] for each in lines if each.get("ok") is False}
-    assert "fine-tuning" in failed
+    theirs = {"fine-tuning of transformers' model", "vectors by sentence-transformers, fp32"}
+    assert theirs <= failed
     by_name = {each["what"]: each for each in lines}
-    assert "ModuleNotFoundError" in by_name["fine-tuning"]["traceback"]
+    for name in theirs:
+        assert "ModuleNotFoundError" in by_name[name]["traceback"]
+    for name in ("vectors, fp32", "fine-tuning", "generation", "beam search"):
+        assert by_name[name]["ours"] > 0
     assert by_name["the engine of serving"]["ok"]
     assert by_name["pre-training"]["ok"]

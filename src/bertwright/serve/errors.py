@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 MAX_MESSAGE = 1000
@@ -28,11 +29,11 @@ class HttpError(Exception):
     @property
     def body(self) -> bytes:
         """The JSON body: OpenAI's envelope."""
-        import orjson  # here: the engine runs without the packages of the server
-
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         own = {"code": self.code, "message": self.message}
-        return orjson.dumps({"error": {**own, "type": kind, "param": None}})
+        content = {"error": {**own, "type": kind, "param": None}}
+        # without orjson: the engine runs where the packages of the server are not installed
+        return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
     @property
     def headers(self) -> dict[str, str]:
