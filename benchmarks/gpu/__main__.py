@@ -75,6 +75,8 @@ def run_all(arguments: argparse.Namespace) -> int:
     """Every part in a process of its own; 0, or 1 where a check failed."""
     import tempfile
 
+    from .record import read_lines
+
     began = time.time()
     ends = began + 60 * arguments.minutes
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +95,7 @@ def run_all(arguments: argparse.Namespace) -> int:
         finally:
             if preparing is not None:
                 preparing.kill()
-    lines = [json.loads(line) for line in arguments.out.read_text("utf-8").splitlines()]
+    lines = read_lines(arguments.out)
     first = max(n for n, line in enumerate(lines) if line["what"] == "begin")
     own = lines[first:]
     failed = [f"{line['part']}: {line['what']}" for line in own if line.get("ok") is False]

@@ -137,7 +137,7 @@ def ten_kernels(device: Device, work: Callable[[], Any]) -> dict[str, Any]:
     with torch.profiler.profile(activities=kinds) as profiler:
         work()
         device.wait()
-    passed = time.perf_counter() - began
+        passed = time.perf_counter() - began
 
     def time_of(event: Any) -> float:
         if not device.is_cuda:

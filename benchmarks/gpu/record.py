@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,13 +50,21 @@ class Record:
 
         An older call may have written to the same file, on another card.
         """
-        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        for record in map(json.loads, reversed(lines)):
+        for record in reversed(read_lines(self.file)):
             if record["what"] == what:
                 return dict(record)
             if record["what"] == "begin":
                 break
         return {}
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """The lines of a record, without one that a killed process left unfinished."""
+    found: list[dict[str, Any]] = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        with suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found
 
 
 class Checks:

@@ -39,7 +39,7 @@ from bertwright.train.log import Log, read_records
 from bertwright.train.muon import Muon
 from bertwright.train.state import DataPosition, Position
 from tests.contract.conftest import config_of
-from tests.recipes.sample import build_data, build_pairs
+from tests.recipes.sample import build_data, build_pairs, build_stories
 from tests.tasks.sample import make_learner as make_head
 from tests.train.sample import make_trainer, new_learner
 from tests.train.test_trouble import corrupt
@@ -114,12 +114,26 @@ STEPS: dict[str, Callable[[Path], Any]] = {
     "gpt2": pretraining("gpt2", build_data),
     "awd-lstm": pretraining("awd-lstm", build_data),
     "nnlm": pretraining("nnlm", build_data),
+    "memory-network": pretraining("memory-network", build_stories),
     "transformer": pretraining("transformer", build_pairs),
     "seq2seq": pretraining("seq2seq", build_pairs),
     "classification": finetuning(TaskConfig("classification", ("x", "y")), TEXTS),
+    "bilstm over a mix of layers": finetuning(
+        TaskConfig("classification", ("x", "y"), head=HeadConfig(layers="mix", network="bilstm")),
+        TEXTS,
+    ),
+    "three poolings": finetuning(
+        TaskConfig(
+            "classification",
+            ("x", "y"),
+            head=HeadConfig(layers="last", pooling="last+max+mean", hidden_size=12),
+        ),
+        TEXTS,
+    ),
     "regression": finetuning(TaskConfig("regression"), NUMBERS),
     "tagging": finetuning(TaskConfig("tagging", ("x", "y")), WORDS),
     "crf": finetuning(TaskConfig("tagging", ("x", "y"), head=HeadConfig(crf=True)), WORDS),
+    "taglm": finetuning(TaskConfig("tagging", ("x", "y"), head=HeadConfig(network="taglm")), WORDS),
     "span": finetuning(TaskConfig("span"), SPANS),
     "multiple-choice": finetuning(TaskConfig("multiple-choice"), CHOICES),
     "generation": finetuning(TaskConfig("generation"), TARGETS),

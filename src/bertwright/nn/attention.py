@@ -11,7 +11,8 @@ target causally (`Sequences.prefixes`).
         written out, because the fused kernel's backward is three times slower at 128 |
 | CUDA, bf16 and fp16 | one variable-length flash call over the whole batch; blocks where
         sequences have a prefix, or heads are not of a width that it takes |
-| dropout of probabilities above 0 | plain products, group by group, on any device |
+| dropout of probabilities above 0 | plain products: on a CPU by groups of equal length, on CUDA by
+        blocks, since the variable-length call has no dropout |
 
 Letters: N queries, M keys, H hidden, A heads, D = H / A, T and S tokens of a sequence of queries
 and of its keys, b sequences in a block.
@@ -38,6 +39,8 @@ BLOCK = 1 << 21
 # Neighbours share a block while its rows are at most NEAR times its tokens, and SPARE more: of
 # short sequences another block costs more than padding rows.
 NEAR, SPARE = 1.2, 256
+# On a GPU launching a kernel costs more than padding rows, and no cache has to hold the scores.
+GPU_BLOCK, GPU_NEAR, GPU_SPARE = 1 << 27, 1.5, 4096
 FLASH_WIDTH = 256
 """The widest head that the variable-length kernel takes."""
 
@@ -201,7 +204,7 @@ def _attend(
     q, k, v = (x for part in parts for x in part.unbind(1))
     prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
-        blocks = _blocks_of(queries, keys, q.shape[1], causal, exact=True)
+        blocks = _blocks_of(queries, keys, q.shape[1], causal, exact=not q.is_cuda)
         return _attend_by_block(q, k, v, blocks, dropout)[0]
     if takes_flash(q) and not prefixed:
         return _attend_varlen(q, k, v, queries, keys, causal)
@@ -277,11 +280,13 @@ def _blocks(
 ) -> list[Block]:
     """Neighbours of nearly equal lengths, as many as keep a block's scores in cache; `exact`: of
     equal lengths, however many."""
-    runs = (
-        neighbours(queries.lengths, keys.lengths, sys.maxsize, 1.0, 0)
-        if exact
-        else neighbours(queries.lengths, keys.lengths, BLOCK // heads, NEAR, SPARE)
-    )
+    if exact:
+        limits = sys.maxsize, 1.0, 0
+    elif queries.device.type == "cuda":
+        limits = GPU_BLOCK // heads, GPU_NEAR, GPU_SPARE
+    else:
+        limits = BLOCK // heads, NEAR, SPARE
+    runs = neighbours(queries.lengths, keys.lengths, *limits)
     prefixes = queries.prefixes if queries is keys and not causal else None
     blocks = []
     for run in runs:

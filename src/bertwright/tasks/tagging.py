@@ -220,7 +220,7 @@ class TagLm(nn.Module):
         ids = ids.view(-1, _MOST_BYTES)
         which = torch.tensor([different[word] for word in words]).long()
         device = features.device
-        spelled = self.characters(send(ids, device))[send(which, device)]
+        spelled = self.characters(send(self.characters.trim(ids), device))[send(which, device)]
         x = self.first(self.dropout(torch.cat([spelled, layer_0], 1)), counts)
         joined = torch.cat([self.dropout(x), features], 1)
         states: Tensor = self.second(joined, counts)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from bertwright.arrays import new_memmap
 from bertwright.errors import BertwrightError
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.host import send
 from bertwright.nn.sequences import Inputs
 
 
@@ -69,7 +70,7 @@ class FeatureTable(Encoder):
         A layer that was not stored is an empty tensor at its index.
         """
         ids = inputs.ids
-        rows = torch.from_numpy(self._table[ids.cpu().numpy()]).to(ids.device).float()
+        rows = send(torch.from_numpy(self._table[ids.cpu().numpy()]), ids.device).float()
         empty = rows.new_empty(0)
         layers = [empty] * (self.layers[-1] + 1)
         for number, layer in zip(self.layers, rows.split_with_sizes(self._widths, 1), strict=True):

@@ -79,7 +79,8 @@ class Elmo(Encoder):
         """See `Encoder`."""
         unique: Any = torch.unique
         different, which = unique(inputs.ids, return_inverse=True)  # [U], [N]
-        x = self.token(self.characters[different].long())[which]  # [N, P]
+        characters = self.token.trim(self.characters[different].long())
+        x = self.token(characters)[which]  # [N, P]
         own = [x] * len(self.directions)
         layers = [torch.cat(own, 1)]  # [N, H]
         for number, lstms in enumerate(self.layers[:top]):

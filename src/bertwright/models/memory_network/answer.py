@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from bertwright.models.memory_network.config import MemoryNetworkConfig
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.ragged import log_softmax, owners_of
+from bertwright.nn.ragged import log_softmax
 
 
 class Answer(Objective[Any]):
@@ -56,31 +56,33 @@ class Answer(Objective[Any]):
         """Logits of the answers `[B, V]`, and for each hop how much each memory is attended to,
         `[M]`, with a softmax 1 in all over a story."""
         ids, device = batch.inputs.ids, encoded.last.device
-        counts, stories = batch.sentence_lengths.tolist(), batch.story_sentences.tolist()
-        sentence, story = owners_of(counts, device), owners_of(stories, device)  # [N], [S]
-        ends = batch.story_sentences.cumsum(0)
-        age = ends[story] - 2 - torch.arange(len(counts), device=device)  # [S], of questions -1
-        is_memory = age >= 0
-        of_story, age = story[is_memory], age[is_memory]  # [M]
-        weights = self._position_weights(batch.sentence_lengths, sentence, encoded.last.dtype)
+        in_sentences, in_stories = batch.sentence_lengths, batch.story_sentences  # [S], [B]
+        count, stories = len(in_sentences), len(in_stories)
+        # sizes are given, so that nothing waits for a GPU to count
+        sentence = torch.repeat_interleave(in_sentences, output_size=len(ids))  # [N]
+        of_story = torch.repeat_interleave(in_stories - 1, output_size=count - stories)  # [M]
+        remembered = torch.arange(count - stories, device=device) + of_story  # [M]: a question each
+        questions = in_stories.cumsum(0) - 1  # [B]: the last sentence of each story
+        age = questions[of_story] - 1 - remembered  # [M]: 0 for the sentence before the question
+        weights = self._position_weights(in_sentences, sentence, encoded.last.dtype)
 
         def sentences(words: Tensor) -> Tensor:
             """Words `[N, H]` -> sentences `[S, H]`."""
-            found = words.new_zeros(len(counts), words.shape[1])
+            found = words.new_zeros(count, words.shape[1])
             return found.index_add(0, sentence, words * weights)
 
         def memories(number: int, of_sentences: Tensor) -> Tensor:
             times: Tensor = self.times[number](age)
-            return of_sentences[is_memory] + times
+            return of_sentences.index_select(0, remembered) + times
 
         read = sentences(encoded.last)
-        u = read[~is_memory]  # [B, H]
+        u = read.index_select(0, questions)  # [B, H]
         maps = []
         for number, table in enumerate(self.tables):
             m = memories(number, read)  # [M, H]
             scores = (u[of_story] * m).sum(1, keepdim=True)
             softmax = self.config.softmax
-            p = log_softmax(scores, of_story, len(stories)).exp() if softmax else scores  # [M, 1]
+            p = log_softmax(scores, of_story, stories).exp() if softmax else scores  # [M, 1]
             read = sentences(table(ids))
             u = u.index_add(0, of_story, p * memories(number + 1, read))
             maps.append(p[:, 0])
