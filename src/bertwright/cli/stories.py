@@ -46,7 +46,8 @@ def answer(
     """Answer the question of each story, and show which sentences were attended to.
 
     Args:
-        story: Stories: a sentence a line, the question last, then a blank.
+        story: Stories: a sentence a line, the question last, then a blank line; or a file of a
+            bAbI task.
         model: A run or a checkpoint of a memory network.
     """
     from bertwright.inference.stories import answer_stories

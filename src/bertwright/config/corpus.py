@@ -14,7 +14,8 @@ class CorpusConfig:
 
     documents: Literal["blank-line", "file", "line"] = "blank-line"
     """What separates documents in a text file: a blank line (of WikiExtractor's files `<doc ...>`
-    and `</doc>`), the file, or every line."""
+    and `</doc>`; of files of the bAbI tasks each question, with the sentences before it), the file,
+    or every line."""
     sentences: Literal["split", "line"] = "split"
     """split: find the sentences of every line; line: each line is one sentence."""
     text_column: str = "text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from bertwright.models.memory_network.answer import Answer
 from bertwright.models.memory_network.config import MemoryNetworkConfig
 from bertwright.models.memory_network.stories import Stories
 from bertwright.models.word_vectors.encoder import WordVectors
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from tests.recipes.sample import build_data, build_stories
 
 CONFIG = MemoryNetworkConfig(hidden_size=7, hops=2, memory_size=5)
@@ -109,3 +111,46 @@ def test_what_is_no_story_is_an_error(shards: Shards, tmp_path: Path) -> None:
         Stories(shards, np.arange(20), 99, 20)
     with pytest.raises(DataError, match=r"document 1 .* is no story"):
         Stories(open_shards(build_data(tmp_path)), np.arange(3), 9, 999)
+
+
+TASK = """\
+1 Anna took the train to Oslo.
+2 Where is Anna? \tOslo\t1
+3 Ben stayed in Rome.
+4 Where is Ben? \tRome\t3
+1 Ben took the train to Rome.
+2 Where is Ben? \tRome\t1
+"""
+
+
+def test_a_file_of_a_babi_task_is_built_trained_on_and_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = tmp_path / "task.txt"
+    task.write_text(TASK)
+    words, data, run = (str(tmp_path / name) for name in ("words", "shards", "run"))
+    train = ["tokenizer", "train", str(task), "--algorithm", "word", "--min-frequency", "1"]
+    assert run_verb([*train, "--vocab-size", "40", "--out", words]) == 0
+    build = ["data", "build", str(task), "--sentences", "line", "--tokenizer", words]
+    assert run_verb([*build, "--out", data]) == 0
+    assert "bAbI" in capsys.readouterr().out
+    shards = open_shards(data)
+    tokenizer = load_tokenizer(words)
+    answers = shards.tokens_at(shards.sentence_tokens[shards.document_sentences[1:] - 1])
+    assert tokenizer.tokens_of(answers.tolist()) == ["oslo", "rome", "rome"]
+    words_of_run = ["pretrain", "--model", "memory-network", "--data", data, "--steps", "2"]
+    assert run_verb([*words_of_run, "--device", "cpu", "--out", run]) == 0
+    capsys.readouterr()
+
+    assert run_verb(["answer", str(task), "--model", run, "--json"]) == 0
+    found = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [row["question"] for row in found] == ["Where is Anna?", *["Where is Ben?"] * 2]
+    assert [len(row["sentences"]) for row in found] == [1, 2, 1]
+    assert found[1]["sentences"][-1] == "Ben stayed in Rome."
+
+    mine = tmp_path / "mine.txt"
+    mine.write_text("1 Anna took the train to Oslo.\n2 Where is Anna?\n")
+    assert run_verb(["answer", str(mine), "--model", run, "--json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["sentences"] == ["Anna took the train to Oslo."]
+    assert row["answer"] == found[0]["answer"]

@@ -57,8 +57,9 @@ class Stories(Shuffled):
         if len(wrong):
             raise DataError(
                 f"document {documents[wrong[0]] + 1} of {shards.folder} is no story: a sentence a "
-                "line, the last two its question and its answer of one word, then a blank line: "
-                "build the data with --sentences line and a tokenizer of words"
+                "line, the last two its question and its answer of one word, then a blank line; "
+                "or a file of a bAbI task as it is: build the data with --sentences line and a "
+                "tokenizer of words"
             )
         self.shards = shards
         self._answer = last

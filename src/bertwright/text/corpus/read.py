@@ -31,6 +31,7 @@ from bertwright.text.corpus.documents import (
 from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
+from bertwright.text.corpus.stories import babi_documents, is_babi
 from bertwright.text.sentences import split_sentences
 from bertwright.text.tables import split_lines
 
@@ -162,6 +163,9 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
             groups = read_rows(stream, kind, name, config, report)
         elif config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
             groups = wiki_documents(split_lines(read_text(stream, name, report), name), report)
+        elif config.documents == "blank-line" and is_babi(head.decode("utf-8", "replace")):
+            lines = split_lines(read_text(stream, name, report), name)
+            groups = babi_documents(lines, name, report)
         else:
             groups = split_documents(read_text(stream, name, report), config.documents, report)
         for group in groups:

@@ -32,6 +32,8 @@ class CorpusReport:
     # malformed byte sequences, and surrogates without a partner (in JSON escapes), each replaced by
     # U+FFFD
     invalid_utf8: int = 0
+    # questions of bAbI's files, each a document with the sentences before it
+    story_questions: int = 0
     # tags of HTML or XML in the text, counted by `split_document` as the next three are
     tags: int = 0
     urls: int = 0  # web addresses
@@ -63,6 +65,11 @@ class CorpusReport:
             "malformed character{s} replaced": self.invalid_utf8,
         }
         lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
+        if self.story_questions:
+            lines.append(
+                f"the form of the bAbI tasks: {self.story_questions:,} questions, each a document "
+                "of the sentences before it, the question and its answer"
+            )
         if self.losing_marks >= 0.001:
             lines.append(
                 f"{self.losing_marks:.1%} of the words lose accents, vowel signs or other marks in "
