@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +12,12 @@ from bertwright.errors import DataError
 from bertwright.text.corpus.documents import read_text
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, TEXT_SUFFIXES, open_bytes
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tables import split_lines
+from bertwright.text.tables import EXCEL_SEPARATOR, split_lines
 
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
 HEAD_LINES = 200  # that are looked at before the form is decided
 HEAD_CHARACTERS = 1 << 24  # after which no more lines are, so that memory has a bound
-_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # the first line of a CSV file of Excel
 
 
 @dataclass
@@ -163,7 +161,7 @@ def open_source(path: Path) -> Source:
         head.append(line)
         size += len(line)
     separator = None
-    if head and (said := _SEPARATOR.fullmatch(head[0])):
+    if head and (said := EXCEL_SEPARATOR.fullmatch(head[0])):
         separator, head[0] = said[1], ""  # an empty line is no row, and lines keep their numbers
     if not any(line.strip() for line in head):
         raise DataError(f"{name} is empty; expected labelled examples or texts")

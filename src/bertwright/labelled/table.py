@@ -22,7 +22,6 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, is_known, plain
 from bertwright.labelled.guess import is_unknown_header
 from bertwright.labelled.label_studio import is_label_studio, rows_of_tasks
-from bertwright.labelled.parquet import parquet_rows
 from bertwright.labelled.quotes import split_tsv
 from bertwright.labelled.source import (
     HEAD_LINES,
@@ -37,6 +36,7 @@ from bertwright.labelled.source import (
     suffix_of,
 )
 from bertwright.text.corpus.files import open_bytes
+from bertwright.text.parquet import parquet_rows
 from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogates, split_rows
 
 E = TypeVar("E")
@@ -395,10 +395,10 @@ def _parquet(path: Path, log: BadRowLog) -> Table:
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
         wanted = list(dict.fromkeys(names))
-        values = parquet_rows(path, log.name, wanted)
-        for number, row in enumerate(values, 1):
-            by_name = dict(zip(wanted, row, strict=True))
-            yield number, [_named(by_name[name], classes.get(name)) for name in names]
+        with open_bytes(path) as stream, open_parquet(stream, log.name) as file:
+            for number, row in enumerate(parquet_rows(file, wanted, share=True), 1):
+                by_name = dict(zip(wanted, row, strict=True))
+                yield number, [_named(by_name[name], classes.get(name)) for name in names]
 
     def sample() -> list[list[Any]]:
         return [values for _, values in islice(rows(schema.names), HEAD_LINES)]

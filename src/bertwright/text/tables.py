@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,8 @@ from bertwright.errors import DataError, MissingExtra
 
 MAX_ROW_CHARACTERS = 1 << 28
 """A line or a field of a table over this is an error: it must be held in memory whole."""
+EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+"""The first line of a CSV file of Excel."""
 ROWS = 1024
 """Rows of Parquet that are read at once."""
 

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 from bertwright.config import hub
 from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
@@ -198,19 +198,88 @@ def size_on_disk(paths: Iterable[Path]) -> int | None:
     return total
 
 
+class _Frame(Protocol):
+    """A compressed frame, which is decompressed in parts of a bounded size."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether its end has come."""
+        ...
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take bytes of the file; return plain bytes, and what of `data` comes next time.
+
+        No bytes come where the frame needs more data.
+        """
+        ...
+
+
+class _ZlibFrame:
+    """A member of a .gz file."""
+
+    def __init__(self) -> None:
+        self._frame = zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        plain = self._frame.decompress(data, BLOCK_BYTES)
+        return plain, self._frame.unused_data if self.eof else self._frame.unconsumed_tail
+
+
+class _BufferingFrame:
+    """A stream of an .xz or .bz2 file, whose decompressor keeps the data that it has not used."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._frame = make()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._frame.eof)
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        rest = b""
+        if data and not self._frame.needs_input:
+            data, rest = b"", data
+        plain = self._frame.decompress(data, BLOCK_BYTES)
+        return plain, self._frame.unused_data + rest if self.eof else rest
+
+
+class _ZstdFrame:
+    """A frame of a .zst file. Its decompressor has no limit, so it gets little at once: a block of
+    four bytes can hold 128 KiB."""
+
+    AT_ONCE = 1 << 10
+
+    def __init__(self, decompressor: Any) -> None:
+        self._frame = decompressor.decompressobj()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._frame.eof)
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        plain = self._frame.decompress(data[: self.AT_ONCE])
+        rest = data[self.AT_ONCE :]
+        return plain, self._frame.unused_data + rest if self.eof else rest
+
+
 class _Decompressed(io.RawIOBase):
     """The bytes of compressed frames, one after another; what is damaged is a `DataError`.
 
-    The readers of the standard library take a damaged frame after the first for the end of the
-    file, and zstandard's takes a missing end for one.
+    Memory is bounded whatever a frame holds. The readers of the standard library take a damaged
+    frame after the first for the end of the file, and zstandard's takes a missing end for one.
     """
 
     def __init__(self, file: BinaryIO, kind: str, name: str) -> None:
         super().__init__()
         self._file, self._name = file, name
         self._new, self._error = _decompressor(kind)
-        self._frame = self._new()
-        self._begun = False
+        self._frame: _Frame | None = None
+        self._rest = b""
+        """Bytes of the file that no frame has taken yet."""
         self._ready = memoryview(b"")
         self._bytes = 0
 
@@ -234,18 +303,18 @@ class _Decompressed(io.RawIOBase):
     def _decompress(self) -> memoryview:
         """The next bytes; none at the end."""
         while True:
-            # Little at once: 16 KiB of the best compressed text is some 100 MB.
-            data = self._frame.unused_data if self._frame.eof else b""
-            data = data or self._file.read(1 << 14)
-            if not data:
-                if self._begun and not self._frame.eof:
-                    raise EOFError("the last frame has no end")
-                return memoryview(b"")
-            if self._frame.eof:
+            self._rest = self._rest or self._file.read(1 << 14)
+            at_end = not self._rest
+            if self._frame is None or self._frame.eof:
+                if at_end:
+                    return memoryview(b"")
                 self._frame = self._new()
-            self._begun = True
-            if found := self._frame.decompress(data):
+            # at the end of the file a frame may still hold bytes that it has not returned
+            found, self._rest = self._frame.feed(self._rest)
+            if found:
                 return memoryview(found)
+            if at_end and not self._frame.eof:
+                raise EOFError("the last frame has no end")
 
     def close(self) -> None:
         if not self.closed:
@@ -253,20 +322,22 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def _decompressor(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
+def _decompressor(kind: str) -> tuple[Callable[[], _Frame], type[Exception]]:
     """What makes a decompressor of one frame, and the error that it raises."""
     if kind == ".gz":
-        return partial(zlib.decompressobj, 16 + zlib.MAX_WBITS), zlib.error
+        return _ZlibFrame, zlib.error
     if kind == ".xz":
-        return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError
+        new = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+        return partial(_BufferingFrame, new), lzma.LZMAError
     if kind == ".bz2":
-        return bz2.BZ2Decompressor, OSError
+        return partial(_BufferingFrame, bz2.BZ2Decompressor), OSError
     try:
         import zstandard
     except ImportError as error:
         raise MissingExtra("zst", "zstandard", "reading .zst files") from error
     # 2**31: the window of `zstd --long=31`, the largest there is.
-    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj, zstandard.ZstdError
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+    return partial(_ZstdFrame, decompressor), zstandard.ZstdError
 
 
 def open_bytes(path: Path) -> BinaryIO:

@@ -32,6 +32,7 @@ from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, op
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.corpus.stories import babi_documents, is_babi
+from bertwright.text.long_rows import LongText, split_long_lines
 from bertwright.text.sentences import split_sentences
 from bertwright.text.tables import split_lines
 
@@ -162,7 +163,7 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
         if kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
         elif config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
-            groups = wiki_documents(split_lines(read_text(stream, name, report), name), report)
+            groups = wiki_documents(_lines(read_text(stream, name, report)), report)
         elif config.documents == "blank-line" and is_babi(head.decode("utf-8", "replace")):
             lines = split_lines(read_text(stream, name, report), name)
             groups = babi_documents(lines, name, report)
@@ -172,6 +173,15 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
             report.position = before + position()
             yield group
         report.position = before + position()
+
+
+def _lines(blocks: Iterator[str]) -> Iterator[str]:
+    """Lines without their ends; one that is too long to hold becomes several."""
+    for line in split_long_lines(blocks):
+        if isinstance(line, LongText):
+            yield from line.parts
+        else:
+            yield line
 
 
 def _stays(text: str, config: CorpusConfig, report: CorpusReport, seen: set[bytes]) -> bool:

@@ -43,6 +43,7 @@ class CorpusReport:
     # words looked at for accents, some of each block, and those that lose marks in this vocabulary
     words_sampled: int = 0
     words_losing_marks: int = 0
+    unquoted_tables: int = 0  # TSV files whose fields are quoted as in CSV, read without the quotes
     duplicates: int = 0  # documents left out because an equal one came before
     # the first positions of malformed bytes, as `FILE, byte N`
     invalid_places: list[str] = field(default_factory=list)
@@ -63,6 +64,7 @@ class CorpusReport:
             "tag{s} of HTML or XML (removed by --strip-markup)": self.tags,
             "zero byte{s} dropped": self.zero_bytes,
             "malformed character{s} replaced": self.invalid_utf8,
+            "TSV file{s} of fields quoted as in CSV, read without the quotes": self.unquoted_tables,
         }
         lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
         if self.story_questions:

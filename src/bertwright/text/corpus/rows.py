@@ -5,21 +5,47 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text.corpus.documents import normalize_lines, read_text, split_long_document
+from bertwright.text.corpus.documents import (
+    MAX_DOCUMENT_CHARACTERS,
+    normalize_lines,
+    read_text,
+    split_long_document,
+)
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tables import ROWS, open_parquet, replace_surrogates, split_lines, split_rows
+from bertwright.text.long_rows import (
+    LONGEST_ROW,
+    LongRow,
+    LongText,
+    field_of_row,
+    split_long_csv,
+    split_long_lines,
+    string_of_object,
+)
+from bertwright.text.parquet import parquet_rows
+from bertwright.text.quotes import AHEAD_CHARACTERS, AHEAD_LINES, are_quoted
+from bertwright.text.tables import (
+    EXCEL_SEPARATOR,
+    ROWS,
+    csv_delimiter,
+    open_parquet,
+    replace_surrogates,
+)
+
+GROUP_CHARACTERS = 1 << 20
+"""Characters of the rows that are handed on at once, about."""
 
 
 def read_rows(
     stream: BinaryIO, kind: str, name: str, config: CorpusConfig, report: CorpusReport
 ) -> Iterator[list[str]]:
     """The text of the rows of one file, in groups; `kind` is `.jsonl`, `.ndjson`, `.csv`, `.tsv`
-    (tabs, no quoting) or `.parquet`, `name` is for messages.
+    or `.parquet`, `name` is for messages. Memory is bounded, however long a row is.
 
     Raises:
         DataError: a malformed row, no column `config.text_column` (its message lists those there).
@@ -28,11 +54,11 @@ def read_rows(
     if kind == ".parquet":
         values = _parquet(stream, name, config.text_column)
     else:
-        lines = split_lines(read_text(stream, name, report), name)
+        lines = split_long_lines(read_text(stream, name, report))
         if kind in (".jsonl", ".ndjson"):
             values = _json_values(lines, name, config.text_column)
         else:
-            values = _table_values(lines, kind, name, config.text_column)
+            values = _table_values(lines, kind, name, config.text_column, report)
     yield from _texts(values, name, config, report, kind == ".parquet")
 
 
@@ -105,9 +131,16 @@ def _texts(
 ) -> Iterator[list[str]]:
     """Checked, normalized and split text of the rows."""
     group: list[str] = []
+    size = 0
     for number, value in enumerate(values, 1):
         if value is None:
             report.empty_documents += 1
+            continue
+        if isinstance(value, LongText):
+            if group:
+                yield group
+                group, size = [], 0
+            yield from _long_documents(value, report)
             continue
         if not isinstance(value, str):
             raise DataError(
@@ -117,24 +150,46 @@ def _texts(
         if not value or value.isspace():
             report.empty_documents += 1
             continue
-        text = normalize_lines(value)
-        if not text.isascii():
-            mended = replace_surrogates(text)
-            if mended is not text:
-                report.invalid_utf8 += mended.count("\ufffd") - text.count("\ufffd")
-                text = mended
+        text = _mended(value, report)
         if count_bytes:
             report.bytes += len(text) if text.isascii() else len(text.encode())
         group.extend(split_long_document(text, report))
-        if len(group) >= ROWS or len(text) > 1 << 20:
+        size += len(text)
+        if len(group) >= ROWS or size > GROUP_CHARACTERS:
             yield group
-            group = []
+            group, size = [], 0
     if group:
         yield group
 
 
-def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[object]:
+def _mended(value: str, report: CorpusReport) -> str:
+    """Text with line ends as `\\n` and without lone surrogates, which are counted."""
+    text = normalize_lines(value)
+    if text.isascii():
+        return text
+    mended = replace_surrogates(text)
+    if mended is not text:
+        report.invalid_utf8 += mended.count("\ufffd") - text.count("\ufffd")
+    return mended
+
+
+def _long_documents(value: LongText, report: CorpusReport) -> Iterator[list[str]]:
+    """A row that is too long to hold, as documents of the largest size."""
+    held = ""
+    for part in value.parts:
+        held += part
+        if len(held) > MAX_DOCUMENT_CHARACTERS:
+            *whole, held = split_long_document(held, report)
+            yield [_mended(text, report) for text in whole]
+    yield [_mended(held, report)]
+
+
+def _json_values(lines: Iterable[str | LongText], name: str, column: str) -> Iterator[object]:
     for number, line in enumerate(lines, 1):
+        if isinstance(line, LongText):
+            where = f"{name}, line {number:,}"
+            yield LongText(string_of_object(line.parts, column, where))
+            continue
         if not line.strip():
             continue
         try:
@@ -151,11 +206,18 @@ def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[objec
         yield row[column]
 
 
-def _table_values(lines: Iterator[str], kind: str, name: str, column: str) -> Iterator[object]:
-    rows = split_rows(lines, name, quoted=kind == ".csv")
+def _table_values(
+    lines: Iterator[str | LongText], kind: str, name: str, column: str, report: CorpusReport
+) -> Iterator[object]:
+    rows = _split_table(lines, kind, name, report)
     _, header = next(rows, (0, None))
     if header is None:
         return
+    if isinstance(header, LongRow):
+        raise DataError(
+            f"{name}: the first row has over {LONGEST_ROW:,} characters; expected a header that "
+            f"names the columns, {column!r} among them (--text-column)"
+        )
     _check_column(column, header, name)
     if header.count(column) > 1:
         raise DataError(
@@ -163,6 +225,10 @@ def _table_values(lines: Iterator[str], kind: str, name: str, column: str) -> It
         )
     index = header.index(column)
     for line, row in rows:
+        if isinstance(row, LongRow):
+            where = f"{name}, line {line:,}"
+            yield LongText(field_of_row(row, index, len(header), where))
+            continue
         if len(row) != len(header):  # truncated text, most likely
             raise DataError(
                 f"{name}, line {line:,} has {len(row)} fields; the header has {len(header)}. Mend "
@@ -171,11 +237,74 @@ def _table_values(lines: Iterator[str], kind: str, name: str, column: str) -> It
         yield row[index]
 
 
+Row = tuple[int, list[str] | LongRow]
+
+
+def _split_table(
+    lines: Iterator[str | LongText], kind: str, name: str, report: CorpusReport
+) -> Iterator[Row]:
+    """The rows of CSV or TSV that are not empty, with the lines they begin at.
+
+    A first line `sep=;`, as Excel writes it, says what separates.
+    """
+    first, begin = next(lines, None), 1
+    while isinstance(first, str) and not first.strip():
+        first, begin = next(lines, None), begin + 1
+    if first is None:
+        return iter(())
+    said = EXCEL_SEPARATOR.fullmatch(first) if isinstance(first, str) else None
+    if said:
+        return split_long_csv(lines, name, said[1], begin + 1)
+    lines = chain([first], lines)
+    if kind == ".csv":
+        delimiter = csv_delimiter(first) if isinstance(first, str) else ","
+        return split_long_csv(lines, name, delimiter, begin)
+    return _split_tsv(lines, name, begin, report)
+
+
+def _split_tsv(
+    lines: Iterator[str | LongText], name: str, begin: int, report: CorpusReport
+) -> Iterator[Row]:
+    """The rows of TSV. Fields are unquoted where the file shows that they are quoted as in CSV,
+    which is counted; else a quote is a character."""
+    number = begin
+    for number, line in enumerate(lines, begin):
+        if isinstance(line, str) and '"' in line:
+            break
+        yield from _split_tabs([line], number)
+    else:
+        return
+    ahead, texts, size = [line], [line], len(line)
+    while len(texts) < AHEAD_LINES and size < AHEAD_CHARACTERS:
+        if (following := next(lines, None)) is None:
+            break
+        ahead.append(following)
+        if isinstance(following, LongText):
+            break
+        texts.append(following)
+        size += len(following)
+    whole = len(texts) == len(ahead) < AHEAD_LINES and size < AHEAD_CHARACTERS
+    rest = chain(ahead, lines)
+    if are_quoted(texts, from_start=number == begin, whole=whole):
+        report.unquoted_tables += 1
+        yield from split_long_csv(rest, name, "\t", number)
+    else:
+        yield from _split_tabs(rest, number)
+
+
+def _split_tabs(lines: Iterable[str | LongText], begin: int) -> Iterator[Row]:
+    for number, line in enumerate(lines, begin):
+        if isinstance(line, LongText):
+            yield number, LongRow(chain(line.parts, ["\n"]), "\t", False)
+        elif line:
+            yield number, line.split("\t")
+
+
 def _parquet(stream: BinaryIO, name: str, column: str) -> Iterator[object]:
     with open_parquet(stream, name) as file:
         _check_column(column, file.schema_arrow.names, name)
-        for batch in file.iter_batches(batch_size=ROWS, columns=[column]):
-            yield from batch.column(0).to_pylist()
+        for (value,) in parquet_rows(file, [column]):
+            yield value
 
 
 def _check_column(column: str, there: list[str], name: str) -> None:

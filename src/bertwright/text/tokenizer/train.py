@@ -33,6 +33,7 @@ from bertwright.text.tokenizer.files import (
     ends_config,
     split_by_bytes,
 )
+from bertwright.text.tokenizer.safety import MAX_WRITTEN
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
 from bertwright.text.tokenizer.wordpiece import (
@@ -47,7 +48,8 @@ from bertwright.text.tokenizer.wordpiece import (
 _CRITERIA = {"wordpiece": (LIKELIHOOD, 1.5), "bpe": (FREQUENCY, 1.0)}
 """Algorithm -> what it merges by, and how many times the entries wanted it makes."""
 
-
+PART_CHARACTERS = 1 << 16
+"""Characters of a document that byte-level BPE is trained on at once."""
 Figures = dict[str, Any]
 """What training met and made, by name: the content of `training.json`."""
 
@@ -181,12 +183,14 @@ def train_byte_bpe(
         min_frequency=config.min_frequency,
         special_tokens=[END_OF_TEXT],
         initial_alphabet=alphabet,
+        max_token_length=MAX_WRITTEN,  # a text that repeats itself could become one token
         show_progress=False,
     )
 
     def documents() -> Iterator[str]:
         for block in read_blocks(inputs, corpus, report):
-            yield from block
+            for document in block:
+                yield from _parts(document)
             on_read(report.position, size)
 
     backend.train_from_iterator(documents(), trainer)
@@ -200,6 +204,24 @@ def train_byte_bpe(
         "characters": report.characters,
         "seconds_learning": round(time.monotonic() - begin, 2),
     }
+
+
+def _parts(document: str) -> Iterator[str]:
+    """Yield a document in parts that a trainer can hold, as it keeps hundreds of texts and every
+    distinct word.
+
+    A part ends before a single space, where the byte-level rules split words too, so that the words
+    are those of the whole document; in a text without such a space, after `PART_CHARACTERS`.
+    """
+    begin = 0
+    while len(document) - begin > PART_CHARACTERS:
+        most = begin + PART_CHARACTERS
+        end = document.rfind(" ", begin + 1, most - 1)
+        while end >= 0 and (document[end - 1].isspace() or document[end + 1].isspace()):
+            end = document.rfind(" ", begin + 1, end)
+        yield document[begin : (end := end if end >= 0 else most)]
+        begin = end
+    yield document[begin:] if begin else document
 
 
 def rules_of(config: TokenizerConfig) -> BertRules:
