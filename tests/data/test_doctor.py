@@ -211,3 +211,12 @@ def test_markup_in_the_text(examine: Examine) -> None:
     assert "60 tags of HTML or XML in the text" in found["tags"].message
     assert "--strip-markup" in found["tags"].advice
     assert "templates" not in found
+    assert "variants" not in found
+
+
+def test_chinese_variants_in_the_text(examine: Examine) -> None:
+    documents = healthy()
+    documents[0][4] = "-{zh-tw:w1;zh-cn:w2}- w3"
+    _, found = examine(documents)
+    assert (found["variants"].level, found["variants"].value) == ("warning", 1)
+    assert "variant=zh-" in found["variants"].advice

@@ -74,9 +74,13 @@ def test_the_end_of_each_document_is_held_out_after_a_gap(make_shards: MakeShard
 
 
 def test_which_rule_a_new_run_has(make_shards: MakeShards) -> None:
-    long, short = [[2] * 80] * 39, [[2] * 9] * 30
+    """Two documents of 136 would say little; of 160 eight are held out at 5 %."""
+    long, short = [[2] * 80] * 136, [[2] * 9] * 30
     assert rule_of_new_run(make_shards(long, "long"), 0.01) == "ends"
-    assert rule_of_new_run(make_shards([*long, [2] * 80], "more"), 0.01) == "documents"
+    assert rule_of_new_run(make_shards(long, "share"), 0.06) == "documents"
+    assert rule_of_new_run(make_shards([[2] * 80] * 160, "more"), 0.05) == "documents"
+    assert rule_of_new_run(make_shards([[2] * 80] * 159, "fewer"), 0.05) == "ends"
+    assert rule_of_new_run(make_shards(long, "none-held"), 0.0) == "documents"
     assert rule_of_new_run(make_shards(short, "short"), 0.01) == "documents"
     assert rule_of_new_run(make_shards([[2] * 80], "one"), 0.01) == "ends"
     with pytest.raises(DataError, match=r"--validation\.hold-out documents"):

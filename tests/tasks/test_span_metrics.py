@@ -138,3 +138,30 @@ def test_no_threshold_is_better(drawn: list[tuple[float, bool, bool, int]]) -> N
     reached, threshold = best_threshold(scores, has_answer, answered, null)
     assert mean(threshold) == pytest.approx(reached)
     assert max(map(mean, [-9.0, *null])) <= reached + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("predicted", "true", "f1"),
+    [
+        ("おととい", "おとといのあさ", 2 * 4 / 11),
+        ("เมื่อวาน", "เมื่อวาน", 1.0),
+        ("น้ำ", "น้ำแข็ง", 2 * 2 / 7),
+        ("「おととい」", "おととい。", 1.0),
+        ("さくら", "うみ", 0.0),
+        ("", "うみ", 0.0),
+    ],
+)
+def test_a_script_without_blanks_is_compared_by_characters(
+    predicted: str, true: str, f1: float
+) -> None:
+    rules = rules_for([[true]], False)
+    assert rules == "script1"
+    assert score_answer(predicted, [true], rules)[1] == pytest.approx(f1)
+
+
+def test_a_script_without_blanks_may_have_no_answer() -> None:
+    rules = rules_for([["おととい"], []], True)
+    assert rules == "script2"
+    assert score_answer("", [], rules) == (1.0, 1.0)
+    assert score_answer("おととい", [], rules) == (0.0, 0.0)
+    assert score_answer("おととい", ["!", "おととい"], rules) == (1.0, 1.0)

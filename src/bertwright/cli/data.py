@@ -50,12 +50,19 @@ def build(
             other. Nothing is cleaned or left out.
     """
     from bertwright.data.build import build_shards
+    from bertwright.text.corpus.files import are_parallel
     from bertwright.text.corpus.report import CorpusReport
 
     start, folder = time.monotonic(), find_tokenizer(tokenizer)
     if parallel:
         _build_parallel(inputs, folder, out, overwrite, json)
         return
+    if are_parallel(inputs):
+        raise ConfigError(
+            f"{' and '.join(inputs)} look like parallel text, one line of which translates the "
+            "other's: add --parallel. As a corpus of documents they are read under names that end "
+            "in .txt"
+        )
     with bar("Building", "bytes") as on_progress:
         manifest = build_shards(
             list(inputs),

@@ -41,7 +41,8 @@ def train(
     same bytes, with any number of workers.
 
     Args:
-        corpus: Files, folders, globs, or - for standard input.
+        corpus: Files, folders, globs, or - for standard input; two files of parallel text, as
+            train.en train.de.
         out: Folder to write the tokenizer to.
     """
     from bertwright.text.corpus.files import find_files
@@ -175,8 +176,11 @@ def extend(
 
 def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
     """The arguments of `data build`."""
+    from bertwright.text.corpus.files import are_parallel
+
     named = ["FILE" if each == "-" else shlex.quote(each) for each in corpus]
-    return f"{' '.join(named)} --tokenizer {shlex.quote(str(out))} --out shards"
+    parallel = " --parallel" if are_parallel(corpus) else ""
+    return f"{' '.join(named)}{parallel} --tokenizer {shlex.quote(str(out))} --out shards"
 
 
 def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None:

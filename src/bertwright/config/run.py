@@ -92,8 +92,8 @@ class ValidationConfig:
     """Fraction of documents held out."""
     hold_out: HoldOut | None = None
     """documents: whole documents, chosen by their number; ends: the last part of each document,
-    after a gap of ten sentences; unset: ends for a new run on fewer than 40 documents, if they are
-    long enough."""
+    after a gap of ten sentences; unset: ends for a new run that would hold out fewer than eight
+    documents, if they are long enough."""
     tokens: int = 65536
     """Maximum tokens of held-out instances per validation."""
     every_minutes: float = 5.0

@@ -19,14 +19,18 @@ from bertwright.config.run import ValidationConfig
 from bertwright.data.instances import Checkup, Instances, grade
 from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.split import described, rule_of_new_run, split_documents, split_text
+from bertwright.data.split import (
+    FEW_HELD_OUT,
+    described,
+    rule_of_new_run,
+    split_documents,
+    split_text,
+)
 from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.accents import MOST
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-FEW_HELD_OUT = 8
-"""Documents that are held out: fewer are a warning."""
 CHUNK_TOKENS = 1 << 20
 MOST_KEPT = 1 << 20
 SHORTEST = 8
@@ -47,6 +51,13 @@ _READING = {
     "tags": ("tags of HTML or XML in the text", _CLEAN, 0.001),
     "urls": ("web addresses in the text", _CLEAN, 0.01),
     "templates": ("marks of wiki templates and links, or HTML entities", _CLEAN, 0.001),
+    "variants": (
+        "marks of Chinese wiki markup, as -{zh-tw:...;zh-cn:...}-, which has a word in every "
+        "regional variant",
+        "keep one: extract the text again with the variant resolved (the wiki's pages with "
+        "?variant=zh-cn or zh-tw), or replace each mark by one of its words",
+        0.0,
+    ),
     "title_documents": (
         "documents of a title alone",
         "leave them out: data build with --min-characters 200",

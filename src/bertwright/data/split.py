@@ -1,8 +1,9 @@
 """Which text is trained on and which is held out: whole documents, or the end of each.
 
-Whole documents are the better test, but of few documents one or two say little: figures then swing
-with what they hold. So of fewer than `FEW` documents the last part of each is held out, and the
-`GAP` sentences before it are in neither split, as neighbouring sentences are alike.
+Whole documents are the better test, but one or two of them say little: figures then swing with what
+they hold. So where fewer than `FEW_HELD_OUT` documents would be held out, the last part of each
+document is, and the `GAP` sentences before it are in neither split, as neighbouring sentences are
+alike.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from bertwright.errors import ConfigError, DataError
 Split = Literal["train", "dev"]
 FEW_DOCUMENTS = 20
 """Of fewer, two held out would be missed in training."""
-FEW = 40
-"""New runs on fewer documents hold out their ends."""
+FEW_HELD_OUT = 8
+"""New runs that would hold out fewer documents hold out the ends of all."""
 GAP = 10
 """Sentences between what is trained on and what is held out of a document."""
 LEAST_HELD_OUT = 2
@@ -81,9 +82,10 @@ def _ends(shards: Shards, validation_fraction: float) -> Int64s:
 
 
 def rule_of_new_run(shards: Shards, validation_fraction: float) -> HoldOut:
-    """How a new run on this corpus holds out text: the ends of fewer than `FEW` documents, if most
-    of them are long enough; else whole documents."""
-    if shards.num_documents >= FEW or not 0 < validation_fraction < 1:
+    """How a new run on this corpus holds out text: the ends of documents, if `validation_fraction` of
+    all documents is fewer than `FEW_HELD_OUT` and most of them are long enough; else whole
+    documents."""
+    if not 0 < validation_fraction < 1 or shards.num_documents * validation_fraction >= FEW_HELD_OUT:
         return "documents"
     long_enough = (_ends(shards, validation_fraction) > 0).mean()
     return "ends" if long_enough >= 0.5 else "documents"

@@ -35,6 +35,9 @@ CMRC 2018.
   full stop and comma of ASCII stay), and F1 is over the longest common run (a substring, not a
   subsequence) of characters and words: each Chinese character stands alone. The script splits what
   is between them with NLTK; here a rule does: a word, a number with its "." and ",", a mark.
+- Other scripts without blanks between words (Japanese, Thai, Lao, Khmer, Burmese, Tibetan) have no
+  published script: an answer is normalized as in SQuAD, and its words are those of
+  `text/scripts.py`, each character with its marks.
 
 Letters: B windows, N tokens in all, T tokens of a window, P of them of the passage, A tokens of an
 answer at most, E examples, H hidden.
@@ -47,7 +50,7 @@ import re
 import string
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 from unicodedata import category
@@ -67,6 +70,7 @@ from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.metrics import Metrics, Statistic, of_sums, ratio
 from bertwright.tasks.predictions import Answer, Prediction, SpanPrediction
+from bertwright.text.scripts import without_blanks, words_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
 
@@ -350,7 +354,8 @@ def span_metrics(
     return found
 
 
-Rules = Literal["squad1", "squad2", "cmrc"]
+Rules = Literal["squad1", "squad2", "cmrc", "script1", "script2"]
+"""`script1` and `script2`: as squad1 and squad2, with words of a script without blanks."""
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -362,9 +367,12 @@ _CMRC_SEGMENTS = re.compile(
 
 
 def rules_for(answers: Sequence[Sequence[str]], unanswerable: bool) -> Rules:
-    """CMRC's where most letters of the accepted answers are Chinese, else SQuAD's."""
+    """CMRC's where most letters of the accepted answers are Chinese, else SQuAD's; with the words
+    of a script without blanks where most letters are of such a one."""
     if is_mostly_chinese(answer for accepted in answers for answer in accepted):
         return "cmrc"
+    if without_blanks(answer for accepted in answers for answer in accepted):
+        return "script2" if unanswerable else "script1"
     return "squad2" if unanswerable else "squad1"
 
 
@@ -380,20 +388,28 @@ def score_answer(prediction: str, answers: Sequence[str], rules: Rules) -> tuple
 
     No accepted answer means that there is none, and "" is right.
     """
-    if rules == "squad2":
+    if rules in ("squad2", "script2"):
         answers = [answer for answer in answers if normalize_answer(answer, rules)]
     if not answers:
         right = float(not normalize_answer(prediction, rules))
         return right, right
     predicted = normalize_answer(prediction, rules)
     exact = max(float(normalize_answer(answer, rules) == predicted) for answer in answers)
-    f1 = _run_f1 if rules == "cmrc" else _bag_f1
+    f1 = _F1[rules]
     return exact, max(f1(predicted, normalize_answer(answer, rules)) for answer in answers)
 
 
 def _bag_f1(predicted: str, true: str) -> float:
     """F1 of the words of two normalized answers, each word as often as it is there."""
-    a, b = predicted.split(), true.split()
+    return _shared_f1(predicted.split(), true.split())
+
+
+def _script_f1(predicted: str, true: str) -> float:
+    """F1 of the words of two normalized answers in a script without blanks, as `_bag_f1`."""
+    return _shared_f1(words_of(predicted), words_of(true))
+
+
+def _shared_f1(a: Sequence[str], b: Sequence[str]) -> float:
     return _f1((Counter(a) & Counter(b)).total(), len(a), len(b))
 
 
@@ -405,6 +421,15 @@ def _run_f1(predicted: str, true: str) -> float:
         row = [0, *(row[j] + 1 if x == y else 0 for j, y in enumerate(b))]
         longest = max(longest, *row)
     return _f1(longest, len(a), len(b))
+
+
+_F1: Mapping[Rules, Callable[[str, str], float]] = {
+    "squad1": _bag_f1,
+    "squad2": _bag_f1,
+    "cmrc": _run_f1,
+    "script1": _script_f1,
+    "script2": _script_f1,
+}
 
 
 def _f1(shared: int, a: int, b: int) -> float:

@@ -125,3 +125,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "expected --parallel SOURCE TARGET; 1 file came" in capsys.readouterr().err
     assert run(["data", "build", "--parallel", *paths, *rest]) == 0
     assert "30 pairs" in capsys.readouterr().out
+
+
+def test_a_vocabulary_is_trained_on_the_files_that_are_built(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / name) for name in ("train.en", "train.de")]
+    Path(files[0]).write_text("a green door\na red door\n")
+    Path(files[1]).write_text("eine grüne Tür\neine rote Tür\n")
+    words, out = str(tmp_path / "words"), str(tmp_path / "pairs")
+    train = ["tokenizer", "train", *files, "--vocab-size", "120", "--min-frequency", "1"]
+    assert run([*train, "--out", words]) == 0
+    assert f"data build {files[0]} {files[1]} --parallel" in capfd.readouterr().err
+    assert {"door", "rote"} <= load_tokenizer(words).vocab.keys()
+    build = ["data", "build", *files, "--tokenizer", words, "--out", out]
+    assert run(build) == 2
+    assert "--parallel" in capfd.readouterr().err
+    assert run([*build, "--parallel"]) == 0
+    assert open_shards(out).num_documents == 2

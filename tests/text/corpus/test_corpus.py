@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text import tables
+from bertwright.text import long_rows
 from bertwright.text.corpus import documents
 from bertwright.text.corpus.documents import read_text, split_documents
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
@@ -190,10 +190,12 @@ def test_null_is_an_empty_document(tmp_path: Path) -> None:
     assert (found, report.empty_documents) == ([["A."]], 1)
 
 
-def test_a_row_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_ROW_CHARACTERS", 1000)
+def test_a_line_too_long_to_hold_is_no_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_rows, "LONGEST_ROW", 1000)
     path = write(tmp_path, "a.jsonl", "x" * 3_000_000)
-    raises(DataError, r"a row of over 1,000 characters", read, path)
+    raises(DataError, r"line 1 is no JSON", read, path)
 
 
 def test_lone_surrogates(tmp_path: Path) -> None:
@@ -445,3 +447,19 @@ def test_windows_1252_is_named(tmp_path: Path) -> None:
     mixed = (text * 9).encode() + b"caf\xe9 " * 40  # UTF-8 with malformed words
     (tmp_path / "a.txt").write_bytes(mixed)
     assert read(tmp_path)[1].invalid_utf8 == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("他用-{zh-tw:電腦;zh-cn:电脑}-工作，也看-{zh-hans:出租车; zh-hant:計程車}-。", 2),
+        ("-{H|zh-cn:软件;zh-hk:軟件;}-的名字。", 1),
+        ("x-{y}-z and {zh: a} and a-{b;c}-d", 0),
+    ],
+)
+def test_chinese_variants_are_counted_and_stay(text: str, count: int) -> None:
+    report = CorpusReport()
+    config = CorpusConfig(strip_markup=True, sentences="line")
+    assert split_document(text, config, report) == [text]
+    assert report.variants == count
+    assert any("zh-tw" in line for line in report.remarks()) == bool(count)

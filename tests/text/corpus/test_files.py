@@ -15,6 +15,7 @@ import pytest
 
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.text.corpus.files import (
+    are_parallel,
     find_files,
     format_of,
     open_bytes,
@@ -189,3 +190,20 @@ def test_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt.zst").write_bytes(_zstd(TEXT))
     monkeypatch.setitem(sys.modules, "zstandard", None)
     raises(MissingExtra, r'pip install "bertwright\[zst\]"', open_bytes, tmp_path / "a.txt.zst")
+
+
+def test_two_files_of_parallel_text_are_read_as_text(tmp_path: Path) -> None:
+    names = ("train.en", "train.de", "other.de", "train.md", "train.tsv")
+    paths = {name: tmp_path / name for name in names}
+    for name, path in paths.items():
+        path.write_text(f"Text of {name}.\n")
+    pair = [str(paths["train.en"]), str(paths["train.de"])]
+    assert find_files(pair) == [paths["train.en"], paths["train.de"]]
+    packed = tmp_path / "train.de.gz"
+    packed.write_bytes(gzip.compress(b"Text."))
+    assert find_files([pair[0], str(packed)]) == [paths["train.en"], packed]
+    for other in ("other.de", "train.tsv"):
+        assert not are_parallel([pair[0], str(paths[other])])
+    assert not are_parallel([pair[0], pair[0]])
+    assert not are_parallel([pair[0], str(tmp_path / "train.fr")])
+    raises(DataError, r"train.en has an unknown extension", find_files, pair[:1])

@@ -14,8 +14,11 @@ from collections.abc import Set
 _MARKUP = {
     "urls": re.compile(r"(?:https?://|www\.)[^\s<>\"|\]]+"),
     "templates": re.compile(r"\{\{|\[\[|'''|&(?:[A-Za-z]{2,8}|#\d{1,6});"),
+    "variants": re.compile(
+        r"-\{(?:[A-Z|]{0,8}\|)?[^{}\n]{0,200}?\bzh(?:-[a-z]{2,4})?\s{0,4}[:;|][^{}\n]{0,1000}\}-"
+    ),
 }
-_MARKS = {"urls": ("://", "www."), "templates": ("{{", "[[", "'''", "&")}
+_MARKS = {"urls": ("://", "www."), "templates": ("{{", "[[", "'''", "&"), "variants": ("-{",)}
 _TAG = re.compile(r"<(?:!--|(/?)([A-Za-z][\w-]*)(\s[^<>\n]{0,1000}?)?(/?)>)")
 _CLOSED = re.compile(r"</([A-Za-z][\w-]*)")
 _ELEMENT = re.compile(
@@ -43,8 +46,9 @@ def count_markup(text: str) -> dict[str, int]:
 
 
 def strip_markup(text: str) -> str:
-    """A text without markup."""
-    if not any(count_markup(text).values()):
+    """A text without markup; the words of Chinese variants stay as they are, as which of them is
+    meant is not known."""
+    if not any(count for kind, count in count_markup(text).items() if kind != "variants"):
         return text
     text = _COMMENT.sub("", text)
     for _ in range(text.count("{{")):  # from the innermost outwards

@@ -35,6 +35,8 @@ EXTRACT = (
 
 _WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
 """The files of WikiExtractor have no extension."""
+_LANGUAGE = re.compile(r"\.[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,8}){0,2}")
+"""An extension that may name a language: `.en`, `.deu`, `.zh_CN`, `.sr-Latn`."""
 
 
 def format_of(path: Path) -> str:
@@ -53,8 +55,8 @@ def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> 
 
     Args:
         inputs: files, folders (searched to the bottom, through links too, files in sorted order,
-            hidden ones left out), globs (`**` too); `-` for standard input and
-            `hf:NAME[@CONFIG][:SPLIT]` stand for themselves.
+            hidden ones left out), two files of parallel text (`are_parallel`), globs (`**` too);
+            `-` for standard input and `hf:NAME[@CONFIG][:SPLIT]` stand for themselves.
         passed_over: gets the files of folders whose extension is unknown.
 
     Raises:
@@ -68,10 +70,30 @@ def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> 
         )
     others: list[Path] = [] if passed_over is None else passed_over
     found: dict[str, Path] = {}
+    if are_parallel(inputs):
+        return [Path(given) for given in inputs]
     for given in inputs:
         for path in _find(given, others):
             found.setdefault(os.path.realpath(path), path)
     return list(found.values())
+
+
+def are_parallel(inputs: Sequence[str]) -> bool:
+    """Return whether these are two files of parallel text, as `train.en` and `train.de`,
+    also compressed: of one name, with two extensions that are of no other format."""
+    if len(inputs) != 2:
+        return False
+    first, second = (
+        path.with_suffix("") if path.suffix.lower() in COMPRESSED_SUFFIXES else path
+        for path in map(Path, inputs)
+    )
+    return (
+        first.with_suffix("") == second.with_suffix("")
+        and first.suffix != second.suffix
+        and all(_LANGUAGE.fullmatch(path.suffix) for path in (first, second))
+        and not any(map(format_of, (first, second)))
+        and all(Path(given).is_file() for given in inputs)
+    )
 
 
 def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:

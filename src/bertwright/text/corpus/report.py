@@ -34,10 +34,11 @@ class CorpusReport:
     invalid_utf8: int = 0
     # questions of bAbI's files, each a document with the sentences before it
     story_questions: int = 0
-    # tags of HTML or XML in the text, counted by `split_document` as the next three are
+    # tags of HTML or XML in the text, counted by `split_document` as the next four are
     tags: int = 0
     urls: int = 0  # web addresses
     templates: int = 0  # marks of wiki templates and links, and HTML entities
+    variants: int = 0  # Chinese wiki markup of regional variants, `-{zh-tw:...;zh-cn:...}-`
     title_documents: int = 0  # documents of one short line without an end of a sentence
     zero_bytes: int = 0  # zero bytes in the text, each dropped
     # words looked at for accents, some of each block, and those that lose marks in this vocabulary
@@ -62,11 +63,12 @@ class CorpusReport:
             "split{s} of documents too large to hold": self.documents_cut,
             "split{s} of sentences too long to be any": self.sentences_cut,
             "tag{s} of HTML or XML (removed by --strip-markup)": self.tags,
+            "mark{s} of Chinese variants, -{zh-tw:...;zh-cn:...}-": self.variants,
             "zero byte{s} dropped": self.zero_bytes,
             "malformed character{s} replaced": self.invalid_utf8,
             "TSV file{s} of fields quoted as in CSV, read without the quotes": self.unquoted_tables,
         }
-        lines = [f"{n:,} {what.format(s='s' * (n != 1))}" for what, n in named.items() if n]
+        lines = [f"{n:,} {what.replace('{s}', 's' * (n != 1))}" for what, n in named.items() if n]
         if self.story_questions:
             lines.append(
                 f"the form of the bAbI tasks: {self.story_questions:,} questions, each a document "
