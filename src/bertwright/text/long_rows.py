@@ -22,7 +22,8 @@ _LONGEST_KEY = 1 << 20
 _STRING = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SPACE = re.compile(r"[ \t]*")
 _STRUCTURE = re.compile(r'["{}\[\],]')
-_UNFINISHED = re.compile(r"\\u[0-9a-fA-F]{0,4}\Z")
+_UNFINISHED = re.compile(r"\\u[0-9a-fA-F]{0,3}\Z")
+_FIRST_OF_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 
 
 @dataclass
@@ -247,14 +248,13 @@ class _Text:
     def _whole_escapes(self, end: int) -> int:
         """Return where to split before `end`, so that no escape, and no pair of those of one
         character, is split."""
-        for _ in range(2):
-            found = _UNFINISHED.search(self.text, max(self.at, end - 6), end)
+        for pattern in (_UNFINISHED, _FIRST_OF_PAIR):
+            found = pattern.search(self.text, max(self.at, end - 6), end)
             if found is None:
-                return end
+                continue
             before = self.text[self.at : found.start()]
-            if (len(before) - len(before.rstrip("\\"))) % 2:
-                return end  # the backslash is itself escaped
-            end = found.start()
+            if (len(before) - len(before.rstrip("\\"))) % 2 == 0:  # it is itself not escaped
+                end = found.start()
         return end
 
     def skip_value(self) -> None:
