@@ -82,10 +82,12 @@ def _ends(shards: Shards, validation_fraction: float) -> Int64s:
 
 
 def rule_of_new_run(shards: Shards, validation_fraction: float) -> HoldOut:
-    """How a new run on this corpus holds out text: the ends of documents, if `validation_fraction` of
-    all documents is fewer than `FEW_HELD_OUT` and most of them are long enough; else whole
-    documents."""
-    if not 0 < validation_fraction < 1 or shards.num_documents * validation_fraction >= FEW_HELD_OUT:
+    """How a new run on this corpus holds out text: the ends of documents, if fewer than
+    `FEW_HELD_OUT` would be held out and most of them are long enough; else whole documents."""
+    if (
+        not 0 < validation_fraction < 1
+        or shards.num_documents * validation_fraction >= FEW_HELD_OUT
+    ):
         return "documents"
     long_enough = (_ends(shards, validation_fraction) > 0).mean()
     return "ends" if long_enough >= 0.5 else "documents"
