@@ -272,7 +272,7 @@ def _sections(cls: type[Any]) -> dict[str, type[Any] | None]:
     """The class of each field of `cls` that is a section, and None for the other fields."""
     sections: dict[str, type[Any] | None] = {}
     for name, hint in _hints(cls).items():
-        kinds = (hint, *typing.get_args(hint))
+        kinds = [kind for kind in (hint, *typing.get_args(hint)) if isinstance(kind, type)]
         sections[name] = next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
     return sections
 
