@@ -13,12 +13,14 @@ from bertwright.config.task import TaskConfig
 from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.examples import GenerationExample
+from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert.encoder import bert_spec
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
-from bertwright.tasks.generation import make_generation_instances
+from bertwright.tasks.generation import Generator, make_generation_instances
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.task_data import TaskData
@@ -271,3 +273,21 @@ def test_weights_that_diverged_are_known() -> None:
     learner.objectives["head"].bias.data[3] = torch.nan
     with pytest.raises(NotFinite, match="logits"):
         predict(learner, data)
+
+
+def test_the_head_has_the_activation_and_the_eps_of_its_bert() -> None:
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        hidden_act="gelu_tanh",
+        layer_norm_eps=1e-3,
+    )
+    head = Generator(bert_spec(config), TASK)
+    assert head.transform is not None
+    x = torch.randn(3, 8)
+    activated = torch.nn.functional.gelu(head.transform(x), approximate="tanh")
+    expected = torch.nn.functional.layer_norm(activated, (8,), eps=1e-3)
+    torch.testing.assert_close(head.transformed(x), expected)

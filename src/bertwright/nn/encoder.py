@@ -31,6 +31,10 @@ class EncoderSpec:
     """Tokens of the longest sequence it reads; None: any length."""
     segments: int = 1
     """Kinds of segment; with 1 it reads no pairs."""
+    activation: str = "gelu"
+    """The activation of its layers, a name in `nn.transformer.ACTIVATIONS`."""
+    norm_eps: float = 1e-12
+    """Added to the variance in its norms."""
     causal: bool = False
     """Whether a token's vector depends on that token and the ones before it alone."""
     prefixed: bool = False

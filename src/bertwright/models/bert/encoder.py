@@ -72,6 +72,8 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_position_embeddings,
         segments=config.type_vocab_size,
+        activation=config.hidden_act,
+        norm_eps=config.layer_norm_eps,
         causal=config.causal,
         prefixed=not config.causal,
         pooled=not config.causal,
