@@ -1,14 +1,16 @@
 """Attention over sequences laid end to end; nothing attends across the end of a sequence.
 
-Vaswani et al. 2017, section 3.2: `softmax(Q K^T / sqrt(D)) V` in each of A heads; bidirectional, or
-causal: a query sees the keys up to its own position, positions counted back from each sequence's
-end (so one new query over a cache of keys sees all of them); or to the source both ways and to the
-target causally (`Sequences.prefixes`).
+Vaswani et al. 2017, section 3.2: `softmax(Q K^T / sqrt(D)) V` in each of A heads. Attention is
+
+- bidirectional;
+- causal: a query sees the keys up to its own position, where positions count back from the end of
+  the sequence, so that one new query over a cache of keys sees all of them;
+- or prefixed: bidirectional over the source, causal over the target (`Sequences.prefixes`).
 
 | where | how |
 |---|---|
-| CPU | neighbours of equal or nearly equal length go through one batched product; its gradient is
-        written out, because the fused kernel's backward is three times slower at 128 |
+| CPU | one batched product for neighbours of equal or nearly equal length; its gradient is written
+        out, because the backward pass of the fused kernel is three times as slow at length 128 |
 | CUDA, bf16 and fp16 | one variable-length flash call over the whole batch; blocks where
         sequences have a prefix, or heads are not of a width that it takes |
 | dropout of probabilities above 0 | plain products: on a CPU by groups of equal length, on CUDA by
@@ -34,10 +36,10 @@ from bertwright.nn.dropout import drop
 from bertwright.nn.host import send
 from bertwright.nn.sequences import Group, Sequences
 
-# Scores of one block fill at most this many numbers, so that they stay in the processor's cache.
+# The scores of one block are at most this many numbers, so that they stay in the processor's cache.
 BLOCK = 1 << 21
-# Neighbours share a block while its rows are at most NEAR times its tokens, and SPARE more: of
-# short sequences another block costs more than padding rows.
+# Neighbours share a block while its padded rows are at most NEAR times its tokens plus SPARE: for
+# short sequences, another block costs more than padding.
 NEAR, SPARE = 1.2, 256
 # On a GPU launching a kernel costs more than padding rows, and no cache has to hold the scores.
 GPU_BLOCK, GPU_NEAR, GPU_SPARE = 1 << 27, 1.5, 4096
@@ -46,11 +48,11 @@ FLASH_WIDTH = 256
 
 
 Attend = Callable[[Tensor], Tensor]
-"""qkv `[N, 3 H]` -> context `[N, H]`: what stands for attention where keys are kept."""
+"""qkv `[N, 3 H]` -> context `[N, H]`: attention over a cache of keys and values."""
 
 
 class SelfAttention(nn.Module):
-    """Every token of a sequence attends to every token of it, or causally, in A heads."""
+    """Attention of each token of a sequence to all of its tokens, or to those up to itself."""
 
     def __init__(
         self, hidden_size: int, heads: int, dropout: float = 0.0, causal: bool = False
@@ -69,9 +71,16 @@ class SelfAttention(nn.Module):
         positions: Tensor | None = None,
         attend: Attend | None = None,
     ) -> Tensor:
-        """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`
+        """Attend, then project.
 
-        `attend` stands for the attention of the sequences to themselves (`nn/cache.py`).
+        Args:
+            x: `[N, H]`.
+            sequences: B lengths that sum to N.
+            positions: `[R]`, the tokens whose output is computed; None: all.
+            attend: replaces the attention of the sequences to themselves (`nn/cache.py`).
+
+        Returns:
+            `[N, H]`, or `[R, H]` with `positions`.
         """
         dropout = self.dropout if self.training else 0.0
         qkv = self.qkv(x)
@@ -87,9 +96,9 @@ class SelfAttention(nn.Module):
 
     @torch.no_grad()
     def probabilities(self, x: Tensor) -> Tensor:
-        """How much each token of one sequence attends to each; no fast path keeps these.
+        """Return the attention probabilities of one sequence, which no fast path keeps.
 
-        x `[T, H]` (what the layer reads) -> `[A, T, T]` float32, whose rows sum to 1.
+        x `[T, H]`, the layer's input -> `[A, T, T]` float32, whose rows sum to 1.
         """
         qkv = self.qkv(x.to(self.qkv.weight)).float()
         q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
@@ -98,7 +107,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Tokens of one set of sequences attend to those of another (a decoder to its encoder)."""
+    """Attention of one set of sequences to another (of a decoder to its encoder)."""
 
     def __init__(
         self, hidden_size: int, heads: int, dropout: float = 0.0, key_size: int | None = None
@@ -111,13 +120,14 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(hidden_size, hidden_size)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """memory `[M, H]` -> keys and values, `[M, A, D]` each; a decoder computes them once."""
+        """Return the keys and values of memory `[M, H]`, `[M, A, D]` each. A decoder computes them
+        once."""
         k, v = self.key_value(memory).view(len(memory), 2, self.heads, -1).unbind(1)
         return k, v
 
     @torch.no_grad()
     def probabilities(self, x: Tensor, memory: Tensor) -> Tensor:
-        """How much each token of one sequence attends to each of the other.
+        """Return the attention probabilities of one sequence to another.
 
         x `[T, H]`, memory `[S, H]` -> `[A, T, S]` float32, whose rows sum to 1.
         """
@@ -125,7 +135,8 @@ class CrossAttention(nn.Module):
         return _weights(q.float(), self.keys_values(memory)[0].float())
 
     def forward(self, x: Tensor, queries: Sequences, memory: Tensor, keys: Sequences) -> Tensor:
-        """x `[N, H]`, memory `[M, H]` -> `[N, H]`; sequence i of `queries` reads i of `keys`."""
+        """Attend: x `[N, H]`, memory `[M, H]` -> `[N, H]`. Sequence i of `queries` reads i of
+        `keys`."""
         q = self.query(x).view(len(x), self.heads, -1)
         dropout = self.dropout if self.training else 0.0
         k, v = self.keys_values(memory)
@@ -134,10 +145,10 @@ class CrossAttention(nn.Module):
 
 
 def _weights(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
-    """q `[T, A, D]`, k `[S, A, D]` -> `[A, T, S]`"""
+    """Return attention probabilities: q `[T, A, D]`, k `[S, A, D]` -> `[A, T, S]`."""
     scores = q.transpose(0, 1) @ k.permute(1, 2, 0) * q.shape[-1] ** -0.5
-    found: Tensor = (scores if bias is None else scores + bias).softmax(-1)
-    return found
+    probabilities: Tensor = (scores if bias is None else scores + bias).softmax(-1)
+    return probabilities
 
 
 def attend(
@@ -150,7 +161,7 @@ def attend(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attention of each sequence of queries over its own sequence of keys.
+    """Compute the attention of each sequence of queries over its own sequence of keys.
 
     Args:
         q: `[N, A, D]`.
@@ -165,7 +176,8 @@ def attend(
         `[N, A D]`, the heads side by side.
 
     Raises:
-        ValueError: other numbers of sequences, or causal with more queries than keys.
+        ValueError: the numbers of sequences differ, or attention is causal and a sequence has more
+            queries than keys.
     """
     if queries.count != keys.count:
         raise ValueError(f"{queries.count} sequences of queries, but {keys.count} of keys")
@@ -181,10 +193,10 @@ def attend_packed(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """`attend` of sequences to themselves, from queries, keys and values side by side.
+    """Compute the attention of sequences to themselves.
 
     Args:
-        qkv: `[N, 3 H]`, each row query, key and value, each A heads of D.
+        qkv: `[N, 3 H]`, in each row query, key and value, each of A heads of D.
         heads: A.
         sequences: B lengths that sum to N.
         causal: whether a token sees only those up to itself.
@@ -200,7 +212,8 @@ def attend_packed(
 def _attend(
     parts: list[Tensor], queries: Sequences, keys: Sequences, causal: bool, dropout: float
 ) -> Tensor:
-    """Queries, keys and values, `[N, n, A, D]` each, side by side or apart -> `[N, A D]`"""
+    """Attend in the way that suits the device: queries, keys and values, `[N, n, A, D]` in one
+    tensor or in three -> `[N, A D]`."""
     q, k, v = (x for part in parts for x in part.unbind(1))
     prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
@@ -213,36 +226,39 @@ def _attend(
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Neighbouring sequences as rows of the longest one's length, the rest of a row is padding."""
+class PaddedRows:
+    """Neighbouring sequences as rows of the length of the longest, padded."""
 
     group: Group
-    """From the first token to the last; `length` is the longest one's."""
+    """The tokens of the sequences; `length` is that of the longest."""
     source: Tensor | None = None
-    """[b T]: the token of each row, from the group's first; None: all are as long."""
+    """`[b T]`: the token at each padded position, counted from the group's first; None: all
+    sequences have one length."""
     target: Tensor | None = None
-    """[tokens]: the row of each token."""
+    """`[tokens]`: the padded position of each token."""
 
     @property
     def tokens(self) -> slice:
-        """Where the tokens are in the batch."""
+        """The tokens' positions in the batch."""
         return slice(self.group.start, self.group.stop)
 
     def take(self, x: Tensor) -> Tensor:
-        """`[N, A, D]` -> `[b A, T, D]`; values of padding rows do not matter."""
-        own = x[self.tokens]
-        return self._by_head(own if self.source is None else own.index_select(0, self.source))
+        """Gather: `[N, A, D]` -> `[b A, T, D]`. The values at padding are arbitrary."""
+        tokens = x[self.tokens]
+        if self.source is not None:
+            tokens = tokens.index_select(0, self.source)
+        return self._by_head(tokens)
 
     def take_gradient(self, x: Tensor) -> Tensor:
-        """`[N, A, D]` -> `[b A, T, D]`, 0 in padding rows."""
-        own = x[self.tokens]
+        """Gather a gradient: `[N, A, D]` -> `[b A, T, D]`, 0 at padding."""
+        tokens = x[self.tokens]
         if self.target is not None:
             full = x.new_zeros(self.group.count * self.group.length, *x.shape[1:])
-            own = full.index_copy_(0, self.target, own)
-        return self._by_head(own)
+            tokens = full.index_copy_(0, self.target, tokens)
+        return self._by_head(tokens)
 
     def put(self, x: Tensor, whole: Tensor) -> None:
-        """`[b A, T, D]` into `[N, A, D]`"""
+        """Scatter `[b A, T, D]` into `[N, A, D]`, without padding."""
         rows = x.view(self.group.count, -1, *x.shape[1:]).transpose(1, 2)
         if self.target is None:
             whole[self.tokens].view(rows.shape).copy_(rows)
@@ -256,30 +272,31 @@ class Rows:
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring sequences whose scores are one product."""
+    """Neighbouring sequences whose scores are computed by one product."""
 
-    queries: Rows
-    keys: Rows
+    queries: PaddedRows
+    keys: PaddedRows
     """The same as `queries` where sequences attend to themselves."""
     bias: Tensor | None = None
-    """[b A, 1, S], [1, T, S] or [b A, T, S]: 0 where a query sees a key, -inf elsewhere; None:
-    every query sees every key."""
+    """`[b A, 1, S]`, `[1, T, S]` or `[b A, T, S]`: 0 where a query sees a key, -inf elsewhere.
+    None: every query sees every key."""
 
 
 def _blocks_of(
     queries: Sequences, keys: Sequences, heads: int, causal: bool, exact: bool = False
 ) -> list[Block]:
-    """The blocks of a batch, made once for all layers."""
+    """Return the blocks of a batch, which are made once for all layers."""
     key = ("blocks", heads, causal, exact, id(keys))
-    made = queries.once(key, lambda: (keys, _blocks(queries, keys, heads, causal, exact)))
-    return made[1]  # beside the keys, whose id stays theirs as long as they are kept
+    # The value holds the keys as well: their id is not reused while they exist.
+    _, blocks = queries.once(key, lambda: (keys, _blocks(queries, keys, heads, causal, exact)))
+    return blocks
 
 
 def _blocks(
     queries: Sequences, keys: Sequences, heads: int, causal: bool, exact: bool
 ) -> list[Block]:
-    """Neighbours of nearly equal lengths, as many as keep a block's scores in cache; `exact`: of
-    equal lengths, however many."""
+    """Make blocks of neighbours of nearly equal lengths, as many as keep a block's scores in cache;
+    with `exact`, of equal lengths, however many."""
     if exact:
         limits = sys.maxsize, 1.0, 0
     elif queries.device.type == "cuda":
@@ -290,89 +307,103 @@ def _blocks(
     prefixes = queries.prefixes if queries is keys and not causal else None
     blocks = []
     for run in runs:
-        own, theirs = queries.lengths[run], keys.lengths[run]
-        rows = _make_rows(queries, run)
-        of_keys = rows if keys is queries else _make_rows(keys, run)
-        bias = row_bias(own, theirs, heads, causal, prefixes and prefixes[run])
-        blocks.append(Block(rows, of_keys, None if bias is None else send(bias, queries.device)))
+        query_rows = _make_rows(queries, run)
+        key_rows = query_rows if keys is queries else _make_rows(keys, run)
+        lengths = queries.lengths[run], keys.lengths[run]
+        bias = row_bias(*lengths, heads, causal, prefixes and prefixes[run])
+        bias = None if bias is None else send(bias, queries.device)
+        blocks.append(Block(query_rows, key_rows, bias))
     return blocks
 
 
 def neighbours(
-    own: list[int], theirs: list[int], most: int, near: float, spare: int
+    queries: list[int], keys: list[int], most: int, near: float, spare: int
 ) -> Iterator[slice]:
-    """Runs of neighbours that are computed together, as rows of their longest.
+    """Split a batch into runs of neighbouring sequences that are padded and computed together.
+
+    A run's queries are padded to at most `near * tokens + spare` positions, and so are its keys.
 
     Args:
-        own: queries of each.
-        theirs: keys of each.
-        most: scores of a run.
-        near: places of its rows over its tokens, of queries and of keys alike.
-        spare: places that it may have beside.
+        queries: the number of queries of each sequence.
+        keys: the number of keys of each sequence.
+        most: the number of scores of a run, at most.
+        near: padded positions per token.
+        spare: further padded positions of a run.
+
+    Yields:
+        The sequences of each run.
     """
     first = 0
-    while first < len(own):
+    while first < len(queries):
         last = first + 1
-        longest, widest = own[first], theirs[first]
-        tokens, their_tokens = longest, widest
-        while last < len(own):
+        longest, widest = queries[first], keys[first]
+        query_tokens, key_tokens = longest, widest
+        while last < len(queries):
             rows = last - first + 1
-            longer, wider = max(longest, own[last]), max(widest, theirs[last])
-            more, their_more = tokens + own[last], their_tokens + theirs[last]
-            fits = rows * longer * wider <= most and rows * longer <= near * more + spare
-            if not fits or rows * wider > near * their_more + spare:
+            longer, wider = max(longest, queries[last]), max(widest, keys[last])
+            more_queries, more_keys = query_tokens + queries[last], key_tokens + keys[last]
+            fits = rows * longer * wider <= most and rows * longer <= near * more_queries + spare
+            if not fits or rows * wider > near * more_keys + spare:
                 break
-            longest, widest, tokens, their_tokens = longer, wider, more, their_more
+            longest, widest, query_tokens, key_tokens = longer, wider, more_queries, more_keys
             last += 1
         yield slice(first, last)
         first = last
 
 
-def _make_rows(sequences: Sequences, run: slice) -> Rows:
+def _make_rows(sequences: Sequences, run: slice) -> PaddedRows:
     lengths, offsets = sequences.lengths[run], sequences.offsets
     group = Group(offsets[run.start], offsets[run.stop], len(lengths), max(lengths))
     if min(lengths) == group.length:
-        return Rows(group)
+        return PaddedRows(group)
     real = torch.arange(group.length) < torch.tensor(lengths)[:, None]  # [b, T]
     target = real.flatten().nonzero()[:, 0]
     source = torch.zeros(group.count * group.length, dtype=torch.long)
     source[target] = torch.arange(len(target))
-    return Rows(group, send(source, sequences.device), send(target, sequences.device))
+    return PaddedRows(group, send(source, sequences.device), send(target, sequences.device))
 
 
 def row_bias(
-    own: list[int],
-    theirs: list[int],
+    queries: list[int],
+    keys: list[int],
     heads: int,
     causal: bool = False,
     prefixes: list[int] | None = None,
 ) -> Tensor | None:
-    """The bias of a block of rows with these numbers of queries and of keys; see `Block`."""
-    counts = torch.tensor(theirs)[:, None, None]
-    last = counts - 1  # key that a query sees, [b, T or 1, 1]
+    """Return `Block.bias` for padded rows, given the number of queries and of keys of each."""
+    counts = torch.tensor(keys)[:, None, None]
+    last = counts - 1  # the last key that a query sees, [b, T or 1, 1]
     if causal or prefixes is not None:
-        before = counts - torch.tensor(own)[:, None, None]
+        before = counts - torch.tensor(queries)[:, None, None]
         if before.min() < 0:
             raise ValueError("causal attention with more queries than keys in a sequence")
         if prefixes is None and before.min() == before.max():
-            before = before[:1]  # padding keys come after all that a real query sees
-        last = before + torch.arange(max(own))[:, None]
+            before = before[:1]  # padding keys come after all keys that a real query sees
+        last = before + torch.arange(max(queries))[:, None]
         if prefixes is not None:
             last = last.maximum(torch.tensor(prefixes)[:, None, None] - 1)
-    elif min(theirs) == max(theirs):
+    elif min(keys) == max(keys):
         return None
-    hidden = torch.arange(max(theirs)) > last
+    hidden = torch.arange(max(keys)) > last
     bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
     return bias if len(bias) == 1 else bias.repeat_interleave(heads, 0)
 
 
 def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Attention over rows of one length, as where keys are kept.
+    """Compute attention over rows of one length, as in a cache of keys and values.
 
-    Plain products: of a query or few a fused kernel takes up to six times as long on a CPU. Of one
-    query each the product of the keys with it is twice as fast in bfloat16 there.
+    It uses plain products: with one or few queries, a fused kernel takes up to six times as long on
+    a CPU. With one query in bfloat16, multiplying the keys by it is twice as fast there as the
+    other way round.
 
-    q `[B, A, T, D]`, k and v `[B, A, S, D]`, bias as scores `[B, A, T, S]` -> `[B, T, A D]`
+    Args:
+        q: `[B, A, T, D]`.
+        k: `[B, A, S, D]`.
+        v: `[B, A, S, D]`.
+        bias: added to the scores `[B, A, T, S]`.
+
+    Returns:
+        `[B, T, A D]`.
     """
     shape = q.shape
     q, k, v = (x.flatten(0, 1) for x in (q * shape[3] ** -0.5, k, v))
@@ -386,30 +417,31 @@ def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> 
 
 
 def heads_of(x: Tensor, heads: int, parts: int) -> list[Tensor]:
-    """`[B, T, parts H]`, of queries, keys or values side by side -> `[B, A, T, D]` each"""
+    """Split queries, keys or values `[B, T, parts H]` by head -> `[B, A, T, D]` each."""
     rows = x.view(x.shape[0], x.shape[1], parts, heads, -1)
     return list(rows.permute(2, 0, 3, 1, 4).unbind(0))
 
 
 def _scaled(x: Tensor, y: Tensor, scale: float, bias: Tensor | None = None) -> Tensor:
-    """`scale x y + bias`, of batches of matrices."""
-    some = x.new_empty(1, 1, 1) if bias is None else bias
-    return torch.baddbmm(some, x, y, beta=0 if bias is None else 1, alpha=scale)
+    """Return `scale x y + bias` for batches of matrices."""
+    added = x.new_empty(1, 1, 1) if bias is None else bias
+    return torch.baddbmm(added, x, y, beta=0 if bias is None else 1, alpha=scale)
 
 
 def _attend_by_block(
     q: Tensor, k: Tensor, v: Tensor, blocks: list[Block], dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:
-    """q `[N, A, D]`, k and v `[M, A, D]` -> `[N, A D]`, and the probabilities of each block."""
-    context, kept, scale = q.new_empty(q.shape), [], q.shape[-1] ** -0.5
+    """Attend block by block: q `[N, A, D]`, k and v `[M, A, D]` -> `[N, A D]` and the probabilities
+    of each block."""
+    context, probabilities, scale = q.new_empty(q.shape), [], q.shape[-1] ** -0.5
     for block in blocks:
-        own, key = block.queries.take(q), block.keys.take(k).transpose(1, 2)
-        scores = _scaled(own, key, scale, None if block.bias is None else block.bias.to(q.dtype))
+        query, key = block.queries.take(q), block.keys.take(k).transpose(1, 2)
+        scores = _scaled(query, key, scale, None if block.bias is None else block.bias.to(q.dtype))
         p = scores.softmax(-1)
         p = drop(p, dropout) if dropout > 0 else p
         block.queries.put(torch.bmm(p, block.keys.take(v)), context)
-        kept.append(p)
-    return context.flatten(1), kept
+        probabilities.append(p)
+    return context.flatten(1), probabilities
 
 
 class BlockAttention(torch.autograd.Function):
@@ -417,28 +449,28 @@ class BlockAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, blocks: list[Block], *parts: Tensor) -> Tensor:
-        """Queries, keys and values as `_attend` has them -> `[N, A D]`"""
+        """Attend; the parts are those of `_attend` -> `[N, A D]`."""
         q, k, v = (x for part in parts for x in part.unbind(1))
-        context, kept = _attend_by_block(q, k, v, blocks)
+        context, probabilities = _attend_by_block(q, k, v, blocks)
         if any(ctx.needs_input_grad):
             ctx.blocks, ctx.parts = blocks, len(parts)
-            ctx.save_for_backward(*parts, *kept)
+            ctx.save_for_backward(*parts, *probabilities)
         return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """gradient `[N, A D]` -> those of the parts"""
-        parts, kept = ctx.saved_tensors[: ctx.parts], ctx.saved_tensors[ctx.parts :]
+        """Return the gradients of the parts, given that of the context `[N, A D]`."""
+        parts, probabilities = ctx.saved_tensors[: ctx.parts], ctx.saved_tensors[ctx.parts :]
         q, k, v = (x for part in parts for x in part.unbind(1))
-        if torch.is_grad_enabled():  # it is differentiated itself: probabilities must have a graph
+        if torch.is_grad_enabled():  # a second derivative: the probabilities must have a graph
             context, _ = _attend_by_block(q, k, v, ctx.blocks)
-            wanted = [part for part in parts if part.requires_grad]
-            found = iter(torch.autograd.grad(context, wanted, gradient, create_graph=True))
-            return None, *(next(found) if part.requires_grad else None for part in parts)
+            inputs = [part for part in parts if part.requires_grad]
+            computed = iter(torch.autograd.grad(context, inputs, gradient, create_graph=True))
+            return None, *(next(computed) if part.requires_grad else None for part in parts)
         gradients = [x.new_empty(x.shape) for x in parts]
         d_q, d_k, d_v = (x for part in gradients for x in part.unbind(1))
         upstream, scale = gradient.view(q.shape), q.shape[-1] ** -0.5
-        for block, p in zip(ctx.blocks, kept, strict=True):
+        for block, p in zip(ctx.blocks, probabilities, strict=True):
             queries, keys = block.queries, block.keys
             d_context = queries.take_gradient(upstream)
             d_p = torch.bmm(d_context, keys.take(v).transpose(1, 2))
@@ -451,8 +483,11 @@ class BlockAttention(torch.autograd.Function):
 
 
 def takes_flash(q: Tensor) -> bool:
-    """Whether the variable-length kernel takes queries `[N, A, D]`: fp16 or bf16 on a GPU of
-    compute capability 8.0 and up, D a multiple of 8 up to 256."""
+    """Return whether the variable-length kernel takes queries `[N, A, D]`.
+
+    It takes fp16 and bf16 on a GPU of compute capability 8.0 and up, with D a multiple of 8 up to
+    256.
+    """
     if not q.is_cuda or q.dtype not in (torch.float16, torch.bfloat16):
         return False
     return q.shape[2] % 8 == 0 and q.shape[2] <= FLASH_WIDTH and _has_flash(q.device)
@@ -484,7 +519,7 @@ def _attend_varlen(
 
 @cache
 def _causal_argument() -> dict[str, Any]:
-    """How `varlen_attn` of this torch is made causal: by a window, in older ones by a flag."""
+    """Return the argument that makes `varlen_attn` causal: a window, or a flag in older torch."""
     from torch.nn.attention.varlen import varlen_attn
 
     windows = "window_size" in inspect.signature(varlen_attn).parameters

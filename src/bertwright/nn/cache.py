@@ -1,10 +1,10 @@
-"""Keys and values of the tokens that were read, kept for those that follow (a KV cache).
+"""A KV cache: the keys and values of the tokens read so far, kept for the tokens that follow.
 
-A new token of each of R sequences attends to all before it in its own sequence. Sequences of unlike
-lengths begin their rows at 0; keys past a sequence's own length are seen by nobody. A prompt itself
-is read without padding, as in training.
+A new token of each of R sequences attends to all tokens before it in its own sequence. Each
+sequence's row begins at 0; keys past the end of a sequence are masked. The prompts themselves are
+read without padding, as in training.
 
-Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S room for tokens.
+Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S capacity in tokens.
 """
 
 from __future__ import annotations
@@ -22,34 +22,37 @@ from bertwright.nn.attention import attend_packed, attend_rows, heads_of, neighb
 from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
 
-SPARE = 64  # tokens that room is made for at once
+SPARE = 64
+"""The number of tokens by which the capacity grows."""
 NEAR, SPARE_ROWS = 1.2, 128
-"""Neighbours share products while their keys are at most so many times what is kept, and more."""
+"""Neighbouring rows share products while their padded keys are at most NEAR times the cached keys,
+plus SPARE_ROWS."""
 
 
 class KeyValueCache:
-    """Of all layers, for R sequences."""
+    """The keys and values of all layers, for R sequences."""
 
     def __init__(self, store: Tensor, lengths: list[int], segment: int = 0) -> None:
         self.store = store
         """`[L, 2, R, A, S, D]`: keys, values."""
         self.lengths = lengths
-        """R tokens that are kept."""
+        """R numbers: the cached tokens of each sequence."""
         self.segment = segment
-        """Of the tokens that follow."""
+        """The segment of the tokens that follow."""
         self._blocks: list[tuple[slice, int, Tensor | None]] = []
         self._rows: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def empty(cls, layers: int, heads: int, sequences: Sequences, like: Tensor) -> KeyValueCache:
-        """For prompts that are to be read layer by layer; like `[..., H]` in device and type."""
-        room, size = sequences.longest + SPARE, like.shape[-1] // heads
-        store = like.new_zeros(layers, 2, sequences.count, heads, room, size)
+        """Return a cache for prompts that are yet to be read, with the device and dtype of `like`
+        `[..., H]`."""
+        capacity, size = sequences.longest + SPARE, like.shape[-1] // heads
+        store = like.new_zeros(layers, 2, sequences.count, heads, capacity, size)
         return cls(store, list(sequences.lengths))
 
     def read(self, layer: int, qkv: Tensor, sequences: Sequences, causal: bool = True) -> Tensor:
-        """Attention of the prompts to themselves, whose keys and values are kept: qkv `[N, 3 H]` ->
-        `[N, H]`"""
+        """Store the keys and values of the prompts in one layer, and compute their attention to
+        themselves: qkv `[N, 3 H]` -> `[N, H]`."""
         heads = self.store.shape[3]
         rows = qkv.view(len(qkv), 3, heads, -1)[:, 1:]
         for number, part in enumerate(torch.split(rows, sequences.lengths)):
@@ -57,9 +60,9 @@ class KeyValueCache:
         return attend_packed(qkv, heads, sequences, causal=causal)
 
     def grow(self) -> None:
-        """Make room for a token more of each sequence; before the first layer reads it."""
+        """Make room for one more token of each sequence; called before the first layer reads it."""
         self.lengths = [length + 1 for length in self.lengths]
-        self.store = _with_room(self.store, max(self.lengths), SPARE)
+        self.store = _with_capacity(self.store, max(self.lengths), SPARE)
         self._blocks, self._rows = _blocks(self.lengths, self.store), None
         if min(self.lengths) < max(self.lengths):
             both = [list(range(len(self.lengths))), self.lengths]
@@ -67,8 +70,8 @@ class KeyValueCache:
             self._rows = rows[0], rows[1] - 1
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
-        """Attention of a new token of each sequence, whose key and value are kept: qkv `[R, 3 H]`
-        -> `[R, H]`"""
+        """Store the key and value of a new token of each sequence in one layer, and compute its
+        attention: qkv `[R, 3 H]` -> `[R, H]`."""
         keys, values = self.store[layer]  # [R, A, S, D]
         q, k, v = heads_of(qkv[:, None], keys.shape[1], 3)  # [R, A, 1, D]
         if self._rows is None:
@@ -77,58 +80,58 @@ class KeyValueCache:
         else:
             rows, lasts = self._rows
             keys[rows, :, lasts], values[rows, :, lasts] = k[:, :, 0], v[:, :, 0]
-        found = [
+        context = [
             attend_rows(q[rows], keys[rows, :, :longest], values[rows, :, :longest], bias)
             for rows, longest, bias in self._blocks
         ]
-        return torch.cat(found)[:, 0]
+        return torch.cat(context)[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
-        """Of these rows `[r]` alone, in this order; see `decoding/search.py`."""
-        kept = rows.tolist()
-        if kept == list(range(len(self.lengths))):
+        """Return the cache of these rows `[r]`, in this order; see `decoding/search.py`."""
+        numbers = rows.tolist()
+        if numbers == list(range(len(self.lengths))):
             return self
-        lengths = [self.lengths[row] for row in kept]
+        lengths = [self.lengths[row] for row in numbers]
         longest = max(lengths)
         store = self.store[..., : longest + SPARE, :].index_select(2, send(rows, self.store.device))
         return KeyValueCache(store, lengths, self.segment)
 
     def join(self, other: KeyValueCache) -> KeyValueCache:
-        """The rows of both, one after the other."""
-        room = max(self.store.shape[4], other.store.shape[4])
-        stores = [_with_room(store, room) for store in (self.store, other.store)]
+        """Return the cache of the rows of both, one after the other."""
+        capacity = max(self.store.shape[4], other.store.shape[4])
+        stores = [_with_capacity(store, capacity) for store in (self.store, other.store)]
         return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths, self.segment)
 
 
-def _with_room(store: Tensor, tokens: int, spare: int = 0) -> Tensor:
-    """The store, longer where it has no room for so many tokens."""
+def _with_capacity(store: Tensor, tokens: int, spare: int = 0) -> Tensor:
+    """Return the store, enlarged if it is too small for this number of tokens."""
     more = tokens - store.shape[4]
     return F.pad(store, (0, 0, 0, max(more, spare))) if more > 0 else store
 
 
 def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor | None]]:
-    """Neighbouring rows of nearly equal lengths, their longest, and `[r, 1, 1, S]`, which hides
-    from each row what is behind its own keys (None: they are equally long)."""
-    found, ones = [], [1] * len(lengths)
+    """Split the rows into runs of neighbours of nearly equal lengths.
+
+    Returns:
+        For each run its rows, the longest length and a bias `[r, 1, 1, S]` that masks the keys past
+        the end of each row; None where all are equally long.
+    """
+    blocks: list[tuple[slice, int, Tensor | None]] = []
+    ones = [1] * len(lengths)
     for rows in neighbours(ones, lengths, sys.maxsize, NEAR, SPARE_ROWS):
-        own = lengths[rows]
-        bias = row_bias(ones[rows], own, 1)
-        found.append(
-            (
-                rows,
-                max(own),
-                None if bias is None else send(bias[:, None].to(store.dtype), store.device),
-            )
-        )
-    return found
+        bias = row_bias(ones[rows], lengths[rows], 1)
+        if bias is not None:
+            bias = send(bias[:, None].to(store.dtype), store.device)
+        blocks.append((rows, max(lengths[rows]), bias))
+    return blocks
 
 
 def read_prompts(
     layers: Iterable[Any], x: Tensor, sequences: Sequences
 ) -> tuple[Tensor, KeyValueCache]:
-    """Prompts through Transformer layers, each attending as it does in training.
+    """Run prompts through Transformer layers, with the attention of training.
 
-    x `[N, H]` -> the last layer at each prompt's last token `[B, H]`, and what is kept.
+    x `[N, H]` -> the last layer at the last token of each prompt `[B, H]`, and the cache.
     """
     layers = list(layers)
     cache = KeyValueCache.empty(len(layers), layers[0].attention.heads, sequences, x)
@@ -143,7 +146,10 @@ def read_prompts(
 
 
 def read_token(layers: Iterable[Any], x: Tensor, cache: KeyValueCache) -> Tensor:
-    """A token more of each sequence, for which there is room: x `[R, H]` -> `[R, H]`"""
+    """Run one more token of each sequence through the layers, after `cache.grow()`.
+
+    x `[R, H]` -> `[R, H]`.
+    """
     sequences = Sequences([1] * len(x), x.device)
     for number, layer in enumerate(layers):
         x = layer(x, sequences, None, partial(cache.attend, number))

@@ -1,7 +1,7 @@
-"""Words out of the bytes they are spelled with: convolutions, and highway layers over them.
+"""A character CNN: word vectors from bytes, by convolutions and highway layers.
 
-Kim et al. 2016; Jozefowicz et al. 2016; highway layers: Srivastava et al. 2015. ELMo reads its
-tokens by it, TagLM its words.
+Kim et al. 2016; Jozefowicz et al. 2016; highway layers: Srivastava et al. 2015. ELMo computes its
+token vectors with it, and TagLM its word vectors.
 
     vector = W highway(relu(max over positions of convolutions(bytes)))
 
@@ -17,28 +17,38 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BYTES = 256
-"""Ids below it are bytes of a word; then come begin and end of a text, begin and end of a word,
-padding."""
+"""Ids below it are bytes. The five ids from it on mark begin and end of a text, begin and end of a
+word, and padding."""
 CHARACTERS = BYTES + 5
 BEGIN_TEXT, END_TEXT, BEGIN_WORD, END_WORD, PADDING = range(BYTES, CHARACTERS)
 
 
 def character_ids(word: str | int, count: int) -> list[int]:
-    """The C ids of a word: its begin, UTF-8 bytes, end, padding; of a mark of a text's begin or
-    end, given as its id, that id in place of the bytes."""
+    """Return the C ids of a word: begin, its UTF-8 bytes, end, padding.
+
+    Args:
+        word: a word, or the id that marks the begin or the end of a text, used as its only byte.
+        count: C; the bytes of a longer word are truncated.
+    """
     inner = [word] if isinstance(word, int) else list(word.encode()[: count - 2])
     ids = [BEGIN_WORD, *inner, END_WORD]
     return ids + [PADDING] * (count - len(ids))
 
 
 class CharacterCnn(nn.Module):
-    """The bytes of words -> a vector for each."""
+    """Compute a vector for each word from its bytes."""
 
     def __init__(
         self, size: int, filters: Sequence[tuple[int, int]], projection: int, highways: int = 0
     ) -> None:
-        """`size`: width of a byte's vector; `filters`: (width in bytes, number) of convolutions;
-        `projection`: width of a word's vector; `highways`: layers between."""
+        """Build the layers.
+
+        Args:
+            size: the width of a byte's vector.
+            filters: the width in bytes and the number of each convolution.
+            projection: the width of a word's vector.
+            highways: the number of highway layers.
+        """
         super().__init__()
         self.widest = max(width for width, _ in filters)
         self.bytes = nn.Embedding(CHARACTERS, size)
@@ -48,24 +58,27 @@ class CharacterCnn(nn.Module):
         self.projection = nn.Linear(width, projection)
 
     def trim(self, characters: Tensor) -> Tensor:
-        """`[W, C]` -> `[W, c]`: without padding that changes no vector. It reads the characters, so
-        they should be on the host."""
-        # All windows of nothing but padding are alike: one of the widest is enough.
+        """Remove padding that changes no vector: `[W, C]` -> `[W, c]`.
+
+        It reads the characters, so they should be on the host.
+        """
+        # All windows of padding alone are equal: one window of the widest filter is enough.
         longest = int((characters != PADDING).sum(1).max()) if len(characters) else 0
         return characters[:, : longest + self.widest]
 
     def forward(self, characters: Tensor) -> Tensor:
-        """`[W, C]` -> `[W, projection]`; `trim` makes it faster."""
+        """Return the vectors of words: `[W, C]` -> `[W, projection]`. `trim` makes it faster."""
         x = self.bytes(characters).transpose(1, 2)  # [W, size, C]
-        found = [convolution(x).amax(2) for convolution in self.convolutions]
-        x = F.relu(torch.cat(found, 1))  # [W, filters]
+        maxima = [convolution(x).amax(2) for convolution in self.convolutions]
+        x = F.relu(torch.cat(maxima, 1))  # [W, filters]
         for highway in self.highways:
             x = highway(x)
         projected: Tensor = self.projection(x)
         return projected
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """As in ELMo's program: bytes and convolutions evenly, highways begin nearly open."""
+        """Initialize as ELMo's program does: uniform bytes and convolutions, and highway gates that
+        at first pass their input on."""
         nn.init.uniform_(self.bytes.weight, -1, 1, generator=generator)
         for part in self.modules():
             if isinstance(part, nn.Conv1d):
@@ -88,6 +101,6 @@ class Highway(nn.Module):
         self.transform = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[W, filters]`, the same back."""
+        """x `[W, filters]` -> `[W, filters]`."""
         gate = torch.sigmoid(self.carry(x))
         return gate * F.relu(self.transform(x)) + (1 - gate) * x

@@ -1,7 +1,7 @@
-"""Dropout (Srivastava et al. 2014) that does not wait for its random numbers.
+"""Dropout (Srivastava et al. 2014) with fast random numbers on a CPU.
 
-On a CPU one 64-bit draw decides four numbers (16 bits each: the fraction is exact to 1 / 65,536),
-which is several times faster than a Bernoulli draw for each.
+One 64-bit draw decides four elements (16 bits each, so the fraction is exact to 1 / 65,536). This
+is several times as fast as a Bernoulli draw for each element.
 """
 
 from __future__ import annotations
@@ -16,44 +16,47 @@ from bertwright.threads import generator_on
 
 
 def drop(x: Tensor, p: float) -> Tensor:
-    """x of any shape -> the same shape, a fraction p of its numbers 0, the rest scaled up."""
+    """Return x with a fraction p of its elements set to 0 and the others scaled by 1 / (1 - p)."""
     if x.is_cuda:
         return F.dropout(x, p)
     return _Dropout.apply(x, p)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Dropout(nn.Module):
-    """Zero a fraction of the numbers when training and scale the rest up by as much."""
+    """Dropout in training: a fraction p of the elements is 0, the others are scaled up."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """x of any shape -> the same shape"""
+        """x of any shape -> the same shape."""
         return drop(x, self.p) if self.training and self.p > 0 else x
 
     def extra_repr(self) -> str:
-        """The fraction, for printing."""
+        """Return the fraction, for printing."""
         return f"{self.p}"
 
 
 class SharedDropout(nn.Module):
-    """One mask for all rows of an owner: for a sequence's tokens (variational or locked dropout,
-    Gal and Ghahramani 2016), or for all occurrences of a token (embedding dropout)."""
+    """Dropout with one mask for all rows of an owner.
+
+    The owner is a sequence (variational or locked dropout; Gal and Ghahramani 2016), or a token of
+    the vocabulary with all its occurrences (embedding dropout).
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.dropout = Dropout(p)
 
     def forward(self, x: Tensor, owners: Tensor, count: int, width: int) -> Tensor:
-        """Zero the same numbers in every row of an owner.
+        """Set the same elements to 0 in every row of an owner.
 
         Args:
             x: `[N, H]`.
             owners: `[N]`, from 0 to E - 1.
             count: E.
-            width: H; 1: rows are dropped whole.
+            width: H; 1: whole rows are dropped.
 
         Returns:
             `[N, H]`.
@@ -65,7 +68,7 @@ class SharedDropout(nn.Module):
 
 
 def keep_mask(x: Tensor, p: float) -> Tensor:
-    """What to multiply `x` with: 0 for a fraction `p` of the numbers, 1 / (1 - p) for the rest."""
+    """Return a mask to multiply `x` by: 0 for a fraction `p` of its elements, else 1 / (1 - p)."""
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
     draws.random_(-(2**63), None, generator=generator_on("cpu"))
     kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= round(p * 65536) - 32768

@@ -1,4 +1,4 @@
-"""The interface of every encoder: ids in, one vector a token and layer out.
+"""The interface of every encoder: it turns ids into one vector per token and layer.
 
 Letters: B sequences, N tokens in all, R tokens at which the last layer is read, H hidden, L layers.
 """
@@ -19,76 +19,77 @@ from bertwright.nn.sequences import Inputs, Sequences
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """What code that knows no model must know of an encoder."""
+    """The properties of an encoder that code outside of its system needs."""
 
     width: int
-    """H, numbers of a token's vector in the last layer."""
+    """H, the width of a token's vector in the last layer."""
     depth: int
-    """L, layers above the embeddings; 0: static word vectors."""
+    """L, the number of layers above the embeddings; 0: static word vectors."""
     vocab_size: int
-    """V, ids it knows."""
+    """V, the number of ids."""
     max_length: int | None = None
-    """Tokens of the longest sequence it reads; None: any length."""
+    """The maximum length of a sequence, in tokens; None: any length."""
     segments: int = 1
-    """Kinds of segment; with 1 it reads no pairs."""
+    """The number of segments; an encoder with 1 does not tell the texts of a pair apart."""
     activation: str = "gelu"
     """The activation of its layers, a name in `nn.transformer.ACTIVATIONS`."""
     norm_eps: float = 1e-12
     """Added to the variance in its norms."""
     causal: bool = False
-    """Whether a token's vector depends on that token and the ones before it alone."""
+    """Whether a token's vector depends only on that token and the ones before it."""
     prefixed: bool = False
-    """Whether it reads `Sequences.prefixes`: a source both ways, then left to right."""
+    """Whether it follows `Sequences.prefixes`: bidirectional over a source, then causal."""
     pooled: bool = False
-    """Whether it gives a vector for each sequence (`Encoded.pooled`)."""
+    """Whether it computes a vector for each sequence (`Encoded.pooled`)."""
     default_layer: int = -1
     """The layer that `embed` reads by default: 0 the embeddings, 1 to L, negative from the top."""
     default_pooling: str = "mean"
-    """How `embed` makes one vector of a sequence by default."""
+    """The pooling of `embed` by default."""
     own_widths: tuple[int, ...] = ()
-    """Widths of layers 0 to L where they are not all H."""
+    """The widths of layers 0 to L; empty: all are H."""
     averages_begin: bool = True
-    """Whether a mean over the tokens of a text has the one for its begin: not where training made
-    no vector of it."""
+    """Whether mean pooling includes the token that begins a text. False where training gave that
+    token no vector."""
     averages_end: bool = True
-    """The same of the token for its end, which a model from left to right predicts but never
-    reads."""
+    """Whether mean pooling includes the token that ends a text. False for a language model that
+    predicts this token but never reads it."""
     averages_unknown: bool = True
-    """The same of unknown words, which training may have left out of the text."""
+    """Whether mean pooling includes unknown words. False where training left them out."""
     has_vectors: bool = True
-    """Whether what it gives for a token is a vector, of use beside its own objective."""
+    """Whether its outputs are vectors that are useful beside its own objective."""
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Numbers of a token's vector in layers 0 to L."""
+        """The widths of layers 0 to L."""
         return self.own_widths or (self.width,) * (self.depth + 1)
 
     def require_vectors(self) -> None:
-        """Raise ConfigError where there are none."""
+        """Raise ConfigError if the encoder has no vectors."""
         if not self.has_vectors:
             raise ConfigError(
-                "this model has no vectors, only probabilities: it scores (bertwright "
-                "perplexity) and generates; for vectors take another model, such as word2vec"
+                "this model has no vectors, only probabilities: use it with bertwright perplexity "
+                "or bertwright generate; for vectors use another model, such as word2vec"
             )
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder computed: one vector a token, end to end, and the layers below on request."""
+    """The output of an encoder: one vector per token, and on request those of every layer."""
 
     sequences: Sequences
     """B lengths that sum to N."""
     last: Tensor
-    """`[N, H]`, the highest layer computed; `[R, H]` if it was computed at `positions` alone."""
+    """`[N, H]`, the highest layer computed; `[R, H]` if it was computed at `positions` only."""
     layers: tuple[Tensor, ...] = ()
-    """Embeddings first, top last, `[N, H]` or as `spec.widths` has it; empty unless requested."""
+    """The embeddings and the layers in order, `[N, spec.widths[l]]` each; empty unless
+    requested."""
     pooled: Tensor | None = None
-    """`[B, H]`, a vector for each sequence, if the encoder has one."""
+    """`[B, H]`, a vector for each sequence; None where the encoder has no pooler."""
     positions: Tensor | None = None
-    """`[R]`, the positions in N that `last` was computed at; None: at all."""
+    """`[R]`, the positions in N at which `last` was computed; None: all."""
 
     def at(self, positions: Tensor) -> Tensor:
-        """The top layer's vectors at `positions` `[K]` in N: `[K, H]`
+        """Return the vectors of the top layer at `positions` `[K]` in N, `[K, H]`.
 
         Raises:
             ValueError: the top layer was computed at other positions.
@@ -103,11 +104,11 @@ class Encoded:
 
 
 class Encoder(nn.Module):
-    """Ids -> vectors. It knows no loss; `spec` says what differs between encoders."""
+    """Computes vectors from ids. It has no loss; `spec` describes how encoders differ."""
 
     spec: EncoderSpec
     pooler: nn.Module | None
-    """What computes `Encoded.pooled`; None where `spec.pooled` is False."""
+    """Computes `Encoded.pooled`; None where `spec.pooled` is False."""
 
     def __init__(self, spec: EncoderSpec) -> None:
         super().__init__()
@@ -126,18 +127,18 @@ class Encoder(nn.Module):
 
         Args:
             inputs: the sequences.
-            top: the highest layer to compute, 0 the embeddings; None: all, and the pooler.
+            top: the highest layer to compute, 0 the embeddings; None: all layers and the pooler.
             keep_layers: return every layer, not only the last.
-            positions: `[R]`, where in N the last layer is read, beside the pooler; None:
-                everywhere. An encoder may compute it elsewhere too, and then leaves
-                `Encoded.positions` None. Not together with `top` or `keep_layers`.
+            positions: `[R]`, the positions in N at which the last layer is needed, apart from
+                those of the pooler; None: all. An encoder may compute all of them anyway, and then
+                leaves `Encoded.positions` None. Not allowed together with `top` or `keep_layers`.
 
         Returns:
-            `last` `[N, H]` or `[R, H]`, `layers` of `[N, spec.widths[l]]`, `pooled` `[B, H]` if the
-            encoder has a pooler and all layers ran.
+            `last` `[N, H]` or `[R, H]`; `layers` of `[N, spec.widths[l]]`; `pooled` `[B, H]` if the
+            encoder has a pooler and all layers were computed.
 
         Raises:
-            ValueError: a sequence longer than `spec.max_length`, or no layer `top`.
+            ValueError: a sequence is longer than `spec.max_length`, or there is no layer `top`.
         """
         if top is not None and not 0 <= top <= self.spec.depth:
             raise ValueError(f"top is {top}; this encoder has layers 0 to {self.spec.depth}")
@@ -145,38 +146,44 @@ class Encoder(nn.Module):
         return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """The layers up to `top`, embeddings first: all there is to say of an encoder without a
-        pooler that computes its last layer everywhere. Others have a `forward` of their own."""
+        """Return the layers up to `top`, embeddings first.
+
+        An encoder without a pooler that computes its last layer at all positions overrides this
+        method; others override `forward`.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of its parameters."""
         return next(chain(self.parameters(), self.buffers())).device
 
     def stages(self) -> Sequence[nn.Module]:
-        """The embeddings, then layer 1 to L: the units of depth, freezing, sharding, compiling."""
+        """Return the embeddings and layers 1 to L: the units of freezing, of learning rates by
+        depth, of sharding and of compiling."""
         raise NotImplementedError(f"{type(self).__name__} defines no stages")
 
     def token_embedding(self) -> nn.Embedding | None:
-        """The table of token vectors `[V, H]`, the first stage if that is one; None where a token
-        is not one id."""
+        """Return the table of token vectors `[V, H]`; None where a token is not one id.
+
+        By default it is the first stage, if that is an embedding.
+        """
         first = next(iter(self.stages()), None)
         return first if isinstance(first, nn.Embedding) else None
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """Floating-point operations of a forward and a backward pass over one batch.
+        """Return the floating-point operations of a forward and a backward pass over one batch.
 
-        Matrix products alone, two operations a multiply-add, the backward pass twice the forward
-        (Kaplan et al. 2020, section 2.1). Unless it says otherwise, each weight of a matrix of
-        the layers above the first stage is one a token.
+        Only matrix products count: two operations per multiply-add, and the backward pass twice the
+        forward pass (Kaplan et al. 2020, section 2.1). By default each weight of a matrix above the
+        first stage is one multiply-add per token.
 
         Args:
-            lengths: of the B sequences.
-            last_rows: tokens that the last layer is computed for.
+            lengths: the lengths of the B sequences.
+            last_rows: the number of tokens for which the last layer is computed.
         """
-        weights = (each for stage in self.stages()[1:] for each in stage.parameters())
-        return 6.0 * sum(each.numel() for each in weights if each.dim() == 2) * sum(lengths)
+        parameters = (p for stage in self.stages()[1:] for p in stage.parameters())
+        return 6.0 * sum(p.numel() for p in parameters if p.dim() == 2) * sum(lengths)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize all parameters as published, in place."""
@@ -185,10 +192,10 @@ class Encoder(nn.Module):
 
 @runtime_checkable
 class HasAttentionMaps(Protocol):
-    """An encoder whose layers attend."""
+    """An encoder with self-attention layers."""
 
     def attention_map(self, number: int, x: Tensor) -> Tensor:
-        """How much each token of one sequence attends to each, in layer `number` (from 1).
+        """Return the attention probabilities of one sequence in layer `number`, from 1.
 
         x `[T, H]`, the vectors of the layer below -> `[A, T, T]` float32, whose rows sum to 1.
         """
@@ -196,14 +203,15 @@ class HasAttentionMaps(Protocol):
 
 @runtime_checkable
 class GoesOn(Protocol):
-    """An encoder that goes on, from left to right, from what it has read: a causal one from a text,
-    BERT from a source that it has read both ways.
+    """An encoder that can continue sequences token by token from a state.
 
-    Its states are of one class, as `decoding/search.py` says.
+    A causal encoder continues a text; BERT continues a source, which it reads bidirectionally. The
+    state has the methods that `decoding/search.py` describes.
     """
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, Any]:
-        """Read B sequences: the last layer at each one's last token `[B, H]`, and the state."""
+        """Read B sequences -> the last layer at each last token `[B, H]`, and the state."""
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read a token more of each sequence, `[B]`: the last layer there `[B, H]`, the state."""
+        """Read one more token of each sequence, `[B]` -> the last layer there `[B, H]`, and the
+        new state."""

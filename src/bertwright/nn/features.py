@@ -1,8 +1,8 @@
-"""Features out of an encoder: which layers and how they become one vector a token, and how a
-text's tokens become one vector.
+"""Features of an encoder: one vector per token from one or several layers, and pooling, which
+makes one vector of the tokens of a text.
 
-The rows of the BERT paper's table 7 (Devlin et al. 2019, section 5.3), and ELMo's learned sum
-(Peters et al. 2018, equation 1) of K layers:
+The layers are those of the BERT paper's table 7 (Devlin et al. 2019, section 5.3) and ELMo's
+learned sum (Peters et al. 2018, equation 1) of K layers:
 
     gamma * sum_k softmax(w)_k h_k
 
@@ -10,16 +10,16 @@ The rows of the BERT paper's table 7 (Devlin et al. 2019, section 5.3), and ELMo
 |---|---|---|
 | embeddings; last; second-to-last | 0; L; L - 1 | H |
 | embeddings+last | 0 and L, side by side: GloVe and CoVe (McCann et al. 2017) | their sum |
-| sum-last-4 | the last four, plainly added | H |
+| sum-last-4 | the sum of the last four | H |
 | mix-last-4 | the last four, gamma and softmax(w) learned | H |
 | concat-last-4 | the last four, side by side | 4 H |
 | mix | the embeddings and all L, gamma and softmax(w) learned | H |
 
-Of the poolings, `weighted` is the position-weighted mean of SGPT (Muennighoff 2022, section 4.1):
-`sum_t t x_t / sum_t t`, t from 1.
+The pooling `weighted` is the position-weighted mean of SGPT (Muennighoff 2022, section 4.1):
+`sum_t t x_t / sum_t t`, with t from 1.
 
 Letters: N tokens, H hidden, L layers of the encoder, K layers that are read, F width of a feature,
-B sequences, T a length.
+B sequences, T length of a sequence.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from bertwright.nn.sequences import Sequences
 
 
 def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
-    """The layers that are read, 0 the embeddings, rising.
+    """Return the numbers of the layers that are read, in rising order; 0 is the embeddings.
 
     Args:
-        layers: their name.
+        layers: a name of the table above.
         count: L.
 
     Raises:
-        ConfigError: more layers than the encoder has.
+        ConfigError: the encoder has too few layers.
     """
     if layers.endswith("last-4"):
         if count < 4:
@@ -70,7 +70,7 @@ def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
 
 
 class LayerMix(nn.Module):
-    """One vector a token out of the layers of an encoder."""
+    """Combines layers of an encoder into one vector per token."""
 
     def __init__(self, layers: Layers, count: int) -> None:
         super().__init__()
@@ -83,10 +83,10 @@ class LayerMix(nn.Module):
             self.gamma = nn.Parameter(torch.ones(()))
 
     def width(self, widths: Sequence[int]) -> int:
-        """F, for an encoder whose layers, from the embeddings, are so wide.
+        """Return F, given the widths of layers 0 to L.
 
         Raises:
-            ConfigError: layers of different widths cannot be added.
+            ConfigError: layers of different widths would be added.
         """
         read = [widths[number] for number in self.numbers]
         if not self.concatenated and len(set(read)) > 1:
@@ -97,7 +97,7 @@ class LayerMix(nn.Module):
         return sum(read) if self.concatenated else read[0]
 
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
-        """All layers of an encoder, embeddings first, each `[N, H]` -> `[N, F]`; sums float32."""
+        """Combine layers 0 to L, `[N, H]` each -> `[N, F]`; sums are float32."""
         read = [layers[number] for number in self.numbers]
         if len(read) == 1:
             return read[0]
@@ -113,9 +113,9 @@ class LayerMix(nn.Module):
 
 
 class Inside:
-    """The tokens of each sequence that are averaged, where these are not all.
+    """Selects the tokens of each sequence that are averaged, where these are not all.
 
-    Of a sequence that has none, its first token stays: there is one vector for each.
+    A sequence without such a token keeps its first one, so that every sequence has a vector.
     """
 
     def __init__(
@@ -125,66 +125,66 @@ class Inside:
 
         Args:
             sequences: B lengths that sum to N.
-            frame: tokens at the begin and at the end of each that are left out.
+            frame: how many tokens are left out at the begin and at the end of each sequence.
             averaged: `[N]`, whether each token may be averaged; None: all may.
         """
         starts, stops = np.array(sequences.offsets[:-1]), np.array(sequences.offsets[1:])
-        kept = np.ones(sequences.total, np.bool_) if averaged is None else averaged.copy()
+        selected = np.ones(sequences.total, np.bool_) if averaged is None else averaged.copy()
         for n in range(frame[0]):
-            kept[np.minimum(starts + n, stops - 1)] = False
+            selected[np.minimum(starts + n, stops - 1)] = False
         for n in range(frame[1]):
-            kept[np.maximum(stops - 1 - n, starts)] = False
-        self.counts = np.add.reduceat(kept, starts, dtype=np.int64)
-        """`[B]` tokens of each sequence that are averaged."""
+            selected[np.maximum(stops - 1 - n, starts)] = False
+        self.counts = np.add.reduceat(selected, starts, dtype=np.int64)
+        """`[B]`: the number of tokens of each sequence that are averaged."""
         self.empty = np.flatnonzero(self.counts == 0).tolist()
-        """Numbers of the sequences that have none."""
-        kept[starts[self.empty]] = True
-        self.rows = send(torch.from_numpy(np.flatnonzero(kept)), sequences.device)
+        """The numbers of the sequences without such a token."""
+        selected[starts[self.empty]] = True
+        self.rows = send(torch.from_numpy(np.flatnonzero(selected)), sequences.device)
         self.sequences = Sequences(np.maximum(self.counts, 1).tolist(), sequences.device)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x `[N, H]` of all tokens -> `[N', H]` of those that are averaged."""
+        """Select rows: x `[N, H]` of all tokens -> `[N', H]` of those that are averaged."""
         return x.index_select(0, self.rows)
 
 
 def pool(
     x: Tensor, sequences: Sequences, pooling: str, starts: Sequence[int] | None = None
 ) -> Tensor:
-    """Pool each sequence by itself: no number depends on its neighbours in the batch.
+    """Pool each sequence independently of its neighbours in the batch.
 
     Args:
         x: `[N, H]`.
         sequences: B lengths that sum to N.
-        pooling: `cls`, `last`, `mean`, `mean-sqrt`, `max` or `weighted`, or several (`cls+mean`),
-            P of them.
-        starts: for `weighted`, B positions to count from, where a sequence is a
-            window of a longer text; unset: all 0.
+        pooling: `cls`, `last`, `mean`, `mean-sqrt`, `max` or `weighted`, or P of them joined by `+`
+            (`cls+mean`).
+        starts: for `weighted`, the position of each sequence's first token, where a sequence is a
+            window of a longer text; None: all 0.
 
     Returns:
         `[B, P H]` float32.
     """
     if pooling in ("none", "first-last"):
-        raise ValueError(f"pooling {pooling!r} is not of one layer; the caller resolves it")
+        raise ValueError(f"pooling {pooling!r} reads no single layer; the caller resolves it")
     modes = poolings_of(pooling)
     if modes == ("cls",):
         return x[sequences.first].float()
     if x.is_cuda:
         offsets = list(starts) if starts else [0] * sequences.count
-        found = [_pool_segments(x.float(), sequences, mode, offsets) for mode in modes]
-        return torch.cat(found, 1)
+        pooled = [_pool_segments(x.float(), sequences, mode, offsets) for mode in modes]
+        return torch.cat(pooled, 1)
     parts, done = [], 0
     for group in sequences.groups:
         rows = x[group.start : group.stop].float()
         rows = rows.view(group.count, group.length, -1)  # [b, T, H]
         offsets = list(starts[done : done + group.count]) if starts else [0] * group.count
-        found = [_pool_rows(rows, mode, offsets) for mode in modes]
-        parts.append(torch.cat(found, 1) if len(found) > 1 else found[0])
+        pooled = [_pool_rows(rows, mode, offsets) for mode in modes]
+        parts.append(torch.cat(pooled, 1) if len(pooled) > 1 else pooled[0])
         done += group.count
     return torch.cat(parts)
 
 
 def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
-    """`[b, T, H]` -> `[b, H]`"""
+    """Pool b sequences of one length: `[b, T, H]` -> `[b, H]`."""
     if mode == "weighted":
         return _weighted(rows, offsets)
     if mode in ("cls", "last"):
@@ -196,14 +196,17 @@ def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
 
 
 def _pool_segments(x: Tensor, sequences: Sequences, mode: str, starts: list[int]) -> Tensor:
-    """All sequences at once, `[N, H]` -> `[B, H]`: on a GPU the groups of equal lengths, which are
-    fast on a CPU, would be hundreds of small kernels."""
+    """Pool all sequences at once: `[N, H]` -> `[B, H]`.
+
+    This is for GPUs, where the groups of equal lengths, which are fast on a CPU, would be hundreds
+    of small kernels.
+    """
     ends = sequences.cu_seqlens.long()
     if mode in ("cls", "last"):
         return x.index_select(0, ends[:-1] if mode == "cls" else ends[1:] - 1)
     if mode == "max":
-        found: Tensor = torch.segment_reduce(x, "max", offsets=ends, unsafe=True)
-        return found
+        maxima: Tensor = torch.segment_reduce(x, "max", offsets=ends, unsafe=True)
+        return maxima
     weights = x.new_ones(len(x), 1)
     if mode == "weighted":
         first = send_numbers(starts, x.device).index_select(0, sequences.index)
@@ -215,7 +218,8 @@ def _pool_segments(x: Tensor, sequences: Sequences, mode: str, starts: list[int]
 
 
 def _weighted(rows: Tensor, offsets: list[int]) -> Tensor:
-    """`[b, T, H]` and b positions to count from -> `[b, H]`"""
+    """Return the position-weighted mean: `[b, T, H]` and the b positions of the first tokens ->
+    `[b, H]`."""
     positions = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32)
     weights = positions + send_numbers(offsets, rows.device)[:, None]  # [b, T]
     weights = weights / weights.sum(1, keepdim=True)

@@ -1,6 +1,6 @@
-"""Results that are numbers: no verb shows or writes infinity or NaN.
+"""A check that the results of a model are finite: no verb shows or writes infinity or NaN.
 
-Weights may all be finite and still be so large that what they compute is not.
+Finite weights may be so large that the results are not finite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Any)
 
 
 class NotFinite(DataError):
-    """A model gives results that are infinite or NaN."""
+    """The results of a model are infinite or NaN."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -26,7 +26,11 @@ class NotFinite(DataError):
 
 
 def require_finite(values: T, what: str) -> T:
-    """Return `values`, a tensor or an array of a model's results; `NotFinite` where one is not."""
+    """Return `values`, a tensor or an array, unchanged.
+
+    Raises:
+        NotFinite: a value is infinite or NaN; the message calls the values `what`.
+    """
     finite = torch.isfinite(values) if isinstance(values, torch.Tensor) else np.isfinite(values)
     if not bool(finite.all()):
         raise NotFinite(what)

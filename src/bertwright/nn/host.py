@@ -1,7 +1,7 @@
-"""Tensors that are made on the host, on the way to the device where they are used.
+"""Copies of tensors from the host to a device.
 
-A copy to a GPU from ordinary memory makes the host wait; from pinned memory it is queued behind the
-work that the GPU has, and the host goes on.
+A copy to a GPU from pageable memory blocks the host; a copy from pinned memory is queued behind the
+GPU's other work, and the host continues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def send(x: Tensor, device: torch.device | str) -> Tensor:
-    """x of the host, on a device; to CUDA from pinned memory, without waiting."""
+    """Return x on a device; copies to CUDA go through pinned memory and do not block."""
     device = torch.device(device)
     if device.type == "cuda" and x.device.type == "cpu":
         return x.pin_memory().to(device, non_blocking=True)
@@ -22,5 +22,5 @@ def send(x: Tensor, device: torch.device | str) -> Tensor:
 
 
 def send_numbers(numbers: Sequence[Any], device: torch.device | str) -> Tensor:
-    """Whole numbers, or lists of them, as int64 on a device, without waiting."""
+    """Return integers, or lists of integers, as an int64 tensor on a device, without blocking."""
     return send(torch.tensor(numbers, dtype=torch.long), device)

@@ -1,4 +1,4 @@
-"""Initialize the weights of layers as BERT was published."""
+"""The initialization of layers in BERT (Devlin et al. 2019; google-research/bert)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from torch import Tensor, nn
 
 
 def initialize(module: nn.Module, std: float, generator: torch.Generator) -> None:
-    """As published: matrices from a normal distribution truncated at two deviations, biases 0,
-    norms 1.
+    """Initialize matrices from a truncated normal distribution, biases to 0 and norms to 1.
 
     Args:
-        module: changed in place, with all modules below it.
-        std: standard deviation.
-        generator: all that is random comes from it; on the CPU.
+        module: initialized in place, with all modules below it.
+        std: the standard deviation; the distribution is truncated at two of it.
+        generator: the source of all random numbers, on the CPU.
     """
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
@@ -25,7 +24,7 @@ def initialize(module: nn.Module, std: float, generator: torch.Generator) -> Non
 
 
 def truncated_normal(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
-    """Fill `x` of any shape from a normal distribution truncated at two deviations; in place."""
+    """Fill `x` in place from a normal distribution truncated at two standard deviations."""
     if std == 0:
         return nn.init.zeros_(x)
     return nn.init.trunc_normal_(x, 0.0, std, -2 * std, 2 * std, generator=generator)

@@ -1,7 +1,8 @@
-"""A loss is a sum and a count; a learner is an encoder with its objectives.
+"""Objectives, their losses, and the learner: an encoder with the objectives that train it.
 
-A mean of micro-batch means is wrong whenever their counts differ. Sums are exact: the gradient of
-a step is the sum over its micro-batches and ranks, divided once by the counts of the whole step.
+A loss is a sum and a count. A mean of the means of micro-batches would be wrong whenever their
+counts differ; sums are exact. The gradient of a step is the sum over its micro-batches and ranks,
+divided once by the count of the whole step.
 """
 
 from __future__ import annotations
@@ -18,85 +19,89 @@ from bertwright.nn.sequences import Inputs
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum and what it was summed over, so that any split of a batch gives the same gradient."""
+    """A summed loss and its count, so that any split of a batch gives the same gradient."""
 
     total: Tensor
-    """Summed loss, a float32 scalar."""
+    """The summed loss, a float32 scalar."""
     count: int
-    """Predictions it was summed over."""
+    """The number of predictions in the sum."""
     correct: Tensor | None
-    """How many of them were right; None where a prediction is not right or wrong (a number)."""
+    """How many predictions are right; None for a regression."""
 
-    def shared(self, share: float) -> Loss:
-        """The same with `share` of its gradient; the value that is logged stays."""
+    def shared(self, fraction: float) -> Loss:
+        """Return the same loss with its gradient scaled by `fraction`; the logged value stays."""
+        if fraction == 1:
+            return self
         value = self.total.detach()
-        return self if share == 1 else replace(self, total=value + share * (self.total - value))
+        return replace(self, total=value + fraction * (self.total - value))
 
 
 class HasInputs(Protocol):
-    """Any batch: what the encoder reads of it, as tensors on the learner's device."""
+    """A batch of any kind, as tensors on the learner's device."""
 
     @property
     def inputs(self) -> Inputs:
-        """Ids, sequences, segments."""
+        """The inputs of the encoder."""
 
 
 Batch = TypeVar("Batch", contravariant=True)
 
 
 class Objective(nn.Module, Generic[Batch]):
-    """Turns vectors and a batch's labels into a `Loss`."""
+    """Computes a `Loss` from an encoder's vectors and the labels of a batch."""
 
     title: str = ""
-    """What the log and the pages call it; empty: its name in the learner."""
+    """Its name in the log and on pages; empty: its name in the learner."""
     layers: tuple[int, ...] | None = None
-    """Layers it reads, 0 the embeddings, 1 to L; None: the last, or the pooled vector."""
+    """The layers it reads, 0 the embeddings, 1 to L; None: the last, or the pooled vector."""
     reads_pooled: bool = False
     """Whether it reads `Encoded.pooled` alone."""
     reads_embeddings: bool = False
-    """Whether the encoder's token embeddings, all of them, are weights of its own too."""
+    """Whether it multiplies by the whole table of the encoder's token embeddings."""
 
     def forward(self, encoded: Encoded, batch: Batch) -> Loss:
-        """Sum this objective's loss over a batch."""
+        """Return the loss summed over a batch."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     def count(self, batch: Batch) -> int:
-        """Predictions of a batch, known before it is encoded."""
+        """Return the number of predictions of a batch, before it is encoded."""
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
     def positions(self, batch: Batch) -> Tensor | None:
-        """Where in N it reads the last layer by `Encoded.at`, `[R]`; empty if it reads the pooled
-        vector alone; None: everywhere."""
+        """Return the positions in N at which it reads the last layer by `Encoded.at`, `[R]`.
+
+        They are empty if it reads the pooled vector alone; None: it reads all positions.
+        """
         return None
 
     def flops(self, batch: Batch) -> float:
-        """Floating-point operations of its own matrix products, forward and backward."""
+        """Return the floating-point operations of its own matrix products, forward and backward."""
         return 0.0
 
 
 class Learner(nn.Module):
-    """An encoder and the objectives that train it: what the trainer wraps, steps and saves."""
+    """An encoder and the objectives that train it: the module that is trained and saved."""
 
     def __init__(self, encoder: Encoder, objectives: dict[str, Objective[Any]]) -> None:
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleDict(objectives)
         self.auxiliary: dict[str, float] = {}
-        """Objectives that a batch of any task trains too, and what share their gradient has."""
+        """Objectives that a batch of any task trains too, and the factor of their gradient."""
 
     def active(self, batch: HasInputs) -> dict[str, Objective[Any]]:
-        """The objectives that a batch is for: the one that it names (`batch.task`), with the
-        auxiliary ones, or all."""
+        """Return the objectives that a batch trains: the one named by `batch.task` and the
+        auxiliary ones, or all if it names none."""
         task = getattr(batch, "task", None)
         names = list(self.objectives) if task is None else [task, *self.auxiliary]
         return {name: cast("Objective[Any]", self.objectives[name]) for name in names}
 
     def counts(self, batch: HasInputs) -> dict[str, int]:
-        """Predictions of a batch by objective, known before it is encoded."""
+        """Return the number of predictions of a batch by objective, before it is encoded."""
         return {name: objective.count(batch) for name, objective in self.active(batch).items()}
 
     def encode(self, batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Encoded:
-        """What `objectives` read of a batch: the graph ends at the highest layer they need."""
+        """Encode a batch up to the highest layer that `objectives` read."""
         needed = [objective.layers for objective in objectives]
         layers = [number for numbers in needed if numbers is not None for number in numbers]
         if not layers:
@@ -108,26 +113,27 @@ class Learner(nn.Module):
         return cast(Encoded, self.encoder(inputs, **options))
 
     def depths(self) -> dict[str, int]:
-        """The depth of every parameter by name, from the encoder's stages: 0 the embeddings, 1 to L
-        the layers, L + 1 the pooler and the objectives."""
+        """Return the depth of every parameter by name: 0 the embeddings, 1 to L the layers, L + 1
+        the pooler and the objectives."""
         stages = self.encoder.stages()
         depth_of = {id(p): depth for depth, stage in enumerate(stages) for p in stage.parameters()}
         top = max(1, len(stages))
         return {name: depth_of.get(id(p), top) for name, p in self.named_parameters()}
 
     def tokens_read(self, batch: HasInputs) -> int:
-        """How many tokens of the last layer are computed for a batch."""
+        """Return the number of tokens for which a batch computes the last layer."""
         positions = _positions(batch, list(self.active(batch).values()))
         sequences = batch.inputs.sequences
         return sequences.total if positions is None else sequences.count + len(positions)
 
     def flops(self, batch: HasInputs) -> float:
-        """Floating-point operations of a forward and a backward pass, in matrix products."""
+        """Return the floating-point operations of the matrix products of a forward and a backward
+        pass."""
         encoder = self.encoder.flops(batch.inputs.sequences.lengths, self.tokens_read(batch))
-        return encoder + sum(each.flops(batch) for each in self.active(batch).values())
+        return encoder + sum(objective.flops(batch) for objective in self.active(batch).values())
 
     def forward(self, batch: HasInputs) -> dict[str, Loss]:
-        """Losses by objective."""
+        """Return the losses by objective."""
         active = self.active(batch)
         encoded = self.encode(batch, list(active.values()))
         return {
@@ -137,7 +143,8 @@ class Learner(nn.Module):
 
 
 def _positions(batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Tensor | None:
-    """Where in N the last layer is read; everywhere if more than one objective reads tokens."""
+    """Return the positions in N at which the last layer is read; None, so all, if more than one
+    objective reads tokens."""
     needed = [objective.positions(batch) for objective in objectives]
     read = [positions for positions in needed if positions is None or len(positions)]
     if not read:

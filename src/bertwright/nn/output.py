@@ -1,11 +1,12 @@
-"""Cross-entropy against a whole vocabulary, without keeping its logits.
+"""Cross-entropy over a whole vocabulary, fused with the product that computes the logits.
 
-`-log softmax(x W^T + b)[label]`, summed over rows; with label smoothing (Szegedy et al. 2016,
-section 7) `1 - smoothing` of that and `smoothing` of its mean over all labels. A block of logits
-becomes its own gradient in place, while it is still in cache (the idea of Liger-Kernel's fused
-cross-entropy, Hsu et al. 2024): the logits of all K rows exist once, in the precision of x.
+The loss is `-log softmax(x W^T + b)[label]`, summed over rows. With label smoothing (Szegedy et al.
+2016, section 7) it is `1 - smoothing` times that plus `smoothing` times its mean over all labels.
+Each block of logits is overwritten by its own gradient while it is still in cache, as in
+Liger-Kernel's fused cross-entropy (Hsu et al. 2024): the logits of all K rows exist once, in the
+precision of x.
 
-A sample of the vocabulary in its place is for training with very large ones.
+For very large vocabularies, a sample of the vocabulary replaces the whole in training.
 
 Letters: K rows, H hidden, V vocabulary, S samples.
 """
@@ -21,12 +22,12 @@ from torch import Tensor
 
 from bertwright.threads import generator_on
 
-# Logits are widened to float32 block by block; one block of a CPU stays in its cache.
+# Logits are converted to float32 block by block; on a CPU a block stays in the cache.
 BLOCK, BLOCK_CUDA = 1 << 19, 1 << 28
 
 
 class VocabularyLoss(NamedTuple):
-    """Summed cross-entropy, and the number of rows whose best guess is the label."""
+    """The summed cross-entropy, and the number of rows whose most probable token is the label."""
 
     total: Tensor
     correct: Tensor
@@ -35,7 +36,7 @@ class VocabularyLoss(NamedTuple):
 def vocabulary_loss(
     x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float = 0.0
 ) -> VocabularyLoss:
-    """Cross-entropy of labels under `x weight^T + bias`.
+    """Return the cross-entropy of labels given the logits `x weight^T + bias`.
 
     Args:
         x: `[K, H]`.
@@ -45,7 +46,7 @@ def vocabulary_loss(
         smoothing: fraction of the target distribution that is uniform over the vocabulary.
 
     Returns:
-        Two scalars, float32 and int64.
+        Two scalars, in float32 and int64.
     """
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
@@ -55,17 +56,17 @@ def vocabulary_loss(
 
 
 def log_uniform(count: int, samples: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Negative samples by Zipf's law, for a vocabulary in order of frequency.
+    """Draw negative samples by Zipf's law, for a vocabulary in order of frequency.
 
     Token r has probability `log((r + 2) / (r + 1)) / log(V + 1)`.
 
     Args:
         count: V.
         samples: S, drawn with replacement by torch's generator.
-        device: of the results.
+        device: the device of the results.
 
     Returns:
-        `[S]` ids, and `[V]` the logarithm of how often each is expected among them.
+        `[S]` ids, and `[V]` the logarithm of each token's expected count among them.
     """
     uniform = torch.rand(samples, device=device, generator=generator_on(device))
     drawn = (uniform * math.log(count + 1)).exp().long() - 1
@@ -82,11 +83,12 @@ def sampled_loss(
     samples: Tensor,
     log_expected: Tensor,
 ) -> VocabularyLoss:
-    """Cross-entropy of labels against samples in place of the whole vocabulary (Jean et al. 2015,
-    "On using very large target vocabulary for neural machine translation", section 3).
+    """Return the cross-entropy of labels against samples of the vocabulary.
 
-    The sum over the other tokens is estimated by importance sampling: the logit of a sample is
-    lowered by the logarithm of how often its token is expected; a row's label is no sample of it.
+    Jean et al. 2015, "On using very large target vocabulary for neural machine translation",
+    section 3. The sum over the other tokens is estimated by importance sampling: the logit of a
+    sample is lowered by the logarithm of the expected count of its token. Samples that equal the
+    label of a row are ignored in that row.
 
     Args:
         x: `[K, H]`.
@@ -140,13 +142,13 @@ class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, labels, d_logits, d_bias = ctx.saved_tensors
-        if torch.is_grad_enabled():  # it is differentiated itself: the logits must have a graph
+        if torch.is_grad_enabled():  # a second derivative: the logits must have a graph
             logits = F.linear(x, weight, bias.to(x.dtype)).to(d_bias.dtype)
             total = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=ctx.smoothing)
             inputs = [part for part in (x, weight, bias) if part.requires_grad]
-            found = iter(torch.autograd.grad(total, inputs, gradient, create_graph=True))
+            computed = iter(torch.autograd.grad(total, inputs, gradient, create_graph=True))
             return (
-                *(next(found) if p.requires_grad else None for p in (x, weight, bias)),
+                *(next(computed) if p.requires_grad else None for p in (x, weight, bias)),
                 None,
                 None,
             )

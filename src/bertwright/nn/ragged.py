@@ -1,9 +1,10 @@
-"""Rows of several owners end to end: their sums, their softmax, and their order in time.
+"""Ragged tensors: the rows of several owners laid end to end, without padding.
 
-Tokens of a window, windows of an example, words of a sentence, choices of a question: each owner
-has as many rows as it has. Everything here is over all rows at once.
+Rows and owners are tokens of a window, windows of an example, words of a sentence, or choices of a
+question. Each owner has its own number of rows, and every function works on all rows at once:
+means, maxima and softmax by owner, and the order in which a recurrence reads them.
 
-Letters: M rows, E owners, C numbers a row.
+Letters: M rows, E owners, C columns.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from bertwright.nn.host import send
 
 
 def owners_of(counts: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
-    """The owner of each row, `[M]`, from the E numbers of rows."""
+    """Return the owner of each row, `[M]`, given the number of rows of each of E owners."""
     rows = torch.tensor(counts, dtype=torch.long)
     return send(torch.arange(len(counts)).repeat_interleave(rows), device)
 
 
 def merge(x: Tensor, owners: Tensor, count: int, how: Literal["mean", "max"]) -> Tensor:
-    """One row an owner.
+    """Reduce the rows of each owner to one row.
 
     Args:
         x: `[M, C]`.
-        owners: `[M]`, from 0 to E - 1, in any order; each owner has a row or more.
+        owners: `[M]`, from 0 to E - 1, in any order; each owner has at least one row.
         count: E.
-        how: the mean of an owner's rows, or the largest of each number.
+        how: the mean or the maximum of each column over an owner's rows.
 
     Returns:
         `[E, C]`.
@@ -45,7 +46,7 @@ def merge(x: Tensor, owners: Tensor, count: int, how: Literal["mean", "max"]) ->
 
 
 def log_softmax(x: Tensor, owners: Tensor, count: int) -> Tensor:
-    """`x - log(sum of exp(x) over the rows of the same owner)`, each column by itself.
+    """Return the log-softmax of each column over the rows of each owner.
 
     Args:
         x: `[M, C]`.
@@ -62,26 +63,26 @@ def log_softmax(x: Tensor, owners: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Packing:
-    """Rows by position, and by owner within a position, owners with most rows first.
+    """Rows in the order of a recurrence: row 0 of every owner, then row 1 of those that have one,
+    and so on, owners with most rows first.
 
-    Row 0 of every owner, then row 1 of those that have one, and so on: a step of a recurrence is
-    one slice, and the owners it is over are always the first ones.
+    A step of the recurrence is thus one slice, whose owners are always the first ones.
     """
 
     order: Tensor
     """`[M]`: `x[order]` is packed."""
     inverse: Tensor
-    """`[M]`: `packed[inverse]` is x again."""
+    """`[M]`: `packed[inverse]` is x."""
     sizes: list[int]
-    """Owners that have a row 0, a row 1, ...: falling, none 0."""
+    """The number of owners that have a row 0, a row 1, and so on: falling, without 0."""
     owners: Tensor
-    """`[sizes[0]]`: the owners that have rows, most rows first."""
+    """`[sizes[0]]`: the owners that have rows, those with most rows first."""
     owners_on_host: Tensor
     """The same on the host."""
 
 
 def pack(counts: Sequence[int], device: torch.device | str) -> Packing:
-    """The packing of owners, each with its count of rows, which may be 0."""
+    """Return the packing of owners, given the number of rows of each, which may be 0."""
     rows = torch.tensor(counts, dtype=torch.long)
     by_length = rows.argsort(descending=True, stable=True)
     rank = torch.empty_like(by_length)

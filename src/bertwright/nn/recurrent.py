@@ -1,22 +1,22 @@
-"""LSTMs (Hochreiter and Schmidhuber 1997) over sequences of any lengths, packed: no step is
-computed for a position that a sequence does not have.
+"""LSTMs (Hochreiter and Schmidhuber 1997) over packed sequences of any lengths: nothing is computed
+for padding.
 
-Both directions (Graves and Schmidhuber 2005), one, or one from each sequence's end; a projection of
-the state (Sak et al. 2014), as ELMo has it; DropConnect on the recurrent weights (Wan et al. 2013),
-as AWD-LSTM has it: one mask of them for all positions of a batch. Float32, also under autocast: a
-recurrence accumulates rounding. A sequence's state begins at 0 and is not carried on: a step of
-training stays a function of its batch.
+A layer reads forward, backward or in both directions (Graves and Schmidhuber 2005). Its state may
+be projected (Sak et al. 2014), as in ELMo. DropConnect on the recurrent weights (Wan et al. 2013),
+as in AWD-LSTM, uses one mask for all positions of a batch. Computation is in float32, also under
+autocast, because a recurrence accumulates rounding errors. The state of each sequence begins at 0
+and is not carried over, so that a training step is a function of its batch.
 
-Where lengths differ, a layer on a CPU has a loop over positions with a backward pass of its own:
+Where lengths differ, a layer on a CPU loops over positions, with a backward pass of its own:
 
     i, f, o = sigmoid(W_ih x_t + W_hh h_(t-1) + b)      g = tanh(the same)
     c_t = f c_(t-1) + i g                               h_t = o tanh(c_t)
 
-PyTorch's adds the outer product of every position to the gradient of W_hh; here it is one product
-over all rows, and the layer 2 to 3 times as fast. Where all lengths are equal, PyTorch has a fused
-kernel.
+PyTorch adds the outer product of every position to the gradient of W_hh; here the gradient is one
+product over all rows, which makes the layer 2 to 3 times as fast. Where all lengths are equal,
+PyTorch's fused kernel is used.
 
-Letters: W rows in all, F width of a row, P width of a state (its projection, if there is one), H
+Letters: W rows in all, F width of a row, P width of a state (of its projection, if there is one), H
 width of a cell.
 """
 
@@ -41,7 +41,7 @@ Direction = Literal["forward", "backward", "both"]
 
 
 class Lstm(nn.Module):
-    """A layer of LSTM, each row seeing those of its sequence before it, after it, or both."""
+    """An LSTM layer that reads each sequence forward, backward or in both directions."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class Lstm(nn.Module):
 
         Args:
             input: F.
-            size: width of a cell.
-            direction: which rows a row sees.
-            projection: P of each direction; 0: the size.
-            weight_dropout: of the recurrent weights.
+            size: the width of a cell, H.
+            direction: the direction in which each sequence is read.
+            projection: P of each direction; 0: no projection.
+            weight_dropout: the dropout of the recurrent weights.
         """
         super().__init__()
         self.size = projection or size
@@ -72,10 +72,10 @@ class Lstm(nn.Module):
 
         Args:
             x: `[W, F]`, the sequences end to end.
-            counts: rows of each sequence, W in all.
+            counts: the number of rows of each sequence, W in all.
 
         Returns:
-            `[W, P]` float32, or `[W, 2 P]`: the states from the left, then those from the right.
+            `[W, P]` float32, or `[W, 2 P]` in both directions: forward, then backward states.
         """
         if not sum(counts):
             width = self.size * (2 if self.direction == "both" else 1)
@@ -84,15 +84,15 @@ class Lstm(nn.Module):
         differ = len({*counts} - {0}) > 1
         with torch.autocast(x.device.type, enabled=False):
             if differ and not self.lstm.proj_size and not x.is_cuda:
-                found = self._looped(x, counts)
+                states = self._looped(x, counts)
             else:
                 order, inverse, sizes = _packed_order(counts, self.direction, x.device)
                 packed = PackedSequence(_reordered(x, order, inverse), torch.tensor(sizes))
-                found = _reordered(self._fused(packed), inverse, order)
-        return found.to(torch.promote_types(found.dtype, torch.float32))
+                states = _reordered(self._fused(packed), inverse, order)
+        return states.to(torch.promote_types(states.dtype, torch.float32))
 
     def _looped(self, x: Tensor, counts: Sequence[int]) -> Tensor:
-        """x `[W, F]` -> `[W, H]`, or `[W, 2 H]`."""
+        """Loop over positions: x `[W, F]` -> `[W, H]`, or `[W, 2 H]`."""
         passes: dict[Direction, str] = {self.direction: ""}
         if self.direction == "both":
             passes = {"forward": "", "backward": "_reverse"}
@@ -100,15 +100,16 @@ class Lstm(nn.Module):
         for direction, suffix in passes.items():
             order, inverse, sizes = _packed_order(counts, direction, x.device)
             kinds = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
-            own = [self.lstm.get_parameter(f"{kind}_l0{suffix}") for kind in kinds]
-            w_hh = self.weight_dropout(own[1])
-            rows, bias = _reordered(x, order, inverse), own[2] + own[3]
-            found = _Looped.apply(rows, sizes, own[0], w_hh, bias)  # type: ignore[no-untyped-call]
-            states.append(_reordered(found, inverse, order))
+            w_ih, w_hh, b_ih, b_hh = (
+                self.lstm.get_parameter(f"{kind}_l0{suffix}") for kind in kinds
+            )
+            rows, dropped = _reordered(x, order, inverse), self.weight_dropout(w_hh)
+            looped = _Looped.apply(rows, sizes, w_ih, dropped, b_ih + b_hh)  # type: ignore[no-untyped-call]
+            states.append(_reordered(looped, inverse, order))
         return torch.cat(states, 1)
 
     def _fused(self, packed: PackedSequence) -> Tensor:
-        """Packed rows `[W, F]` -> `[W, P]`, or `[W, 2 P]`."""
+        """Call PyTorch's LSTM: packed rows `[W, F]` -> `[W, P]`, or `[W, 2 P]`."""
         lstm = self.lstm
         if not self.training or not self.weight_dropout.p:
             states: PackedSequence = lstm(packed)[0]
@@ -125,8 +126,11 @@ class Lstm(nn.Module):
 
 
 class _Looped(torch.autograd.Function):
-    """(x `[W, F]` packed, rows of each position, W_ih `[4 H, F]`, W_hh `[4 H, H]`, b `[4 H]`) ->
-    states `[W, H]`. Gates in PyTorch's order: i, f, g, o."""
+    """The loop over positions: packed x `[W, F]`, the number of rows of each position, W_ih
+    `[4 H, F]`, W_hh `[4 H, H]` and b `[4 H]` -> states `[W, H]`.
+
+    The gates are in PyTorch's order: i, f, g, o.
+    """
 
     @staticmethod
     def forward(
@@ -135,15 +139,15 @@ class _Looped(torch.autograd.Function):
         width = w_hh.shape[1]
         gates = torch.addmm(bias, x, w_ih.t())  # [W, 4 H]
         h, c, squashed = (x.new_empty(len(x), width) for _ in range(3))
-        turned = w_hh.t().contiguous()
+        w_hh_t = w_hh.t().contiguous()
         for now, before in _positions(sizes):
-            own = gates[now]
+            current = gates[now]
             if now.start:
-                own.addmm_(h[before], turned)
-            own[:, : 2 * width].sigmoid_()
-            own[:, 2 * width : 3 * width].tanh_()
-            own[:, 3 * width :].sigmoid_()
-            i, f, g, o = own.split_with_sizes([width] * 4, 1)
+                current.addmm_(h[before], w_hh_t)
+            current[:, : 2 * width].sigmoid_()
+            current[:, 2 * width : 3 * width].tanh_()
+            current[:, 3 * width :].sigmoid_()
+            i, f, g, o = current.split_with_sizes([width] * 4, 1)
             torch.mul(i, g, out=c[now])
             if now.start:
                 c[now].addcmul_(f, c[before])
@@ -160,14 +164,14 @@ class _Looped(torch.autograd.Function):
         positions, first = _positions(ctx.sizes), ctx.sizes[0]
         i, f, g, o = gates.view(len(x), 4, -1).unbind(1)  # [W, H] each
         rows = torch.cat([torch.arange(b.start, b.stop) for _, b in positions])  # [W - first]
-        # what each gate adds to c (the last: to h), by what goes into the gate
+        # The derivatives of c (for o: of h) with respect to the input of each gate.
         d = torch.empty_like(gates).view(len(x), 4, -1)
         torch.mul(g, i * (1 - i), out=d[:, 0])
         d[:first, 1] = 0
         d[first:, 1] = c[rows] * (f * (1 - f))[first:]
         torch.mul(i, 1 - g.square(), out=d[:, 2])
         torch.mul(squashed, o * (1 - o), out=d[:, 3])
-        of_h = o * (1 - squashed.square())  # h by c
+        of_h = o * (1 - squashed.square())  # the derivative of h with respect to c
         d_h, d_c = gradient.clone(), torch.zeros_like(c)
         flat = d.view(len(x), -1)  # [W, 4 H]
         for now, before in reversed(positions):
@@ -181,7 +185,8 @@ class _Looped(torch.autograd.Function):
 
 
 def _positions(sizes: list[int]) -> list[tuple[slice, slice]]:
-    """The packed rows of each position, and the rows before them (of the first: none)."""
+    """Return the packed rows of each position and those of the position before, which are empty for
+    the first."""
     starts = [0, 0, *accumulate(sizes)]
     return [
         (slice(now, now + size), slice(before, before + size if now else before))
@@ -190,11 +195,12 @@ def _positions(sizes: list[int]) -> list[tuple[slice, slice]]:
 
 
 class ClippedLstm(nn.Module):
-    """One layer in one direction whose cells and projected states are clipped (Sak et al. 2014).
+    """An LSTM layer in one direction, with clipped cells and projected states (Sak et al. 2014).
 
-    `c = clip(f * c + i * g)`, `h = clip(W_p (o * tanh(c)))`. Without clipping it is the fused LSTM,
-    else a loop over positions; on a CPU also with a projection, where PyTorch has no fast LSTM
-    (4,096 tokens of 128, cell 256: 0.34 s forward and backward, the loop 0.16 s).
+    `c = clip(f * c + i * g)`, `h = clip(W_p (o * tanh(c)))`. Without clipping it calls the fused
+    LSTM, otherwise it loops over positions. On a CPU it also loops where there is a projection, for
+    which PyTorch has no fast LSTM (forward and backward pass over 4,096 tokens of width 128, cell
+    256: 0.34 s; the loop 0.16 s).
     """
 
     def __init__(
@@ -206,13 +212,22 @@ class ClippedLstm(nn.Module):
         cell_clip: float = 0.0,
         state_clip: float = 0.0,
     ) -> None:
-        """Build it: F, width of a cell, P (0: the cell's); what is clipped, 0: never."""
+        """Build it.
+
+        Args:
+            input: F.
+            size: the width of a cell.
+            direction: "forward" or "backward".
+            projection: P; 0: no projection.
+            cell_clip: the largest magnitude of a cell; 0: no limit.
+            state_clip: the largest magnitude of a projected state; 0: no limit.
+        """
         super().__init__()
         self.inner = Lstm(input, size, direction, projection)
         self.cell_clip, self.state_clip = cell_clip, state_clip
 
     def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """x `[N, F]` -> `[N, P]` float32"""
+        """Read each sequence: x `[N, F]` -> `[N, P]` float32."""
         clipped = self.cell_clip or self.state_clip
         if not clipped and (x.is_cuda or not self.inner.lstm.proj_size):
             fused: Tensor = self.inner(x, sequences.lengths)
@@ -227,9 +242,9 @@ class ClippedLstm(nn.Module):
             h = packed.new_zeros(sizes[0], self.inner.size)
             c = packed.new_zeros(sizes[0], self.inner.lstm.hidden_size)
             states = []
-            for own in torch.split(gates, sizes):
-                h, c = h[: len(own)], c[: len(own)]
-                i, f, g, o = (own + F.linear(h, w_state)).chunk(4, 1)
+            for current in torch.split(gates, sizes):
+                h, c = h[: len(current)], c[: len(current)]
+                i, f, g, o = (current + F.linear(h, w_state)).chunk(4, 1)
                 c = f.sigmoid() * c + i.sigmoid() * g.tanh()
                 c = c.clamp(-self.cell_clip, self.cell_clip) if self.cell_clip else c
                 h = o.sigmoid() * c.tanh()
@@ -251,14 +266,15 @@ class _Reordered(torch.autograd.Function):
 
 
 def _reordered(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
-    """`x[order]`, rows; its gradient is a selection too, where PyTorch's adds row by row."""
+    """Return `x[order]`. Its gradient is an index_select too; PyTorch's is a slower index_add."""
     return _Reordered.apply(x, order, inverse)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _packed_order(
     counts: Sequence[int], direction: Direction, device: torch.device
 ) -> tuple[Tensor, Tensor, list[int]]:
-    """`Packing.order`, `inverse` and `sizes`, from each sequence's end where it is "backward"."""
+    """Return `order`, `inverse` and `sizes` of a `Packing`; "backward" begins at each sequence's
+    end."""
     packing = pack(counts, device)
     order, inverse = packing.order, packing.inverse
     if direction == "backward":
@@ -268,7 +284,8 @@ def _packed_order(
 
 
 def _mirror(counts: Sequence[int], device: torch.device) -> Tensor:
-    """`[W]`: the row as far from its sequence's end as each is from its start."""
+    """Return, for each row, the row at the same distance from the end of its sequence as this one
+    is from the start, `[W]`."""
     lengths = torch.tensor(counts, dtype=torch.long)
     ends = lengths.cumsum(0)
     first_and_last = (2 * ends - lengths - 1).repeat_interleave(lengths)

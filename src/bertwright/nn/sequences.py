@@ -1,7 +1,7 @@
-"""Where each sequence of a batch begins and ends, and what an encoder reads of a batch.
+"""The layout of a batch: B sequences laid end to end without padding, `[N]` tokens in all.
 
-A batch is its sequences laid end to end, without padding: `[N]` tokens of `B` sequences. Linear
-layers and norms see `[N, H]` rows; attention, recurrence and pooling alone need the offsets.
+Linear layers and norms work on `[N, H]` rows; only attention, recurrence and pooling need the
+offsets of the sequences.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ class Sequences:
     """B lengths that sum to N.
 
     Args:
-        lengths: tokens of each sequence. Equal lengths side by side make attention fast on a CPU.
-        device: where the index tensors live.
-        prefixes: B lengths of what each sequence begins with, its source: in attention that is not
-            causal a token there sees all of the source, one after it the source and what comes up
-            to itself (the sequence-to-sequence mask of UniLM; Dong et al. 2019, section 2.1).
-            None: every token sees every other.
+        lengths: the number of tokens of each sequence. Attention on a CPU is fast where equal
+            lengths are neighbours.
+        device: the device of the index tensors.
+        prefixes: the length of each sequence's source, B numbers. In attention that is not causal,
+            a token of the source sees the whole source, and a later token sees the source and the
+            tokens up to itself (the sequence-to-sequence mask of UniLM; Dong et al. 2019, section
+            2.1). None: every token sees every other.
+
+    Raises:
+        ValueError: there are no lengths, or one is below 1.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class Sequences:
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once for all layers of a batch."""
+        """Return the result of `make`, which is called once for all layers of a batch."""
         if key not in self._made:
             self._made[key] = make()
         made: Made = self._made[key]
@@ -82,7 +86,7 @@ class Sequences:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Runs of equal lengths."""
+        """The runs of neighbours of equal length."""
         groups, start = [], 0
         for length, run in groupby(self.lengths):
             count = len(list(run))
@@ -92,46 +96,47 @@ class Sequences:
 
     @cached_property
     def cu_seqlens(self) -> Tensor:
-        """Offsets of the sequences, then N: `[B + 1]` int32, as variable-length kernels want."""
+        """The offsets of the sequences, then N: `[B + 1]` int32, for variable-length kernels."""
         return send(torch.tensor(self.offsets, dtype=torch.int32), self.device)
 
     @cached_property
     def first(self) -> Tensor:
-        """Position of each sequence's first token in the batch, `[B]`."""
+        """The position of each sequence's first token in the batch, `[B]`."""
         return self.cu_seqlens[:-1].long()
 
     @cached_property
     def positions(self) -> Tensor:
-        """Each token's position in its own sequence, from 0, `[N]`."""
+        """The position of each token in its own sequence, from 0, `[N]`."""
         starts = self.first.index_select(0, self.index)
         return torch.arange(self.total, device=self.device) - starts
 
     def last_tokens(self, count: int) -> Tensor:
-        """The rows of the last C tokens up to each, its own first: `[N, C]`; N where a sequence has
-        not so many."""
+        """Return the rows of the last C tokens up to each token, itself first, `[N, C]`; N stands
+        for a token before the begin of the sequence."""
         rows, back = (torch.arange(n, device=self.device) for n in (self.total, count))
         return (rows[:, None] - back).where(back <= self.positions[:, None], self.total)
 
     @cached_property
     def index(self) -> Tensor:
-        """Which sequence each token is of, `[N]`; on a GPU computed there from the offsets."""
+        """The sequence of each token, `[N]`; on a GPU it is computed there from the offsets."""
         if self.device.type == "cpu":
             return owners_of(self.lengths, self.device)
         return torch.repeat_interleave(self.cu_seqlens.diff().long(), output_size=self.total)
 
     def padded(self, x: Tensor, fill: float = 0.0) -> Tensor:
-        """x `[N, ...]` as rows of the longest sequence, `[B, S, ...]`, with `fill` behind each."""
+        """Return x `[N, ...]` as `[B, S, ...]`, padded with `fill` to the longest sequence, S."""
         full = x.new_full((self.count, self.longest, *x.shape[1:]), fill)
         return full.index_put_((self.index, self.positions), x)
 
     def bias(self, like: Tensor) -> Tensor:
-        """`[B, S]`: 0 where a row of `padded` has a token, -inf behind it."""
+        """Return the bias of keys as `padded` lays them out, `[B, S]`: 0 at tokens, -inf at
+        padding."""
         return self.padded(like.new_zeros(self.total), -torch.inf)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an encoder reads: sequences laid end to end."""
+    """The inputs of an encoder: sequences laid end to end."""
 
     ids: Tensor
     """`[N]`; `[N, C]` where a token is several ids (its characters, its n-grams)."""

@@ -1,6 +1,6 @@
-"""Encoders that are embeddings below Transformer layers, over sequences end to end.
+"""Encoders made of embeddings and Transformer layers, over sequences laid end to end.
 
-Letters: B sequences, N tokens in all, R tokens that are read, H hidden, L layers.
+Letters: B sequences, N tokens in all, R tokens at which the last layer is read, H hidden, L layers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bertwright.nn.transformer import TransformerLayer
 
 
 class Stack(Encoder):
-    """Embeddings, L layers, and a pooler over the first token or none."""
+    """Embeddings, L layers, and optionally a pooler over the first token."""
 
     config: Any
     embeddings: Embeddings
@@ -34,19 +34,19 @@ class Stack(Encoder):
         keep_layers: bool = False,
         positions: Tensor | None = None,
     ) -> Encoded:
-        """See `Encoder`. The last layer is computed at `positions`, and at the first token for the
-        pooler, alone."""
+        """Encode a batch; see `Encoder.forward`. The last layer is computed only at `positions`
+        and, for the pooler, at first tokens."""
         sequences = inputs.sequences
         if positions is not None and (top is not None or keep_layers):
-            raise ValueError("positions are of the last layer: leave out top and keep_layers")
+            raise ValueError("positions select from the last layer: leave out top and keep_layers")
         if top is not None and not 0 <= top <= len(self.layers):
             raise ValueError(f"top is {top}; this model has layers 0 to {len(self.layers)}")
         x = self.embed(inputs)
-        kept = [x]
+        states = [x]
         for layer in self.layers[: top if positions is None else -1]:
             x = layer(x, sequences)
-            kept.append(x)
-        layers = tuple(kept) if keep_layers else ()
+            states.append(x)
+        layers = tuple(states) if keep_layers else ()
         if top is not None:
             return Encoded(sequences, x, layers)
         if self.pooler is None:
@@ -60,10 +60,10 @@ class Stack(Encoder):
         return Encoded(sequences, x, layers, self.pooler(first), positions)
 
     def embed(self, inputs: Inputs) -> Tensor:
-        """What the first layer reads, `[N, H]`.
+        """Return the input of the first layer, `[N, H]`.
 
         Raises:
-            ValueError: a sequence longer than the model reads.
+            ValueError: a sequence is longer than the maximum length.
         """
         self._check(inputs.sequences.longest)
         x: Tensor = self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
@@ -77,7 +77,7 @@ class Stack(Encoder):
             )
 
     def layer(self, number: int) -> TransformerLayer:
-        """A layer, from 0 at the bottom."""
+        """Return a layer, counted from 0 at the bottom."""
         layer = self.layers[number]
         assert isinstance(layer, TransformerLayer)
         return layer
@@ -89,16 +89,19 @@ class Stack(Encoder):
         return layer.attention.probabilities(reads)
 
     def stages(self) -> Sequence[nn.Module]:
-        """The embeddings and the layers."""
+        """Return the embeddings and the layers."""
         return [self.embeddings, *self.layers]
 
     def token_embedding(self) -> nn.Embedding:
-        """The table of token vectors."""
+        """Return the table of token vectors."""
         return self.embeddings.token
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """The layers and attention over each sequence; the last layer's output projection and
-        feed-forward part are of `last_rows` tokens."""
+        """Return the operations of the layers, with attention over each sequence.
+
+        The output projection and the feed-forward part of the last layer are computed for
+        `last_rows` tokens.
+        """
         hidden, layers = self.spec.width, len(self.layers)
         seen = hidden * sum(n**2 for n in lengths) * (1 if self.spec.causal else 2)
         attention = sum(lengths) * 3 * hidden**2 + seen
@@ -108,10 +111,10 @@ class Stack(Encoder):
 
 
 class GoingOn(Stack):
-    """One that goes on from what it has read, token by token."""
+    """A stack that continues sequences token by token over a KV cache."""
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
-        """See `GoesOn`. What follows inputs with segments is of segment 1."""
+        """See `GoesOn`. The tokens that follow inputs with segments have segment 1."""
         x, cache = read_prompts(self.layers, self.embed(inputs), inputs.sequences)
         cache.segment = int(inputs.segments is not None and self.spec.segments > 1)
         return x, cache

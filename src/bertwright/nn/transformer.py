@@ -1,7 +1,10 @@
-"""The Transformer layer (Vaswani et al. 2017, section 3.1): post-norm as BERT and GPT have it, or
-pre-norm (GPT-2; Xiong et al. 2020); the decoder's layer; sinusoidal positions (section 3.5).
+"""The layers of Transformer encoders and decoders (Vaswani et al. 2017, section 3.1), and
+sinusoidal positions (section 3.5).
 
-Letters: N tokens, R of them read, M tokens of a decoder, H hidden, F intermediate, T length.
+Norms come after each part (post-norm: BERT, GPT) or before it (pre-norm: GPT-2; Xiong et al. 2020).
+
+Letters: N tokens, R tokens whose output is computed, M tokens of a decoder, H hidden, F
+intermediate, T length.
 """
 
 from __future__ import annotations
@@ -29,11 +32,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
 }
-"""By the names that configurations use; `gelu` is by the error function."""
+"""The activations by their names in configurations; `gelu` uses the error function."""
 
 
 class FeedForward(nn.Module):
-    """`activation(x W1 + b1) W2 + b2`, each token by itself."""
+    """`activation(x W1 + b1) W2 + b2` for each token."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str) -> None:
         super().__init__()
@@ -42,15 +45,17 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """x `[N, H]` -> `[N, H]`"""
+        """x `[N, H]` -> `[N, H]`."""
         output: Tensor = self.output(self.activation(self.intermediate(x)))
         return output
 
 
 class TransformerLayer(nn.Module):
-    """Attention, then the feed-forward part: each is dropped out, added and normalized, or with
-    `pre_norm` normalizes what it reads; the sum itself is not normalized then, so a norm follows
-    the last layer: `layers_of`."""
+    """Self-attention, then a feed-forward part, each with dropout and a residual connection.
+
+    A norm follows each sum (post-norm) or precedes each part (`pre_norm`). With `pre_norm` the
+    output of the last layer needs one more norm, which `layers_of` adds.
+    """
 
     def __init__(
         self,
@@ -80,9 +85,9 @@ class TransformerLayer(nn.Module):
         positions: Tensor | None = None,
         attend: Attend | None = None,
     ) -> Tensor:
-        """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`
+        """Run the layer: x `[N, H]` -> `[N, H]`, or `[R, H]` at `positions` `[R]` only.
 
-        Those attend to all tokens all the same; only the work on the others' own vectors is saved.
+        Tokens at `positions` attend to all tokens; only the outputs of the others are left out.
         """
         read = self.attention_norm(x) if self.pre_norm else x
         context = self.dropout(self.attention(read, sequences, positions, attend))
@@ -91,19 +96,19 @@ class TransformerLayer(nn.Module):
         return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
 
     def add(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
-        """A part with its norm, its dropout and the sum around it."""
+        """Run a part with its norm, its dropout and its residual connection."""
         added: Tensor = x + self.dropout(part(norm(x) if self.pre_norm else x))
         return added if self.pre_norm else norm(added)
 
     def end(self, x: Tensor) -> Tensor:
-        """What the last part gave -> what the layer gives."""
+        """Apply the norm that follows the last pre-norm layer, if this is that layer."""
         return x if self.final_norm is None else self.final_norm(x)
 
 
 def layers_of(
     config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: bool
 ) -> nn.ModuleList:
-    """The layers of a model's configuration; pre-norm ones end with a norm."""
+    """Return the layers of a configuration; a norm follows the last pre-norm layer."""
     layers = [
         kind(
             hidden_size=config.hidden_size,
@@ -127,10 +132,10 @@ Cache = tuple[Tensor, Tensor]
 
 
 class DecoderLayer(TransformerLayer):
-    """Causal attention, attention to the source, the feed-forward part; post-norm or pre-norm."""
+    """Causal self-attention, attention to the source, then a feed-forward part."""
 
     def __init__(self, **sizes: Any) -> None:
-        """`sizes` as `TransformerLayer` has them."""
+        """Build the layer; `sizes` are the arguments of `TransformerLayer`."""
         super().__init__(**sizes, causal=True)
         norm, attention = self.attention_norm, self.attention
         hidden_size = norm.normalized_shape[0]
@@ -145,10 +150,10 @@ class DecoderLayer(TransformerLayer):
         keys: Sequences,
         maps: list[Tensor] | None = None,
     ) -> Tensor:
-        """x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`
+        """Run the layer: x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`.
 
-        Into `maps`, of one pair, goes how much each token attends to each of its own side,
-        `[A, M, M]`, and of the source, `[A, M, N]`.
+        With `maps`, for a single pair, the attention probabilities of each target token to the
+        target, `[A, M, M]`, and to the source, `[A, M, N]`, are appended to it.
         """
 
         def attend_own(y: Tensor) -> Tensor:
@@ -166,43 +171,43 @@ class DecoderLayer(TransformerLayer):
     def step(
         self,
         x: Tensor,
-        own: Sequence[Tensor],
+        past: Sequence[Tensor],
         source: Cache,
         bias: Tensor,
         causal: Tensor | None = None,
     ) -> tuple[Tensor, Cache]:
-        """The next tokens of each row, over what is kept of those before.
+        """Run the next tokens of each row over the cached keys and values of the ones before.
 
         Args:
             x: `[R, T, H]`.
-            own: keys and values of the t tokens before, `[R, A, t, D]` each; none: there are none.
-            source: of P sources, `[P, A, S, D]` each; one is that of R / P rows, one after the
-                other.
-            bias: `[P, 1, 1, S]`, 0 where a source has a token, -inf where it has not.
-            causal: `[T, t + T]`, the same of the target; None: all is seen.
+            past: keys and values of the t tokens before, `[R, A, t, D]` each; empty: t is 0.
+            source: keys and values of P sources, `[P, A, S, D]` each; R / P neighbouring rows share
+                a source.
+            bias: `[P, 1, 1, S]`, 0 where a source has a token, -inf at padding.
+            causal: `[T, t + T]`, 0 where a token sees another, else -inf; None: it sees all.
 
         Returns:
-            `[R, T, H]`, and `own` with T tokens more.
+            `[R, T, H]`, and `past` with T more tokens.
         """
-        kept = []
+        caches = []
         cross = self.cross_attention
 
         def attend_own(y: Tensor) -> Tensor:
             q, k, v = heads_of(self.attention.qkv(y), self.attention.heads, 3)
-            if own:
-                k, v = torch.cat([own[0], k], 2), torch.cat([own[1], v], 2)
-            kept.append((k, v))
+            if past:
+                k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+            caches.append((k, v))
             output: Tensor = self.attention.output(attend_rows(q, k, v, causal))
             return output
 
         def attend_source(y: Tensor) -> Tensor:
-            # [P, R / P * T, H]; len() would fix P in an exported graph
+            # [P, R / P * T, H]; len() would make P a constant of an exported graph
             rows = cross.query(y).reshape(bias.shape[0], -1, y.shape[2])
             (q,) = heads_of(rows, cross.heads, 1)
             output: Tensor = cross.output(attend_rows(q, *source, bias))
             return output.view(y.shape)
 
-        return self.parts(x, attend_own, attend_source), kept[0]
+        return self.parts(x, attend_own, attend_source), caches[0]
 
     def parts(
         self,
@@ -210,14 +215,15 @@ class DecoderLayer(TransformerLayer):
         attend_own: Callable[[Tensor], Tensor],
         attend_source: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """The three parts, one after the other."""
+        """Run the three parts in order."""
         x = self.add(x, attend_own, self.attention_norm)
         x = self.add(x, attend_source, self.cross_norm)
         return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
 
 
 def sinusoids(longest: int, hidden_size: int) -> Tensor:
-    """`[T, H]`: sin(t / 10000^(2i / H)) in dimension 2i of position t, cos of it in 2i + 1."""
+    """Return sinusoidal positions `[T, H]`: sin(t / 10000^(2i / H)) in dimension 2i of position t,
+    and its cosine in dimension 2i + 1."""
     frequencies = 10000.0 ** (-torch.arange(0, hidden_size, 2, dtype=torch.float64) / hidden_size)
     angles = torch.arange(longest, dtype=torch.float64)[:, None] * frequencies
     waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)

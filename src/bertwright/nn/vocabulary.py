@@ -64,7 +64,7 @@ class VocabularyOutput(nn.Module):
             self.norm = nn.LayerNorm(transform.width, eps=transform.eps)
             self._activation = ACTIVATIONS[transform.activation]
         # A tuple hides the table from `parameters()`: it stays a parameter of the encoder alone.
-        self._tied = () if embeddings is None else (embeddings,)
+        self._tied: tuple[nn.Embedding, ...] = () if embeddings is None else (embeddings,)
 
     def tie_to(self, embeddings: nn.Embedding) -> None:
         """Use a table of token embeddings `[V, H]` as W."""

@@ -158,11 +158,11 @@ class TransformerDecoder(nn.Module):
         if state.length == self.longest:
             raise ValueError(f"a target has more than {self.longest} tokens")
         x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))[:, None]
-        kept = []
+        caches = []
         for layer, own, source in zip(self.layers, state.own, state.source, strict=True):
             x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
-            kept.append(more)
-        return x[:, 0], replace(state, length=state.length + 1, own=tuple(kept))
+            caches.append(more)
+        return x[:, 0], replace(state, length=state.length + 1, own=tuple(caches))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize all matrices as those of the encoder."""
