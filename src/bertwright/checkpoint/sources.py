@@ -28,12 +28,12 @@ from bertwright.models.catalogue import only_bert, system_of_config, system_of_f
 from bertwright.models.system import System
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import CONFIG, INDEX, VERSION_KEY, WEIGHTS, Header, read_json
-from bertwright.storage.tensor_bundle import Entry, read_tensor
+from bertwright.storage.tensor_bundle import BundleEntry, read_tensor
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 _ROLES = ("pad", "bos", "eos")
 """Of special tokens whose ids `config.json` names, as `pad_token_id`."""
-AnyHeader = Header | Entry
+AnyHeader = Header | BundleEntry
 Headers = Mapping[str, AnyHeader]
 """Name -> file, shape and type."""
 

@@ -1,15 +1,17 @@
-"""CRC-32C (Castagnoli; RFC 3720, appendix B.4) of much data, fast without a compiler.
+"""CRC-32C (Castagnoli; RFC 3720, appendix B.4) of large data with NumPy alone.
 
-A CRC is a remainder in GF(2)[x] by P = 0x1EDC6F41, of degree 32. P divides the sparse
+A CRC is the remainder of a division by P = 0x1EDC6F41, of degree 32, in GF(2)[x]. P divides the
+sparse polynomial
 
-    Q(x) = x^5685 + x^1362 + x^426 + 1,    so P divides Q(x^w) for w = 2, 4, 8, ... too,
+    Q(x) = x^5685 + x^1362 + x^426 + 1,
 
-because P(x^w) = P(x)^w for these w. Words of w bits with 5685 or more words after them may
-therefore be added (exclusive or) to the words 5685 - 1362, 5685 - 426 and 5685 positions later
-without changing the remainder: thousands of words by three operations of NumPy. Words of 64 bits
-bring any length down to 5685 words, bytes bring those down to 5685 bytes, and a table does the
-rest. The search that found Q: of all tetranomials that P divides (there is no trinomial, as x + 1
-divides P) below degree 6000 the one with the widest step.
+and therefore Q(x^w) for w = 2, 4, 8, ..., because P(x^w) = P(x)^w for these w. A word of w bits
+that has 5685 or more words after it can thus be added (exclusive or) to the words 5685 - 1362,
+5685 - 426 and 5685 positions later without changing the remainder. Three operations of NumPy do
+this for thousands of words. With words of 64 bits, data of any length is reduced to 5685 words;
+with words of 8 bits, these are reduced to 5685 bytes; a table computes the CRC of the rest. Q was
+found by a search: of all tetranomials below degree 6000 that P divides (it divides no trinomial, as
+x + 1 divides P), Q has the widest step.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _POLYNOMIAL = 0x82F63B78  # reflected: the first bit of a byte has the highest p
 _DEGREE = 5685
 _SHIFTS = (_DEGREE - 1362, _DEGREE - 426, _DEGREE)
 _STEP = _SHIFTS[0]
-_CHUNK = 1 << 18  # words folded at a time: 2 MB stay in the cache
+_CHUNK = 1 << 18  # words folded at a time: 2 MB, which stay in the cache
 _MASK = 0xA282EAD8
 
 
@@ -40,7 +42,7 @@ _TABLE = _make_table()
 
 
 def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]) -> int:
-    """The CRC-32C of bytes: `crc32c(b"123456789") == 0xE3069283`."""
+    """Return the CRC-32C of bytes: `crc32c(b"123456789") == 0xE3069283`."""
     view = np.frombuffer(data, np.uint8)
     crc = 0xFFFFFFFF
     if len(view) > _DEGREE:
@@ -52,13 +54,17 @@ def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]) -> int:
 
 
 def masked(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]) -> int:
-    """The CRC as LevelDB and TensorFlow store it, so that it is no CRC of itself."""
+    """Return the masked CRC, the form in which LevelDB and TensorFlow store it.
+
+    Masking avoids computing the CRC of data that contains CRCs.
+    """
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
 def _folded(view: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """At most `_DEGREE` bytes that have, started at 0, the remainder of `view` started at ones."""
+    """Return at most `_DEGREE` bytes whose CRC from the initial value 0 is that of `view` from the
+    initial value of all ones."""
     pad = -len(view) % 8  # zeros before the first byte have no weight
     rest = np.zeros(0, np.uint64)
     start = 0
@@ -67,7 +73,7 @@ def _folded(view: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         buffer = np.zeros(8 * len(rest) + pad + len(chunk), np.uint8)
         buffer[: 8 * len(rest)] = rest.view(np.uint8)
         buffer[-len(chunk) :] = chunk
-        if start == 0:  # to start at ones is to add ones to the first four bytes
+        if start == 0:  # an initial value of ones equals inverting the first four bytes
             buffer[pad : pad + 4] ^= 0xFF
         start, pad = start + len(chunk), 0
         rest = _fold(buffer.view(np.uint64))
@@ -78,7 +84,7 @@ _Words = TypeVar("_Words", np.uint8, np.uint64)
 
 
 def _fold(words: npt.NDArray[_Words]) -> npt.NDArray[_Words]:
-    """The last `_DEGREE` words, with all before them added to them; changes `words`."""
+    """Add all other words to the last `_DEGREE` ones, and return those; changes `words`."""
     end = len(words) - _DEGREE
     for start in range(0, end, _STEP):
         stop = min(start + _STEP, end)

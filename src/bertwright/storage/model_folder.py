@@ -1,8 +1,8 @@
-"""A model's folder: `config.json`, `model.safetensors` and tokenizer files, written and read.
+"""Read and write a model's folder: `config.json`, `model.safetensors` and tokenizer files.
 
-What is read may come from anywhere: JSON has a limit of size, and the names, shapes and types in
-the header of the weights are known before memory is taken for any tensor. Pickles
-(`pytorch_model.bin`) are never opened but by `bertwright convert` (`huggingface/pickled.py`).
+A folder may come from an untrusted source. The size of JSON files is limited, and the names, shapes
+and types in the header of the weights are checked before memory is allocated for any tensor. Only
+`bertwright convert` opens pickles (`pytorch_model.bin`; `storage/pickled.py`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VERSION_KEY = "bertwright_version"
-"""In `config.json` of a model that was trained here: by which version."""
+"""The key of `config.json` that holds the version of Bertwright that trained the model."""
 EXPORT = "export.json"
-"""Stands in a folder of `bertwright export`, whose weights are in a graph."""
+"""A file in each folder that `bertwright export` wrote; the weights of such a folder are in a
+graph."""
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -50,40 +51,41 @@ TOKENIZER_FILES = (
 
 _LARGEST_JSON = 16 << 20
 FLOATS = {"F32", "F16", "BF16", "F64"}
-"""Types of weights that are read, by safetensors' names."""
+"""The types of weights that are read, by their names in safetensors."""
 
 
 class Header(NamedTuple):
-    """What the header of a weights file says of one tensor."""
+    """One tensor in the header of a weights file."""
 
     file: Path
     shape: tuple[int, ...]
     dtype: str
-    """As safetensors calls it."""
+    """Its type by the name in safetensors."""
     stored: str
-    """The tensor's name in the file."""
+    """Its name in the file."""
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file as transformers does."""
+    """Write a JSON file, formatted as transformers formats it."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def copy_tokenizer(
     source: Path, folder: Path, max_length: int | None = None, trained: int | None = None
 ) -> None:
-    """Copy a tokenizer's files, and write what they leave open.
+    """Copy a tokenizer's files, and complete `tokenizer_config.json`.
 
-    transformers lower-cases where `tokenizer_config.json` does not say `do_lower_case`.
+    The key `do_lower_case` is always written, because transformers lower-cases without it.
 
     Args:
-        source: holds `tokenizer.json` or `vocab.txt`.
-        folder: where the files are written.
-        max_length: tokens of the model's longest sequence, at most `model_max_length`.
-        trained: those of its training, which become `model_max_length`; None: it stays.
+        source: a folder with `tokenizer.json` or `vocab.txt`.
+        folder: the folder to write to.
+        max_length: the model's maximum length in tokens, an upper bound of `model_max_length`.
+        trained: the longest sequence of its training, the new `model_max_length`; None: the key
+            stays as it is.
 
     Raises:
-        DataError: no tokenizer, or none that is read here.
+        DataError: there is no tokenizer, or it is of a kind that is not read.
     """
     present = [name for name in TOKENIZER_FILES if (source / name).is_file()]
     if not {"tokenizer.json", "vocab.txt", "vocab.json"} & set(present):
@@ -97,21 +99,24 @@ def copy_tokenizer(
         try:
             tokenizer = Tokenizer(backend, config)
             content = huggingface_config(tokenizer.rules, tokenizer.vocab)
-        except DataError:  # not BERT's: the plain class takes tokenizer.json as it is
+        except DataError:  # not BERT's rules: the generic class reads tokenizer.json as it is
             vocab = backend.get_vocab()
             content = {role: token for role, token in SPECIAL_TOKENS.items() if token in vocab}
             content["tokenizer_class"] = "PreTrainedTokenizerFast"
         write_folder(folder, backend, content | config)
         content = read_json(path)
-    own = content.get("model_max_length") if trained is None else trained
+    length = content.get("model_max_length") if trained is None else trained
     if max_length is not None:
-        most = min(own, max_length) if type(own) is int else max_length
-        write_json(path, {**content, "model_max_length": most})
+        length = min(length, max_length) if type(length) is int else max_length
+        write_json(path, {**content, "model_max_length": length})
 
 
 def special_ids(folder: Path) -> dict[str, int]:
-    """`pad_token_id`, 0 if there is none, as in the published, and `bos_token_id` and
-    `eos_token_id` of the tokenizer of a folder, if it has such."""
+    """Return the ids of a folder's special tokens, by their keys in `config.json`.
+
+    `pad_token_id` is 0 without a padding token, as in the published configurations; `bos_token_id`
+    and `eos_token_id` are left out where the tokenizer has no such token.
+    """
     if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         return {"pad_token_id": 0}
     special = Tokenizer(*read_folder(folder)).special
@@ -121,21 +126,21 @@ def special_ids(folder: Path) -> dict[str, int]:
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:
-    """Write `model.safetensors`, or another file of tensors, with the mode of other files.
+    """Write `model.safetensors`, or another file of tensors, with the user's default permissions.
 
     Raises:
         BertwrightError: a tensor holds numbers that are not finite.
-        OSError: the disk is full, or it cannot be written to.
+        OSError: the disk is full or cannot be written to.
     """
     for each, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise BertwrightError(  # a run that failed; no file is damaged
+            raise BertwrightError(  # the run failed; no file is damaged
                 f"'{each}' holds numbers that are not finite (NaN or infinity), so {name} was not "
                 "written: go back to an earlier checkpoint with a lower learning rate"
             )
     path = folder / name
     path.touch()
-    mode = path.stat().st_mode  # safetensors would make it readable by its owner alone
+    mode = path.stat().st_mode  # safetensors makes files that only their owner can read
     try:
         save_file(dict(tensors), path, metadata={"format": "pt"})
         path.chmod(mode)
@@ -148,11 +153,11 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGH
 
 
 def read_headers(folder: Path) -> dict[str, Header]:
-    """Name -> where it is and its shape, of one file or of shards with an index.
+    """Return the headers of all tensors by name, from one file or from shards with an index.
 
     Raises:
-        DataError: no weights, only a pickle, or an export.
-        IntegrityError: a file is truncated or damaged, or the index does not fit the shards.
+        DataError: the folder has no weights, only a pickle, or is an export.
+        IntegrityError: a file is truncated or damaged, or the index does not match the shards.
     """
     if (folder / WEIGHTS).is_file():
         return headers_of(folder / WEIGHTS)
@@ -171,10 +176,10 @@ def read_headers(folder: Path) -> dict[str, Header]:
             )
     if (folder / EXPORT).is_file():
         raise DataError(
-            f"{folder} is an exported model, for the runtime it was written for: give the "
-            "checkpoint it was made of as --model (embed takes the export beside it, as --exported)"
+            f"{folder} is an exported model, which only its runtime reads: give the checkpoint "
+            "that it was made from as --model (embed takes the export as --exported as well)"
         )
-    raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
+    raise DataError(f"{folder} has no {WEIGHTS}: it is not the folder of a model")
 
 
 def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, Tensor]:
@@ -196,38 +201,42 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
 
 
 def finite(name: str, path: Path, tensor: Tensor) -> Tensor:
-    """The same tensor; DataError if it holds numbers that are not finite."""
-    if not torch.isfinite(tensor.float()).all():  # F64 holds numbers that float32 does not
+    """Return the tensor unchanged.
+
+    Raises:
+        DataError: it holds numbers that are not finite in float32.
+    """
+    if not torch.isfinite(tensor.float()).all():  # float64 may exceed the range of float32
         raise DataError(f"'{name}' in {path} holds numbers that are not finite in float32")
     return tensor
 
 
 def headers_of(path: Path) -> dict[str, Header]:
-    """Name -> where it is, its shape and type, of one file; names as `unwrapped` gives them.
+    """Return the headers of all tensors of one file, by their names after `unwrapped`.
 
     Raises:
-        IntegrityError: it is truncated or damaged, or two names are one so.
-        DataError: it is a pickle.
+        IntegrityError: the file is truncated or damaged, or two tensors have one name.
+        DataError: the file is a pickle.
     """
     headers = {}
     with _open(path) as file:
         for stored, name in unwrapped(file.keys()).items():
             if name in headers:
-                raise IntegrityError(f"{path} has '{stored}' and '{name}': one tensor twice")
+                raise IntegrityError(f"{path} has one tensor twice, as '{stored}' and '{name}'")
             part = file.get_slice(stored)
             headers[name] = Header(path, tuple(part.get_shape()), part.get_dtype(), stored)
     return headers
 
 
 def unwrapped(names: Collection[str]) -> dict[str, str]:
-    """Each name of a file's tensors -> the same without what PyTorch's wrappers put into it.
+    """Return the names of tensors without the additions of PyTorch's wrappers, by stored name.
 
-    `torch.compile` adds `_orig_mod.`, anywhere; data parallelism `module.`, in front of all.
+    `torch.compile` adds `_orig_mod.` anywhere; data parallelism adds `module.` before every name.
     """
-    found = {name: name.replace("_orig_mod.", "") for name in names}
-    while found and all(name.startswith("module.") for name in found.values()):
-        found = {stored: name.removeprefix("module.") for stored, name in found.items()}
-    return found
+    plain = {name: name.replace("_orig_mod.", "") for name in names}
+    while plain and all(name.startswith("module.") for name in plain.values()):
+        plain = {stored: name.removeprefix("module.") for stored, name in plain.items()}
+    return plain
 
 
 def _headers_of_shards(folder: Path) -> dict[str, Header]:
@@ -238,7 +247,7 @@ def _headers_of_shards(folder: Path) -> dict[str, Header]:
     headers: dict[str, Header] = {}
     for name in sorted({short(value, str) for value in shards.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise IntegrityError(f"{index} names {name!r}; a shard is a file beside it")
+            raise IntegrityError(f"{index} names {name!r}; a shard is a file in the same folder")
         if not (folder / name).is_file():
             raise IntegrityError(f"{folder / name} is missing; {INDEX} lists it")
         headers |= headers_of(folder / name)
@@ -247,7 +256,7 @@ def _headers_of_shards(folder: Path) -> dict[str, Header]:
     if wrong or len(shards) != len(headers):
         raise IntegrityError(
             f"{index} and its shards list different tensors"
-            + (f", '{wrong[0]}' for one" if wrong else "")
+            + (f", for example '{wrong[0]}'" if wrong else "")
         )
     return headers
 
@@ -257,15 +266,15 @@ def _open(path: Path) -> Any:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
         if path.is_file() and is_pickle(path):
-            raise DataError(f"{path} is a pickle under another name; it is not opened") from error
+            raise DataError(f"{path} is a renamed pickle; pickles are not opened") from error
         raise IntegrityError(f"{path} is truncated or damaged ({error})") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """An object with keys, of a file from anywhere.
+    """Return the JSON object in a file of any origin.
 
     Raises:
-        DataError: no such file, too large, not JSON, or no object.
+        DataError: the file is missing, too large, not JSON, or does not hold an object.
     """
     content = read_any_json(path)
     if not isinstance(content, dict):
@@ -274,11 +283,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_any_json(path: Path) -> Any:
-    """What stands in a file from anywhere. The errors are those of `read_json`."""
+    """Return the JSON value in a file of any origin.
+
+    Raises:
+        DataError: the file is missing, too large, or not JSON.
+    """
     if not path.is_file():
-        raise DataError(f"{path.parent} has no {path.name}: it is no folder of a model")
+        raise DataError(f"{path.parent} has no {path.name}: it is not the folder of a model")
     if path.stat().st_size > _LARGEST_JSON:
-        raise DataError(f"{path} has {path.stat().st_size} bytes; it cannot be a {path.name}")
+        raise DataError(f"{path} has {path.stat().st_size} bytes; expected at most {_LARGEST_JSON}")
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -286,7 +299,7 @@ def read_any_json(path: Path) -> Any:
 
 
 def wrong(key: str, path: Path, value: Any, expected: str) -> DataError:
-    """The error of a key of a file whose value is none that it can have."""
+    """Return the error of a key with an invalid value."""
     return DataError(f"'{key}' in {path} is {short(value)}; expected {expected}")
 
 
@@ -297,21 +310,33 @@ def check_settings(
     held: Mapping[str, tuple[Any, ...]],
     required: Collection[str] = (),
 ) -> None:
-    """Raise DataError unless a file configures a `what` as ours: no `required` key is missing, and
-    keys that change what is computed have one of the values `held`, by default the first."""
+    """Check that a file configures a `what` that is computed as ours.
+
+    Args:
+        content: the file's keys.
+        path: names the file in messages.
+        what: names the kind of model in messages.
+        held: keys that change the computation, each with the values under which it is ours; the
+            first is the default of a missing key.
+        required: keys that must be present.
+
+    Raises:
+        DataError: a required key is missing, or a key of `held` has another value.
+    """
     for key, allowed in held.items():
         value = content.get(key, allowed[0])
         if not any(value == each and type(value) is type(each) for each in allowed):
             raise DataError(
-                f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is read: that is "
+                f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is supported: this is "
                 f"another kind of {what}"
             )
     if missing := [key for key in required if key not in content]:
-        raise DataError(f"{path} lacks {', '.join(missing)}: it is no configuration of a {what}")
+        raise DataError(f"{path} lacks {', '.join(missing)}: it does not configure a {what}")
 
 
 def short(value: Any, kind: type = object) -> str:
-    """A value of unknown origin, short enough for a message; text of kind `str` as it is."""
+    """Return a value of unknown origin as text short enough for a message; with kind `str`, a
+    string is returned as it is."""
     if kind is str and isinstance(value, str):
         return value
     text = repr(value)

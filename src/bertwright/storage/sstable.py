@@ -1,4 +1,4 @@
-"""LevelDB's table files, as the `.index` of a TensorFlow checkpoint is one: read and written.
+"""Read and write table files of LevelDB; the `.index` of a TensorFlow checkpoint is one.
 
     table  := block... index-block footer
     block  := entry... restart-offset (uint32)... their number (uint32)
@@ -7,7 +7,8 @@
     footer := metaindex-handle index-handle padding to 40 bytes, magic (uint64)
     handle := offset size (varints)
 
-A key shares its first `shared` bytes with the key before; at a restart it shares none. Keys rise.
+A key shares its first `shared` bytes with the key before it; at a restart it shares none. Keys are
+in rising order.
 Source: LevelDB, doc/table_format.md; TensorFlow, core/lib/io/table_builder.cc.
 """
 
@@ -24,36 +25,38 @@ MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
 _LONGEST_KEY = 4 << 10
 _MOST_KEYS = 16 << 20
-"""Bytes of all keys: common starts are written once, so a small file may list endless keys."""
+"""The maximum number of bytes of all keys. Common prefixes are stored once, so a small file could
+list keys of almost any total size."""
 
 
 class Handle(NamedTuple):
-    """Where a block lies, without its trailer of five bytes."""
+    """The position of a block, without its trailer of five bytes."""
 
     offset: int
     size: int
 
 
 def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
-    """All keys of a table with their values, every block held against its CRC.
+    """Return all keys of a table with their values; the CRC of every block is verified.
 
     Args:
-        data: of the file.
+        data: the bytes of the file.
         where: names the file in messages.
 
     Raises:
-        IntegrityError: no table, truncated, damaged or compressed, or too many keys.
+        IntegrityError: the file is no table, truncated, damaged or compressed, or has too many
+            keys.
     """
     if len(data) < _FOOTER or data[-8:] != struct.pack("<Q", MAGIC):
         raise IntegrityError(
-            f"{where} does not end as an index of TensorFlow does: truncated, or another file"
+            f"{where} does not end like an index of TensorFlow: it is truncated or another file"
         )
     footer = data[-_FOOTER:-8]
     _, position = _handle(footer, 0, where)
     index, _ = _handle(footer, position, where)
-    found: dict[bytes, bytes] = {}
+    table: dict[bytes, bytes] = {}
     last = None
-    end = taken = 0
+    end = total = 0
     for _, value in _entries(_block(data, index, where), where):
         handle, _ = _handle(value, 0, where)
         if handle.offset < end:
@@ -61,19 +64,19 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
         end = handle.offset + handle.size
         for key, content in _entries(_block(data, handle, where), where):
             if last is not None and key <= last:
-                raise IntegrityError(f"{where} is damaged: its keys do not rise")
-            taken += len(key)
-            if taken > _MOST_KEYS:
+                raise IntegrityError(f"{where} is damaged: its keys are not in rising order")
+            total += len(key)
+            if total > _MOST_KEYS:
                 raise IntegrityError(
-                    f"{where} has names of over {_MOST_KEYS} bytes; no checkpoint has so many"
+                    f"{where} has more than {_MOST_KEYS} bytes of names; no checkpoint has so many"
                 )
-            found[key] = content
+            table[key] = content
             last = key
-    return found
+    return table
 
 
 def make_table(content: dict[bytes, bytes]) -> bytes:
-    """The bytes of a table of one block, in which no key is cut."""
+    """Return the bytes of a table of one block, in which every key is stored whole."""
     last = max(content, default=b"")
     data, meta = _make_block(content), _make_block({})
     first = Handle(0, len(data))
@@ -86,7 +89,7 @@ def make_table(content: dict[bytes, bytes]) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A whole number of 0 or more, seven bits a byte, the lowest first."""
+    """Return a number, 0 or more, as a varint: seven bits per byte, the lowest first."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)
@@ -95,10 +98,10 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, position: int, where: str) -> tuple[int, int]:
-    """A number and the position after it.
+    """Return the varint at a position, and the position after it.
 
     Raises:
-        IntegrityError: it does not end, or has more than 64 bits.
+        IntegrityError: the number does not end, or has more than 64 bits.
     """
     value = 0
     for shift in range(0, 70, 7):
@@ -121,7 +124,7 @@ def _handle(data: bytes, position: int, where: str) -> tuple[Handle, int]:
 
 
 def _block(data: bytes, handle: Handle, where: str) -> bytes:
-    """A block without its trailer, verified."""
+    """Return a block without its trailer, after verifying its CRC."""
     end = handle.offset + handle.size
     if end + 5 > len(data) - _FOOTER:
         raise IntegrityError(f"{where} is truncated or damaged: a block ends at byte {end}")
@@ -131,14 +134,14 @@ def _block(data: bytes, handle: Handle, where: str) -> bytes:
         raise IntegrityError(f"{where} is damaged: the CRC of the block at {handle.offset} differs")
     if kind != 0:
         raise IntegrityError(
-            f"{where} has compressed blocks (type {kind}), which are not read; TensorFlow's own "
-            "savers write plain ones"
+            f"{where} has compressed blocks (type {kind}), which are not supported; TensorFlow's "
+            "own savers do not compress"
         )
     return data[handle.offset : end]
 
 
 def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of a block."""
+    """Yield the keys and values of a block."""
     restarts = struct.unpack_from("<I", block, len(block) - 4)[0] if len(block) >= 4 else -1
     end = len(block) - 4 * (restarts + 1)
     if restarts < 0 or end < 0:
@@ -149,7 +152,7 @@ def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
         unshared, position = read_varint(block, position, where)
         length, position = read_varint(block, position, where)
         if shared > len(key) or position + unshared + length > end:
-            raise IntegrityError(f"{where} is damaged: an entry goes over its block")
+            raise IntegrityError(f"{where} is damaged: an entry ends after its block")
         if shared + unshared > _LONGEST_KEY:
             raise IntegrityError(
                 f"{where} has a name of {shared + unshared} bytes; expected {_LONGEST_KEY} at most"

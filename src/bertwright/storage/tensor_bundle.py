@@ -1,14 +1,14 @@
-"""TensorFlow's checkpoints on disk ("tensor bundles"), read and written without TensorFlow.
+"""Read and write TensorFlow's checkpoint files ("tensor bundles") without TensorFlow.
 
 ```
 PREFIX.index                  a table (sstable.py): "" -> header, each variable's name -> its entry
 PREFIX.data-00000-of-00001    the variables' bytes, end to end, little-endian
 ```
 
-Header and entries are protocol buffers (tensorflow/core/protobuf/tensor_bundle.proto); the few
-fields they have are read here by number. Nothing of a data file is trusted: dtype, shape, position
-and size of every variable must agree with each other and with the files before any is read, and a
-variable's bytes must have its CRC.
+Header and entries are protocol buffers (tensorflow/core/protobuf/tensor_bundle.proto), whose few
+fields are read here by number. The files are not trusted: type, shape, position and size of every
+variable must agree with each other and with the files before any variable is read, and the bytes of
+a variable must match its CRC.
 """
 
 from __future__ import annotations
@@ -46,61 +46,63 @@ _SLICE = b"\0"
 Field = int | bytes
 
 
-class Entry(NamedTuple):
-    """Where a variable lies and what it is."""
+class BundleEntry(NamedTuple):
+    """The type, shape and position of a variable."""
 
     file: Path
     dtype: str
-    """As safetensors calls it; a number of TensorFlow's where no model's weights have it."""
+    """Its type by the name in safetensors, or TensorFlow's number of a type that is not read."""
     shape: tuple[int, ...]
     offset: int
     size: int
-    """Bytes."""
+    """The number of its bytes."""
     crc: int
-    """Masked CRC-32C of its bytes."""
+    """The masked CRC-32C of its bytes."""
 
 
-def read_entries(prefix: Path) -> dict[str, Entry]:
-    """Name -> entry of every variable of a checkpoint, held against the sizes of its files.
+def read_entries(prefix: Path) -> dict[str, BundleEntry]:
+    """Return the entries of all variables of a checkpoint by name, checked against its files.
 
     Args:
         prefix: the checkpoint's name without `.index`.
 
     Raises:
-        DataError: no checkpoint, or one of a kind that is not read.
-        IntegrityError: truncated or damaged.
+        DataError: there is no checkpoint, or it is of a kind that is not supported.
+        IntegrityError: the checkpoint is truncated or damaged.
     """
     index = prefix.with_name(f"{prefix.name}.index")
     if not index.is_file():
-        raise DataError(f"no file {index}: a checkpoint of TensorFlow has one")
+        raise DataError(f"no file {index}; expected the index of a TensorFlow checkpoint")
     if index.stat().st_size > _LARGEST_INDEX:
-        raise IntegrityError(f"{index} has {index.stat().st_size} bytes; no index is so large")
+        raise IntegrityError(
+            f"{index} has {index.stat().st_size} bytes; expected at most {_LARGEST_INDEX}"
+        )
     table = read_table(index.read_bytes(), str(index))
     if b"" not in table:
-        raise IntegrityError(f"{index} has no header: it is no index of TensorFlow")
+        raise IntegrityError(f"{index} has no header: it is not an index of TensorFlow")
     files = _data_files(prefix, _fields(table.pop(b""), str(index)))
-    entries: dict[str, Entry] = {}
+    entries: dict[str, BundleEntry] = {}
     for key, value in table.items():
-        if key.startswith(_SLICE):  # of a variable whose own entry tells of it
+        if key.startswith(_SLICE):  # a slice; the entry of its variable lists it
             continue
         try:
             name = key.decode()
         except UnicodeDecodeError as error:
-            raise IntegrityError(f"{index} is damaged: a name is no text") from error
+            raise IntegrityError(f"{index} is damaged: a name is not UTF-8") from error
         entries[name] = _entry(name, value, files, str(index))
     _check_positions(entries)
     return entries
 
 
-def read_tensor(name: str, entry: Entry) -> Tensor:
-    """A variable as it was written, its bytes verified.
+def read_tensor(name: str, entry: BundleEntry) -> Tensor:
+    """Return a variable after verifying its bytes.
 
     Raises:
-        DataError: its type is none of numbers.
+        DataError: its type is not numeric.
         IntegrityError: its bytes were truncated or changed.
     """
     if entry.dtype not in _TORCH:
-        raise DataError(f"'{name}' in {entry.file} holds no numbers")
+        raise DataError(f"'{name}' in {entry.file} has type {entry.dtype}; expected numbers")
     data = np.empty(entry.size, np.uint8)
     with entry.file.open("rb") as file:
         file.seek(entry.offset)
@@ -115,7 +117,7 @@ def read_tensor(name: str, entry: Entry) -> Tensor:
 
 
 def write_bundle(prefix: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write float32 variables by their names, as TensorFlow 1 does."""
+    """Write variables in float32 under their names, in the format of TensorFlow 1."""
     table = {b"": _int(1, 1) + _bytes(3, _int(1, 1))}  # one shard; little-endian; producer 1
     offset = 0
     with prefix.with_name(f"{prefix.name}.data-00000-of-00001").open("wb") as file:
@@ -132,20 +134,22 @@ def write_bundle(prefix: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _data_files(prefix: Path, header: dict[int, list[Field]]) -> list[Path]:
-    """The data files, by the number of their shard."""
+    """Return the data files in the order of their shards."""
     count = _number(header, 1, f"{prefix}.index")
     if not 0 < count <= _MOST_SHARDS:
-        raise IntegrityError(f"{prefix}.index tells of {count} data files")
+        raise IntegrityError(
+            f"{prefix}.index lists {count} data files; expected 1 to {_MOST_SHARDS}"
+        )
     if _number(header, 2, f"{prefix}.index") != _LITTLE_ENDIAN:
-        raise DataError(f"{prefix}.index is of a big-endian machine; that is not read")
+        raise DataError(f"{prefix}.index was written big-endian, which is not supported")
     names = [f"{prefix.name}.data-{n:05d}-of-{count:05d}" for n in range(count)]
     for name in names:
         if not prefix.with_name(name).is_file():
-            raise IntegrityError(f"{prefix.with_name(name)} is missing; its index tells of it")
+            raise IntegrityError(f"{prefix.with_name(name)} is missing; the index lists it")
     return [prefix.with_name(name) for name in names]
 
 
-def _entry(name: str, value: bytes, files: list[Path], where: str) -> Entry:
+def _entry(name: str, value: bytes, files: list[Path], where: str) -> BundleEntry:
     fields = _fields(value, where)
     kind = _number(fields, 1, where)
     shape = _shape(fields, where)
@@ -153,8 +157,8 @@ def _entry(name: str, value: bytes, files: list[Path], where: str) -> Entry:
     crc = _number(fields, 6, where)
     if 7 in fields:
         raise DataError(
-            f"'{name}' in {where} is split into slices, as partitioned variables are; that is not "
-            "read: restore it in TensorFlow without a partitioner and save it again"
+            f"'{name}' in {where} is a partitioned variable, which is not supported: restore the "
+            "checkpoint in TensorFlow without a partitioner and save it again"
         )
     if shard >= len(files):
         raise IntegrityError(f"'{name}' in {where} is in data file {shard} of {len(files)}")
@@ -162,9 +166,9 @@ def _entry(name: str, value: bytes, files: list[Path], where: str) -> Entry:
     needed = math.prod(shape) * _TORCH[dtype].itemsize if dtype in _TORCH else size
     if needed != size:
         raise IntegrityError(
-            f"'{name}' in {where} has {size} bytes; {list(shape)} of {dtype} are {needed}"
+            f"'{name}' in {where} has {size} bytes; {list(shape)} of {dtype} needs {needed}"
         )
-    return Entry(files[shard], dtype, shape, offset, size, crc)
+    return BundleEntry(files[shard], dtype, shape, offset, size, crc)
 
 
 def _shape(fields: dict[int, list[Field]], where: str) -> tuple[int, ...]:
@@ -178,8 +182,8 @@ def _shape(fields: dict[int, list[Field]], where: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _check_positions(entries: Mapping[str, Entry]) -> None:
-    """Every variable within its file, and none over another."""
+def _check_positions(entries: Mapping[str, BundleEntry]) -> None:
+    """Check that every variable is inside its file and that none overlap."""
     sizes = {entry.file: entry.file.stat().st_size for entry in entries.values()}
     for name, entry in entries.items():
         if entry.offset + entry.size > sizes[entry.file]:
@@ -194,9 +198,9 @@ def _check_positions(entries: Mapping[str, Entry]) -> None:
 
 
 def _fields(data: Field, where: str) -> dict[int, list[Field]]:
-    """The fields of a protocol buffer by number."""
+    """Return the fields of a protocol buffer by number."""
     if isinstance(data, int):
-        raise IntegrityError(f"{where} is damaged: a number where a message belongs")
+        raise IntegrityError(f"{where} is damaged: it has a number in place of a message")
     fields: dict[int, list[Field]] = {}
     position = 0
     while position < len(data):
@@ -211,9 +215,9 @@ def _fields(data: Field, where: str) -> dict[int, list[Field]]:
             elif kind in (1, 5):
                 size = 8 if kind == 1 else 4
             else:
-                raise IntegrityError(f"{where} is damaged: a field of type {kind}")
+                raise IntegrityError(f"{where} is damaged: it has a field of type {kind}")
             if position + size > len(data):
-                raise IntegrityError(f"{where} is damaged: a field goes over its message")
+                raise IntegrityError(f"{where} is damaged: a field ends after its message")
             value = data[position : position + size]
             if kind != 2:
                 value = int.from_bytes(value, "little")
@@ -223,10 +227,10 @@ def _fields(data: Field, where: str) -> dict[int, list[Field]]:
 
 
 def _number(fields: dict[int, list[Field]], number: int, where: str) -> int:
-    """A field that holds a number; 0 where it is left out."""
+    """Return a numeric field; 0 if it is absent."""
     value = fields.get(number, [0])[-1]
     if not isinstance(value, int) or value >= 1 << 62:
-        raise IntegrityError(f"{where} is damaged: field {number} is no number of 0 or more")
+        raise IntegrityError(f"{where} is damaged: field {number} is not a number of 0 or more")
     return value
 
 

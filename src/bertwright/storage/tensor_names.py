@@ -1,9 +1,9 @@
-"""A format: how the models of one `model_type` are built, configured and named in files.
+"""Map our parameters to the names of tensors in files, in both directions.
 
-the plain layout is ours: `config.json` has the fields of the configuration's dataclass, and
-`model.safetensors` our own names (`encoder.*`, `objectives.NAME.*`). A format with foreign names
-overrides what differs. Names are strict both ways: a part is in a file whole or not at all, and a
-tensor that no part has is an error."""
+Mappings are strict: a file holds a part (the encoder, the pooler, an objective, a task head) whole
+or not at all, and a tensor that belongs to no part is an error. `models/layout.py` says which names
+a model's files use.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LONGEST_MESSAGE = 400
 
 
 class ParameterMapping(NamedTuple):
-    """One of our parameters and the tensors of a file that are stacked to make it."""
+    """One of our parameters and the tensors of a file that are concatenated to make it."""
 
     ours: str
     theirs: tuple[str, ...]
     transposed: bool = False
-    """Whether a file has the matrix the other way round."""
+    """Whether the file holds the transposed matrix."""
 
 
 Parts = dict[str, list[ParameterMapping]]
@@ -34,34 +34,34 @@ Parts = dict[str, list[ParameterMapping]]
 
 @dataclass(frozen=True)
 class Report:
-    """What became of each tensor of a folder, by the name it has there."""
+    """What was done with each tensor of a folder, by its name there."""
 
     parts: tuple[str, ...]
-    """Parts that the folder holds, then the names of its task heads."""
+    """The parts in the folder, then the names of its task heads."""
     matched: tuple[str, ...]
-    """Tensors that were read."""
+    """The tensors that were read."""
     missing: tuple[str, ...]
-    """Tensors of parts that the folder does not hold."""
+    """The tensors of parts that the folder does not hold."""
     unused: tuple[str, ...]
-    """Tensors of other heads, which were not read."""
+    """The tensors of other heads, which were not read."""
     started: tuple[str, ...] = ()
-    """Parts that were requested, or that the encoder has, and that were initialized."""
+    """The parts of the model that are not in the folder and were initialized."""
     left: tuple[str, ...] = ()
-    """What training left beside the weights (slots of its optimizer, its step), in words."""
+    """Descriptions of training state beside the weights (optimizer slots, the step)."""
 
     def __str__(self) -> str:
-        told = {
+        lists = {
             f"{len(self.matched)} tensors read": self.parts,
             "not in the file": self.missing,
             "initialized": self.started,
             "in the file, not used": self.unused,
             "left by training, not loaded": self.left,
         }
-        return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
 
 
 class Naming(Protocol):
-    """What `match` must know of a layout of tensors."""
+    """The names of a layout, as `match` uses them."""
 
     @property
     def model_type(self) -> str:
@@ -69,34 +69,34 @@ class Naming(Protocol):
 
     @property
     def repeats(self) -> Mapping[str, str]:
-        """Tensor -> the one that it must equal, where files may hold a tied tensor twice."""
+        """Tied tensors that files may hold a second time -> the tensor that each must equal."""
 
     def current_name(self, name: str) -> str | None:
-        """The name today of a file's tensor; None: ignore it."""
+        """Return today's name of a file's tensor; None: the tensor is ignored."""
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """Of a file's tensors that no part has, those that are an error."""
+        """Return those of a file's tensors without a part that are an error."""
 
 
 class Match(NamedTuple):
     """The parameters of a folder, by the names in its files."""
 
     mappings: list[ParameterMapping]
-    """One for each of our parameters that the files hold."""
+    """A mapping for each of our parameters in the files."""
     repeats: list[tuple[str, str]]
     """Pairs of tensors in the files that must be equal."""
     report: Report
 
 
 def to_foreign(state: Mapping[str, Tensor], parts: Parts) -> dict[str, Tensor]:
-    """A learner's parameters under the names of a file, on the CPU, each with its own memory.
+    """Return a learner's parameters under the names of a file, on the CPU, in memory of their own.
 
     Args:
-        state: parameters by our names.
-        parts: of the model and of its task heads.
+        state: the parameters by our names.
+        parts: the mappings of the model and of its task heads.
 
     Raises:
-        IntegrityError: `state` has a parameter that no part has, or lacks one of a part.
+        IntegrityError: `state` has a parameter that belongs to no part, or lacks one of a part.
     """
     rest = dict(state)
     foreign: dict[str, Tensor] = {}
@@ -105,75 +105,77 @@ def to_foreign(state: Mapping[str, Tensor], parts: Parts) -> dict[str, Tensor]:
         if len(absent) == len(mappings) and part != "encoder":
             continue
         if absent:
-            raise IntegrityError(f"{part} lacks {quote(absent)}, which its configuration asks for")
+            raise IntegrityError(f"{part} lacks {quote(absent)}, which its configuration requires")
         for ours, theirs, transposed in mappings:
             tensors = rest.pop(ours).detach().cpu().chunk(len(theirs))
             for name, x in zip(theirs, tensors, strict=True):
                 foreign[name] = x.t().contiguous() if transposed else x.clone()
     if rest:
-        raise IntegrityError(f"the format has no name for {quote(rest)}: nothing may be left out")
+        raise IntegrityError(f"the format has no name for {quote(rest)}, so it cannot be written")
     return foreign
 
 
 def match(form: Naming, names: Iterable[str], parts: Parts, where: str) -> Match:
-    """Find each of our parameters among the tensor names of a folder, before any is read.
+    """Find each of our parameters among the tensor names of a folder, before any tensor is read.
 
     Args:
-        form: of the model.
-        names: of the tensors.
-        parts: of the model and of its task heads.
+        form: the layout of the model.
+        names: the names of the tensors.
+        parts: the mappings of the model and of its task heads.
         where: names the folder in messages.
 
     Raises:
-        IntegrityError: a tensor is missing from a part, there twice, or of no part; the message
-            quotes the names.
+        IntegrityError: a tensor of a part is missing, a tensor is there twice, or it belongs to no
+            part; the message quotes the names.
     """
     names = list(names)
-    found: dict[str, str] = {}
+    stored: dict[str, str] = {}
     for name in names:
         current = form.current_name(name)
-        if current in found:
-            raise IntegrityError(f"{where} has {quote([found[current], name])}: one tensor twice")
+        if current in stored:
+            raise IntegrityError(
+                f"{where} has one tensor twice, as {quote([stored[current], name])}"
+            )
         if current is not None:
-            found[current] = name
+            stored[current] = name
     repeats = []
     for repeat, original in form.repeats.items():
-        if repeat in found and original in found:
-            repeats.append((found.pop(repeat), found[original]))
-        elif repeat in found:
-            found[original] = found.pop(repeat)
-    there, missing, matched = [], [], []
+        if repeat in stored and original in stored:
+            repeats.append((stored.pop(repeat), stored[original]))
+        elif repeat in stored:
+            stored[original] = stored.pop(repeat)
+    present, missing, matched = [], [], []
     for part, mappings in parts.items():
-        wanted = [name for mapping in mappings for name in mapping.theirs]
-        absent = [name for name in wanted if name not in found]
-        if wanted and len(absent) == len(wanted) and part != "encoder":
+        needed = [name for mapping in mappings for name in mapping.theirs]
+        absent = [name for name in needed if name not in stored]
+        if needed and len(absent) == len(needed) and part != "encoder":
             missing += absent
             continue
         if absent:
             raise IntegrityError(
-                f"{where} lacks {quote(absent)}, which its configuration asks for: it was "
+                f"{where} lacks {quote(absent)}, which its configuration requires: it was "
                 "truncated, or its configuration and weights are of different models"
             )
-        there.append(part)
+        present.append(part)
         for mapping in mappings:
-            matched.append(mapping._replace(theirs=tuple(map(found.pop, mapping.theirs))))
-    unknown = form.unknown(found, names)
+            matched.append(mapping._replace(theirs=tuple(map(stored.pop, mapping.theirs))))
+    unknown = form.unknown(stored, names)
     if unknown:
         raise IntegrityError(
-            f"{where} has {quote(unknown)}, which no {form.model_type} of its configuration has: "
-            "its configuration and weights are of different models"
+            f"{where} has {quote(unknown)}, which a {form.model_type} of its configuration does "
+            "not have: its configuration and weights are of different models"
         )
     used = [name for mapping in matched for name in mapping.theirs]
     used += [repeat for repeat, _ in repeats]
-    report = Report(tuple(there), tuple(used), tuple(missing), tuple(found.values()))
+    report = Report(tuple(present), tuple(used), tuple(missing), tuple(stored.values()))
     return Match(matched, repeats, report)
 
 
 def stack(mapping: ParameterMapping, read: Mapping[str, Tensor]) -> Tensor:
-    """Our parameter, float32 or whole numbers, made of the file's tensors, in memory of its own.
+    """Return our parameter, float32 or integers, from the file's tensors, in memory of its own.
 
-    A tensor as read lies in the file's pages, anywhere: sums would be rounded by its alignment, and
-    a file that is truncated while it is used would end the process.
+    A tensor that was read is a view of the memory-mapped file. Its alignment would change the
+    rounding of sums, and a file that is truncated later would end the process.
     """
     tensors = [read[name] for name in mapping.theirs]
     tensors = [x.float() if x.is_floating_point() else x for x in tensors]
@@ -184,7 +186,7 @@ def stack(mapping: ParameterMapping, read: Mapping[str, Tensor]) -> Tensor:
 
 
 def pair(ours: str, *theirs: str) -> list[ParameterMapping]:
-    """The weight and the bias of one module."""
+    """Return the mappings of the weight and the bias of one module."""
     return [
         ParameterMapping(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs))
         for kind in ("weight", "bias")
@@ -192,7 +194,7 @@ def pair(ours: str, *theirs: str) -> list[ParameterMapping]:
 
 
 def part_of(name: str) -> str:
-    """The part that a parameter is of, by our name."""
+    """Return the part of a parameter, given our name of it."""
     first, second, *_ = name.split(".")
     if first == "objectives":
         return second
@@ -200,12 +202,12 @@ def part_of(name: str) -> str:
 
 
 def quote(names: Collection[str], most: int = 8) -> str:
-    """Names in quotes, the first few of many."""
+    """Return names in quotes, at most the first `most`."""
     listed = ", ".join(f"'{name}'" for name in list(names)[:most])
     return f"{listed} and {len(names) - most} more" if len(names) > most else listed
 
 
 def clipped(error: Exception) -> str:
-    """The message of an error that may quote a value of any length."""
+    """Return the message of an error, truncated, as it may quote a value of any length."""
     message = str(error)
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."

@@ -39,7 +39,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.huggingface import BertLayout
-from bertwright.storage.tensor_bundle import Entry, read_entries, read_tensor, write_bundle
+from bertwright.storage.tensor_bundle import BundleEntry, read_entries, read_tensor, write_bundle
 from bertwright.storage.tensor_names import ParameterMapping, Parts, quote
 
 CONFIG = "bert_config.json"
@@ -129,7 +129,7 @@ def find_prefix(path: Path) -> Path | None:
     return path / found[0] if found else None
 
 
-def read_variables(prefix: Path) -> tuple[dict[str, Entry], tuple[str, ...]]:
+def read_variables(prefix: Path) -> tuple[dict[str, BundleEntry], tuple[str, ...]]:
     """Every variable, and what training left among them, in words.
 
     Raises:
