@@ -1,1 +1,2 @@
-"""Sampling, beam search and growing texts, over anything that gives the next token's logits."""
+"""Sampling, beam search and the text of generated tokens, over any model that gives logits of the
+next token."""

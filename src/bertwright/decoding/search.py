@@ -1,14 +1,16 @@
-"""Search for the tokens that follow: greedy, sampling, beam search; it knows no model.
+"""Greedy search, sampling and beam search over any model (`Generates`).
 
-The rows computed are always the rows still open: there is no padding of those that are done.
+A step computes only the rows that have not finished; finished rows are not padded.
 
-- Greedy and sampling: temperature, top-k (Fan et al. 2018), nucleus (Holtzman et al. 2020): the
-  fewest most probable tokens that have p of the probability; repetition penalty t (Keskar et al.
-  2019, section 4.1): the logit of a token that was there is divided by t if positive, else
-  multiplied. A row's draws come from its own seed alone.
-- Beam search as transformers has it: of 2 K continuations a source the first K that do not end go
-  on, one that ends among the first K is kept with its score, `sum of log p / length^a`; a source is
-  done when its K best are kept and no beam scores better at the present length.
+- Greedy search and sampling have a temperature, top-k (Fan et al. 2018), nucleus sampling (Holtzman
+  et al. 2020), which keeps the smallest set of most probable tokens whose probability is at least
+  p, and a repetition penalty t (Keskar et al. 2019, section 4.1): the logit of a token that has
+  occurred is divided by t if it is positive and multiplied by t otherwise. The random numbers of a
+  row depend on its own seed alone.
+- Beam search is that of transformers: of the 2 K best continuations of a source, the first K that
+  do not end become beams; one that ends among the first K is a hypothesis with the score
+  `sum of log p / length^a`. A source is done when it has K hypotheses and no beam scores better at
+  the current length.
 
 Letters: B sources, R rows, K beams, V vocabulary.
 """
@@ -29,24 +31,28 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.host import send, send_numbers
 
-PART = 64  # tokens of which the most probable is looked at first
-NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
+PART = 64
+"""The size of the parts of the vocabulary whose maxima a beam search compares first."""
+NUCLEUS = 1024
+"""The number of tokens that nucleus sampling sorts first; it sorts the whole vocabulary only if
+their probability is below p."""
 
 
 class Generates(Protocol):
     """A decoder.
 
-    Its state (a KV cache, an LSTM's) has `select(rows)`: that of these rows `[r]`, a tensor of the
-    host, in this order, one may be there several times; and, where rows may begin at different
-    times, `join(other)`: the rows of both. The search uses no state again that it passed on: it may
-    be changed in place.
+    Its state (a KV cache, the states of an LSTM) has a method `select(rows)`, which returns the
+    state of these rows, `[r]` on the host, in this order and possibly repeated. Where rows may
+    begin at different times, it also has `join(other)`, which returns the state of the rows of
+    both. The search never reuses a state that it has passed on, so a state may be changed in place.
     """
 
     def begin(self, source: Any) -> tuple[Tensor, Any]:
-        """B prompts, or B encoded texts -> logits of the first token `[B, V]`, and the state."""
+        """Read B prompts, or B encoded sources -> logits of the first token `[B, V]`, and the
+        state."""
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """A token of each row `[R]` -> logits of the next `[R, V]`, and the state."""
+        """Read one token of each row, `[R]` -> logits of the next `[R, V]`, and the new state."""
 
 
 @dataclass(eq=False)
@@ -56,25 +62,32 @@ class Row:
     config: GenerationConfig
     limit: int
     prompt: Sequence[int] = ()
-    """What the repetition penalty counts beside its own tokens."""
+    """Tokens before the text, which count for the repetition penalty."""
     number: int = 0
-    """Among the rows of its prompt, which differ by it."""
+    """Its number among the texts of its prompt, which is part of its seed."""
     ids: list[int] = field(default_factory=list)
-    """Its tokens so far, without that which ended it."""
+    """Its tokens so far, without the one that ended it."""
     reason: Literal["stop", "length"] | None = None
-    """Why it ended; set it to end a row."""
+    """Why it ended, None while it has not; set it to end a row."""
 
     def __post_init__(self) -> None:
         self.random = Random(f"{self.config.seed} {self.number}")
 
 
 class RowsInFlight:
-    """Rows that each take one token a step; others may join at any step, and ended ones leave."""
+    """Continuous batching: each step generates one token per row; finished rows leave and new ones
+    may join between steps."""
 
     def __init__(
         self, decoder: Generates, ends: Collection[int], never: Collection[int] = ()
     ) -> None:
-        """`ends`, `never`: as `beam_steps` has them."""
+        """Begin without rows.
+
+        Args:
+            decoder: generates the logits.
+            ends: ids that end a text.
+            never: ids that are never generated.
+        """
         self.decoder = decoder
         self.ends, self._never = frozenset(ends), torch.tensor(list(never), dtype=torch.long)
         self.rows: list[Row] = []
@@ -88,7 +101,7 @@ class RowsInFlight:
 
     @torch.inference_mode()
     def add(self, source: Any, rows: Sequence[Sequence[Row]]) -> None:
-        """Begin B sources, each for one row or more."""
+        """Read B sources, each for one row or more."""
         logits, state = self.decoder.begin(source)
         owners = [number for number, of_source in enumerate(rows) for _ in of_source]
         if len(owners) > len(rows):
@@ -99,15 +112,15 @@ class RowsInFlight:
 
     @torch.inference_mode()
     def step(self) -> list[Row]:
-        """A token for each row that has not ended; returns those rows."""
+        """Generate a token for each row that has not ended, and return those rows."""
         parts, self._begun = self._begun, []
-        kept = [number for number, row in enumerate(self.rows) if row.reason is None]
-        if kept:
-            state, going = self._state, [self.rows[number] for number in kept]
-            if len(kept) < len(self.rows):
-                state = state.select(torch.tensor(kept))
-            last = send_numbers([row.ids[-1] for row in going], self._device)
-            parts.insert(0, (going, *self.decoder.advance(last, state)))
+        unfinished = [number for number, row in enumerate(self.rows) if row.reason is None]
+        if unfinished:
+            state, rows = self._state, [self.rows[number] for number in unfinished]
+            if len(unfinished) < len(self.rows):
+                state = state.select(torch.tensor(unfinished))
+            last = send_numbers([row.ids[-1] for row in rows], self._device)
+            parts.insert(0, (rows, *self.decoder.advance(last, state)))
         self.rows, self._state = [], None
         for rows, _, state in parts:
             self.rows += rows
@@ -128,11 +141,15 @@ class RowsInFlight:
 
 
 def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
-    """The next token of each row, by its own settings; logits `[R, V]`."""
-    tokens = logits.argmax(1)  # of a row with NaN, NaN
+    """Return the next token of each row, chosen by the row's own settings; logits `[R, V]`.
+
+    Raises:
+        NotFinite: the largest logit of a row is not finite.
+    """
+    tokens = logits.argmax(1)  # argmax returns a NaN where there is one
     finite = logits.gather(1, tokens[:, None])[:, 0].isfinite()
     best: list[int]
-    best, are_finite = torch.stack([tokens, finite.long()]).tolist()  # read from a GPU at once
+    best, are_finite = torch.stack([tokens, finite.long()]).tolist()  # one copy from a GPU
     if not all(are_finite):
         raise NotFinite("logits")
     for number, row in enumerate(rows):
@@ -144,16 +161,16 @@ def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
 
 
 def penalize(x: Tensor, seen: Sequence[int], penalty: float) -> Tensor:
-    """Logits `[V]` with tokens that were there made less probable."""
+    """Return logits `[V]` in which the tokens of `seen` are less probable."""
     if penalty == 1 or not seen:
         return x
     index = send_numbers(sorted(set(seen)), x.device)
-    found = x[index]
-    return x.index_put((index,), torch.where(found > 0, found / penalty, found * penalty))
+    logits = x[index]
+    return x.index_put((index,), torch.where(logits > 0, logits / penalty, logits * penalty))
 
 
 def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
-    """A token by its probability, from logits `[V]`."""
+    """Draw a token from the distribution of logits `[V]`, after temperature, top-k and top-p."""
     x = x / config.temperature
     ids: Tensor | None = None
     if config.top_k is not None:
@@ -173,19 +190,25 @@ def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
 
 
 def best_of(p: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each of S sources: sums, best first, beams, tokens, `[S, size]`.
+    """Find the best continuations of each of S sources.
 
-    On a CPU looked for where the largest maxima of parts of rows are, several times as fast as a
-    `topk` over all.
+    On a CPU only the parts of the vocabulary with the largest maxima are searched, which is several
+    times as fast as a `topk` over all.
 
-    p: log-probabilities, `[S K, V]`; scores: what is added to each beam's, `[S, K]`.
+    Args:
+        p: log-probabilities, `[S K, V]`.
+        scores: the score of each beam, `[S, K]`, added to its log-probabilities.
+        size: the number of continuations.
+
+    Returns:
+        Sums, best first, their beams and their tokens, `[S, size]` each.
     """
     beams, vocabulary = scores.shape[1], p.shape[1]
     whole = vocabulary // PART * PART
     if p.is_cuda or whole < size * PART:
         every = (p.view(*scores.shape, -1) + scores[:, :, None]).flatten(1)
-        found = every.topk(min(size, every.shape[1]))
-        return found.values, found.indices // vocabulary, found.indices % vocabulary
+        top = every.topk(min(size, every.shape[1]))
+        return top.values, top.indices // vocabulary, top.indices % vocabulary
     parts = p[:, :whole].view(len(p), -1, PART)  # [S K, parts, PART]
     most = parts.amax(2).view(*scores.shape, -1) + scores[:, :, None]
     chosen = most.flatten(1).topk(size).indices  # [S, size]
@@ -202,23 +225,23 @@ def best_of(p: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tenso
 
 
 class Hypothesis(NamedTuple):
-    """A text that beam search found."""
+    """A finished text of a beam search."""
 
     score: float
-    """Its log-probability over its length to the power of the penalty."""
+    """Its log-probability, divided by its length to the power of the length penalty."""
     ids: list[int]
-    """Without the token that ended it."""
+    """Its tokens, without the one that ended it."""
     reason: Literal["stop", "length"]
 
 
 BeamSteps = Iterator[list[tuple[int, list[Hypothesis]]]]
-"""A beam search, step by step: which sources are done, by number, and what was found of them."""
+"""The steps of a beam search; each yields the sources that it finished, with their hypotheses."""
 
 
 def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
-    """Take all steps of a beam search: of each source K hypotheses at most, best first."""
-    found = dict(each for done in steps for each in done)
-    return [found[number] for number in sorted(found)]
+    """Run a beam search to its end and return at most K hypotheses per source, best first."""
+    hypotheses = dict(source for finished in steps for source in finished)
+    return [hypotheses[number] for number in sorted(hypotheses)]
 
 
 @torch.inference_mode()
@@ -232,20 +255,25 @@ def beam_steps(
     norm: Callable[[int], float] = float,
     never: Collection[int] = (),
 ) -> BeamSteps:
-    """The best continuations of B sources, step by step; `source` as the decoder begins with it.
+    """Run a beam search over B sources, step by step.
 
     Args:
+        decoder: generates the logits.
+        source: the argument of `decoder.begin`.
         ends: ids that end a text.
-        limits: tokens that a text of each source may have, the end included.
+        limits: the maximum length of a text of each source, the end included.
         beam: K.
-        norm: what scores are divided by, of a length, the end counted.
-        never: ids that no text has.
+        norm: length, the end included -> the number by which a score is divided.
+        never: ids that are never generated.
 
     Yields:
-        Once it has begun, then after each step: the sources that are done by it.
+        An empty list at first, then after each step the sources that it finished.
+
+    Raises:
+        NotFinite: the probabilities are not finite.
     """
     logits, state = decoder.begin(source)
-    beams = {number: [list[int]()] for number in range(len(logits))}  # of sources not done
+    beams = {number: [list[int]()] for number in range(len(logits))}  # of unfinished sources
     ended: dict[int, list[Hypothesis]] = {number: [] for number in beams}
     scores = torch.zeros(len(beams), 1, device=logits.device)  # [sources, beams]
     excluded = send_numbers(list(never), logits.device)
@@ -256,14 +284,14 @@ def beam_steps(
         p.index_fill_(1, excluded, -torch.inf)
         sums_of, beams_of, tokens_of = best_of(p, scores, wide)
         lists = [sums_of.tolist(), *torch.stack([beams_of, tokens_of]).tolist()]
-        if any(math.isnan(found[0]) for found in lists[0]):  # NaN is larger than all
+        if any(math.isnan(sums[0]) for sums in lists[0]):  # a NaN sorts first
             raise NotFinite("probabilities")
         done: list[tuple[int, list[Hypothesis]]] = []
-        kept = []
-        for position, (number, *found) in enumerate(zip([*beams], *lists, strict=True)):
+        continued = []
+        for position, (number, *best_lists) in enumerate(zip([*beams], *lists, strict=True)):
             before = beams.pop(number)
-            own: list[tuple[int, int, float, list[int]]] = []
-            for rank, (score, row, token) in enumerate(zip(*found, strict=True)):
+            own: list[tuple[int, int, float, list[int]]] = []  # the new beams of this source
+            for rank, (score, row, token) in enumerate(zip(*best_lists, strict=True)):
                 if score == -math.inf:
                     break
                 stops = token in ends
@@ -277,15 +305,15 @@ def beam_steps(
             best = ended[number] = sorted(ended[number], key=lambda text: -text.score)[:beam]
             if not own or (len(best) == beam and own[0][2] / norm(length) <= best[-1].score):
                 done.append((number, best))
-                continue  # nothing goes on, or nothing better can come
-            row, token, _, ids = own[0]  # of a tiny vocabulary: beams that cannot win
+                continue  # no beam goes on, or none can become better
+            row, token, _, ids = own[0]  # in a tiny vocabulary, fill up with beams that cannot win
             own += [(row, token, -math.inf, ids)] * (beam - len(own))
             beams[number] = [ids for *_, ids in own]
-            kept += own
+            continued += own
         yield done
-        if not kept:
+        if not continued:
             return
-        rows, tokens, sums, _ = zip(*kept, strict=True)
-        scores = send(torch.tensor(sums), logits.device).view(-1, beam)
+        rows, tokens, new_scores, _ = zip(*continued, strict=True)
+        scores = send(torch.tensor(new_scores), logits.device).view(-1, beam)
         state = state.select(torch.tensor(rows))
         logits, state = decoder.advance(send_numbers(tokens, logits.device), state)

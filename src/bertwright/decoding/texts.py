@@ -1,13 +1,11 @@
-"""Generation: a source and its target as an instance, and texts that continue prompts.
+"""Generate the texts that continue prompts, with continuous batching or by beam search.
 
-A sequence is `[CLS] source [SEP] target [SEP]` (Dong et al. 2019, section 2.1), read in one window:
-of a source that leaves no room for a target the rest is not read, and a target's tokens beyond
-`max_target_tokens` are not trained on. Both are counted in `Lengths`.
+Prompts are read once, without padding, and continued token by token over a KV cache. Finished texts
+leave the batch and the next prompts join it between steps. The sources of a generation task are
+prompts too.
 
-Prompts, and the sources of a task, each once, are read without padding and continued token by token
-over what is kept; rows leave when their text ends, and the next prompt joins.
-
-Letters: B prompts, R rows (texts), V vocabulary."""
+Letters: B prompts, R rows (texts), V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -36,34 +34,43 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
-    """Ids that end a text, and ids that no text has: of other special tokens, and of none."""
+    """Return the ids that end a text, and the ids that are never generated: those of other special
+    tokens, and those without a token."""
     ends = {tokenizer.special[role] for role in ("sep", "eos") if role in tokenizer.special}
     return ends, {*tokenizer.special.values(), *tokenizer.ids_without_token} - ends
 
 
 @runtime_checkable
 class GivesLogits(Protocol):
-    """A head that says what the next token is."""
+    """A head that predicts the next token."""
 
     def logits(self, x: Tensor) -> Tensor:
-        """Vectors of R tokens `[R, H]` -> `[R, V]`"""
+        """Return the logits of the next token: vectors of R tokens `[R, H]` -> `[R, V]`."""
 
 
 class CausalDecoder:
-    """`search.Generates` over prompts of ids, by an encoder that goes on from them."""
+    """A decoder (`search.Generates`) made of an encoder that continues prompts, and a head."""
 
     def __init__(self, encoder: Encoder, head: GivesLogits, paired: bool = False) -> None:
-        """`paired`: the text that follows is of the second segment."""
+        """Build the decoder.
+
+        Args:
+            encoder: a `GoesOn`.
+            head: predicts the next token.
+            paired: whether the generated tokens are of the second segment.
+
+        Raises:
+            ConfigError: the encoder cannot continue a text.
+        """
         if not isinstance(encoder, GoesOn):
             raise ConfigError(
-                "this encoder does not generate text, which a generation task needs: use a BERT, a "
-                "GPT or a GPT-2 as --model"
+                "this encoder cannot generate text: use a BERT, a GPT or a GPT-2 as --model"
             )
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """B prompts -> `[B, V]`, and what is kept of them."""
+        """Read B prompts -> logits `[B, V]`, and the state."""
         segments = [[0] * len(ids) for ids in source] if self.paired else None
         order, inputs = make_inputs(list(range(len(source))), source, segments, self.device)
         x, state = self.encoder.begin(inputs)
@@ -80,13 +87,13 @@ class CausalDecoder:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt as the model reads it."""
+    """A prompt in the model's ids."""
 
     ids: list[int]
     limit: int
-    """Tokens that a text may have."""
+    """The maximum number of tokens of a text."""
     before: Sequence[int] = ()
-    """Tokens that a text joins, and that the repetition penalty counts."""
+    """Tokens to which the text is joined; they count for the repetition penalty."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +101,28 @@ class Generated:
     """A text that continues a prompt."""
 
     text: str
-    """What follows the prompt, as it joins it."""
+    """The text after the prompt; it begins with a space where one separates them."""
     ids: list[int]
-    """Its tokens, without that which ended it."""
+    """Its tokens, without the one that ended it."""
     reason: Literal["stop", "length"]
-    """`stop`: a token or a string ended it; `length`: `max_new_tokens`, or the model's context."""
+    """Why it ended: by a token or a string (`stop`), or by `max_new_tokens` or the model's maximum
+    length (`length`)."""
     score: float | None = None
-    """Of beam search: its log-probability over its length to the power of the penalty."""
+    """With beam search, its log-probability, divided by its length to the power of the length
+    penalty."""
 
 
 @dataclass(eq=False)
 class GrowingText(Row):
-    """A row and its text, which is shown as soon as the next token cannot change it, but for half a
-    character, and what may become a stop string."""
+    """A row with its text, which is emitted as it grows.
+
+    Text is emitted once the next token cannot change it. An incomplete character and a possible
+    begin of a stop string are held back.
+    """
 
     tokenizer: Tokenizer = field(kw_only=True)
     text: str = ""
-    """All of it, before the first stop string."""
+    """The whole text, up to the first stop string."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,24 +131,26 @@ class GrowingText(Row):
         self._shown = self._last = ""
 
     def write(self) -> str:
-        """What can be shown more, now that it has these ids: all, once it has ended. A stop string
-        ends it."""
+        """Return the text that can be emitted now; once the row has ended, all that is left.
+
+        A stop string in the text ends the row.
+        """
         text = self.tokenizer.decode([*self._before, *self.ids])[self._start :]
         stops = self.config.stop
-        if found := [text.find(each) for each in stops if each in text]:
-            self.reason, text = "stop", text[: min(found)]
+        if positions := [text.find(stop) for stop in stops if stop in text]:
+            self.reason, text = "stop", text[: min(positions)]
         self.text, before, self._last = text, self._last, text
         if self.reason is None:
             text = os.path.commonprefix([before, text]).rstrip("\ufffd")  # noqa: RUF071
-            starts = [each[:size] for each in stops for size in range(1, len(each))]
-            held = max((len(each) for each in starts if text.endswith(each)), default=0)
+            starts = [stop[:size] for stop in stops for size in range(1, len(stop))]
+            held = max((len(start) for start in starts if text.endswith(start)), default=0)
             text = text[: len(text) - held]
         more = text[len(self._shown) :]
         self._shown += more
         return more
 
     def finished(self, score: float | None = None) -> Generated:
-        """It has ended."""
+        """Return the text of a row that has ended."""
         self.write()
         assert self.reason is not None
         return Generated(self.text, self.ids, self.reason, score)
@@ -150,8 +164,19 @@ def continue_prompts(
     batch_tokens: int,
     most_rows: int,
 ) -> Iterator[tuple[int, list[Generated]]]:
-    """The number of a prompt and its `config.num` texts, as soon as they are done; at most so many
-    rows at once, and about so many tokens of prompts that join at once."""
+    """Generate `config.num` texts for each prompt.
+
+    Args:
+        decoder: generates the logits.
+        tokenizer: decodes the texts.
+        prompts: the prompts.
+        config: how tokens are chosen.
+        batch_tokens: about how many tokens of prompts are read at once.
+        most_rows: the maximum number of texts that grow at once.
+
+    Yields:
+        The number of a prompt and its texts, as soon as all of them are finished.
+    """
     if config.beam > 1:
         yield from _by_beams(decoder, tokenizer, prompts, config, most_rows)
         return
@@ -161,7 +186,7 @@ def continue_prompts(
     while waiting or len(flight):
         joining: list[tuple[int, Prompt]] = []
         tokens = 0
-        # prompts join together, as that copies what is kept of all rows
+        # Prompts join in groups, because joining copies the cache of all rows.
         room = max(most_rows, config.num) - len(flight) if len(flight) <= most_rows // 2 else 0
         while waiting and (len(joining) + 1) * config.num <= room:
             tokens += len(waiting[-1][1].ids)
@@ -173,9 +198,11 @@ def continue_prompts(
                 GrowingText(config, prompt.limit, prompt.before, n, tokenizer=tokenizer)
                 for n in range(config.num)
             ]
-        joining.sort(key=lambda each: -len(each[1].ids))  # neighbours of like length are faster
+        joining.sort(key=lambda numbered: -len(numbered[1].ids))  # attention is faster so
         if joining:
-            flight.add([each.ids for _, each in joining], [going[number] for number, _ in joining])
+            flight.add(
+                [prompt.ids for _, prompt in joining], [going[number] for number, _ in joining]
+            )
         flight.step()
         for number, texts_of in list(going.items()):
             for text in texts_of:
@@ -212,11 +239,11 @@ def _by_beams(
     config: GenerationConfig,
     most_rows: int,
 ) -> Iterator[tuple[int, list[Generated]]]:
-    """By beam search, some prompts at once."""
-    some = max(1, most_rows // config.beam)
-    for first in range(0, len(prompts), some):
-        own = prompts[first : first + some]
-        source, limits = [prompt.ids for prompt in own], [prompt.limit for prompt in own]
+    """Generate by beam search, as many prompts at once as `most_rows` allows."""
+    at_once = max(1, most_rows // config.beam)
+    for first in range(0, len(prompts), at_once):
+        some = prompts[first : first + at_once]
+        source, limits = [prompt.ids for prompt in some], [prompt.limit for prompt in some]
         steps = begin_beams(decoder, tokenizer, source, limits, config)
         for number, best in enumerate(finish(steps), first):
             row = config, prompts[number].limit, prompts[number].before, 0

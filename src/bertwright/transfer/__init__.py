@@ -1,1 +1,2 @@
-"""How an encoder is used for a task: what of it is trained, when and how fast; frozen features."""
+"""How an encoder is trained for a task: which parameters, when, and at which learning rates; and
+frozen features."""

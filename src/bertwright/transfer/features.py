@@ -1,11 +1,10 @@
 """Frozen features: an encoder's vectors, computed once and then looked up.
 
-Devlin et al. 2019, section 5.3; Peters et al. 2018 (ELMo). The encoder is frozen, so its
-vectors of a token never change: the table holds them for every token of the data, and training on
-features is training on rows of the table. To the learner it is an encoder like any other, whose ids
-are the numbers of rows.
+Devlin et al. 2019, section 5.3; Peters et al. 2018 (ELMo). The vectors of a frozen encoder do not
+change, so a table holds those of every token of the data, and a head is trained on rows of the
+table. The learner uses the table as its encoder; the ids are the numbers of rows.
 
-Letters: N tokens of a batch, F numbers of the layers kept, R tokens of the data.
+Letters: N tokens of a batch, F width of the stored layers side by side, R tokens of the data.
 """
 
 from __future__ import annotations
@@ -26,16 +25,20 @@ from bertwright.nn.sequences import Inputs
 
 
 class FeatureTable(Encoder):
-    """Vectors of chosen layers for each token of a data set: `[R, F]` float16 in a file, the layers
-    side by side.
+    """The vectors of selected layers for each token of a data set: `[R, F]` float16 in a file, the
+    layers side by side.
 
-    float16 keeps three digits of numbers up to 65,504, and an encoder's are under a hundred.
+    float16 has three digits for numbers up to 65,504; those of an encoder are below 100.
     """
 
     def __init__(self, file: Path, rows: int, layers: Collection[int], spec: EncoderSpec) -> None:
-        """Make an empty table of `rows` tokens in `file`; nothing is read into memory whole.
+        """Create an empty table, memory-mapped.
 
-        `spec` is the encoder's whose vectors it will hold.
+        Args:
+            file: the file to create.
+            rows: R.
+            layers: the layers to store, 0 the embeddings.
+            spec: the specification of the encoder whose vectors it will hold.
         """
         super().__init__(replace(spec, vocab_size=rows, max_length=None, pooled=False))
         self.layers = tuple(sorted(set(layers)))
@@ -43,17 +46,17 @@ class FeatureTable(Encoder):
         self._table = new_memmap(file, np.float16, (rows, sum(self._widths)))
 
     def put(self, rows: Tensor, encoded: Encoded) -> None:
-        """Store what an encoder computed; `rows` [N] are the numbers of its tokens.
+        """Store the vectors of tokens in `rows` `[N]`.
 
         Raises:
-            BertwrightError: numbers that float16 cannot hold.
+            BertwrightError: a number is not finite, or too large for float16.
         """
-        kept = torch.cat([encoded.layers[number] for number in self.layers], 1)  # [N, F]
-        values = kept.float().cpu().numpy()
+        stored = torch.cat([encoded.layers[number] for number in self.layers], 1)  # [N, F]
+        values = stored.float().cpu().numpy()
         if not np.isfinite(values).all() or np.abs(values).max(initial=0) > 65504:
             raise BertwrightError(
-                "the encoder gives numbers that are not finite, or too large for float16 features; "
-                "use --transfer finetune"
+                "the encoder's vectors are not finite, or too large for float16 features; use "
+                "--transfer finetune"
             )
         self._table[rows.cpu().numpy()] = values
 
@@ -65,9 +68,9 @@ class FeatureTable(Encoder):
         keep_layers: bool = True,
         positions: Tensor | None = None,
     ) -> Encoded:
-        """Look rows up: `inputs.ids` [N] are numbers of rows -> layers of `[N, spec.widths[l]]`.
+        """Look up rows: `inputs.ids` `[N]` -> layers of `[N, spec.widths[l]]`.
 
-        A layer that was not stored is an empty tensor at its index.
+        A layer that is not stored is an empty tensor at its index.
         """
         ids = inputs.ids
         rows = send(torch.from_numpy(self._table[ids.cpu().numpy()]), ids.device).float()
@@ -78,9 +81,9 @@ class FeatureTable(Encoder):
         return Encoded(inputs.sequences, layers[-1], tuple(layers))
 
     def stages(self) -> Sequence[nn.Module]:
-        """None: nothing of it is trained."""
+        """Return no stages: nothing is trained."""
         return []
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """None."""
+        """Return 0: a look-up has no matrix products."""
         return 0.0

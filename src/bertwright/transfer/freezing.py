@@ -1,8 +1,9 @@
-"""What of an encoder is trained, and from when on.
+"""Which parameters of an encoder are trained, and from which step on.
 
-Feature-based use freezes all of it (`transfer/features.py`); `top-N` trains the last N layers;
-gradual unfreezing (Howard & Ruder 2018, section 3.3) begins with the last layer and unfreezes one
-more each epoch, so that the first steps of a new head do not destroy what was pre-trained.
+Feature-based transfer freezes the encoder (`transfer/features.py`). `top-N` trains the last N
+layers. Gradual unfreezing (Howard & Ruder 2018, section 3.3) begins with the last layer and
+unfreezes one more in each epoch, so that the first steps of a new head do not destroy pre-trained
+weights.
 
 Depths: 0 the embeddings, 1 to L the layers, L + 1 the pooler and the task heads.
 """
@@ -16,21 +17,21 @@ from bertwright.nn.objective import Learner, Objective
 
 
 def learn_from(learner: Learner, depth: int) -> None:
-    """Train everything at `depth` and above, freeze what is below."""
+    """Train all parameters at `depth` and above, and freeze those below."""
     depth_of = learner.depths()
     for name, parameter in learner.named_parameters():
         parameter.requires_grad_(depth_of[name] >= depth)
 
 
 def gradual_depth(done: float, epochs: float, layers: int) -> int:
-    """The lowest depth that is trained when a fraction `done` of a run is over.
+    """Return the lowest depth that is trained after a fraction `done` of a run.
 
-    One more layer an epoch from the last one down; where the epochs are too few for all, the
-    layers share the first half of the run evenly.
+    One more layer is unfrozen per epoch, from the last one down. Where there are too few epochs for
+    all layers, they are unfrozen at equal intervals over the first half of the run.
 
     Args:
         done: 0 to 1.
-        epochs: passes over the data in the whole run.
+        epochs: the number of epochs of the whole run.
         layers: L.
     """
     stage = min(1.0, epochs / 2 / (layers + 1))  # epochs
@@ -38,9 +39,9 @@ def gradual_depth(done: float, epochs: float, layers: int) -> int:
 
 
 def freeze_unread_pooler(learner: Learner) -> None:
-    """Freeze the pooler where no objective reads it: nothing would train it, and DDP asks for
-    that."""
+    """Freeze the pooler if no objective reads it, because DDP expects a gradient of every trained
+    parameter."""
     pooler = learner.encoder.pooler
     objectives = cast("Iterable[Objective[Any]]", learner.objectives.values())
-    if pooler is not None and not any(each.reads_pooled for each in objectives):
+    if pooler is not None and not any(objective.reads_pooled for objective in objectives):
         pooler.requires_grad_(False)

@@ -1,11 +1,12 @@
-"""What is trained and how fast, step by step: optimizer and schedule of a fine-tuning run.
+"""The optimizer and the schedule of a fine-tuning run.
 
-AdamW with bias correction: without it and without warm-up, small tasks fail at some seeds (Mosbach
-et al. 2021; Zhang et al. 2021). Matrices decay, norms and biases do not.
+The optimizer is AdamW with bias correction: without it and without warm-up, training on small tasks
+fails for some seeds (Mosbach et al. 2021; Zhang et al. 2021). Matrices decay; norms and biases do
+not.
 
-What a head has beside its last linear layer (an LSTM, a hidden layer, the transitions of a CRF, the
-weights of a mix) is not pre-trained and has a rate of 1e-3 at least: at a rate that suits a
-pre-trained encoder it would hardly move in three epochs.
+The parts of a head below its last linear layer (an LSTM, a hidden layer, the transitions of a CRF,
+the weights of a mix) are not pre-trained and learn at a rate of 1e-3 or above: a rate that suits a
+pre-trained encoder would hardly change them in three epochs.
 """
 
 from __future__ import annotations
@@ -28,20 +29,23 @@ ULMFIT_DECAY = 1 / 2.6
 
 
 class Stepping:
-    """Called before each step: sets what is trained and how fast, and returns the rate to log."""
+    """Called before each step: sets the trained parameters and the learning rates, and returns the
+    rate to log."""
 
     def __init__(
         self, learner: Learner, config: FinetuneConfig, rate: float, epochs: float, steps: int
     ) -> None:
-        """Freeze what is not trained, and make the optimizer of the rest.
+        """Freeze the parameters that are never trained, and make the optimizer of the others.
 
         Args:
-            learner: on its device.
+            learner: the learner, on its device.
+            config: the keys of the run.
             rate: the highest learning rate.
-            epochs: passes over the data in the run.
+            epochs: the number of epochs of the run.
+            steps: the number of steps of the run.
 
         Raises:
-            ConfigError: `top-N` of more layers than there are.
+            ConfigError: `top-N` has more layers than the encoder.
         """
         self._learner = learner
         self._config = config
@@ -62,7 +66,8 @@ class Stepping:
         self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))
 
     def __call__(self, done: float, width: float) -> float:
-        """A step begins after a fraction `done` of the run, and is a fraction `width` of it."""
+        """Prepare a step that begins after a fraction `done` of the run and is a fraction `width`
+        of it."""
         if self._is_gradual:
             learn_from(self._learner, gradual_depth(done, self._epochs, self._layers))
             factor = slanted_triangular(done, self._config.warmup)
