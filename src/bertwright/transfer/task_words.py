@@ -52,7 +52,8 @@ class TaskWords(nn.Module):
     """An embedding of V tokens that trains `weight` `[K + 1, H]`."""
 
     def __init__(self, table: Tensor, ids: Tensor) -> None:
-        """Build it from the whole table `[V, H]` and the distinct ids of its trained rows, `[K]`."""
+        """Build it from the whole table `[V, H]` and the distinct ids of its trained rows,
+        `[K]`."""
         super().__init__()
         # These are plain tensors, because DDP sends buffers to every rank at each step.
         self._table, self._ids = table.detach(), ids

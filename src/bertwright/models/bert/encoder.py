@@ -1,15 +1,16 @@
-"""BERT: pre-training of deep bidirectional Transformers (Devlin et al. 2019).
+"""The encoder of BERT, a deep bidirectional Transformer (Devlin et al. 2019).
 
-Section 3: the input is `[CLS] A [SEP] B [SEP]`; a token's embedding is the sum of its token,
-position and segment embeddings, normalized; L Transformer layers follow; the pooler, a dense layer
+Section 3: the input is `[CLS] A [SEP] B [SEP]`. The embedding of a token is the normalized sum of
+its token, position and segment embeddings; L Transformer layers follow. The pooler, a dense layer
 with tanh over [CLS], represents the whole sequence.
 
-Where we differ: sequences lie end to end without padding (`nn/sequences.py`); queries, keys and
-values are one product; the last layer is computed only at the positions that are read. Where
-sequences have a prefix (`Sequences.prefixes`), what follows it is read from left to right, and goes
-on token by token over what is kept of it (`GoesOn`). A left-to-right BERT, the ablation of section
-5.1, is the same with causal attention; [CLS] sees nothing there, so it has no pooler, and the last
-token stands for a text.
+Where we differ: sequences are laid end to end without padding (`nn/sequences.py`); one product
+computes queries, keys and values; the last layer is computed only at the positions that are read.
+Sequences may have a prefix (`Sequences.prefixes`), after which attention is causal, and can be
+continued token by token over a KV cache (`GoesOn`).
+
+The left-to-right BERT, an ablation of section 5.1, has causal attention. There [CLS] sees only
+itself, so that model has no pooler, and the last token represents a text.
 
 Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 """
@@ -45,11 +46,14 @@ class BertEmbeddings(Embeddings):
 
 
 def _vectors(config: BertConfig, count: int) -> nn.Embedding:
-    """An embedding initialized as published. `nn.Embedding` by itself draws 50 times as wide, and
-    on the meta device loads torch's compiler, which takes longer than a model."""
+    """Return an embedding initialized as published.
+
+    `nn.Embedding` by itself has 50 times the standard deviation, and on the meta device it loads
+    torch's compiler, which takes longer than building a model.
+    """
     initial = truncated_normal(torch.empty(count, config.hidden_size), config.initializer_range)
-    made: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
-    return made
+    embedding: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
+    return embedding
 
 
 class Pooler(nn.Module):
@@ -60,12 +64,12 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(hidden_size, hidden_size)
 
     def forward(self, first: Tensor) -> Tensor:
-        """Vectors of first tokens `[B, H]` -> `[B, H]`"""
+        """Pool: vectors of first tokens `[B, H]` -> `[B, H]`."""
         return torch.tanh(self.dense(first))
 
 
 def bert_spec(config: BertConfig) -> EncoderSpec:
-    """What others must know of a BERT of this configuration."""
+    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=config.hidden_size,
         depth=config.num_hidden_layers,
@@ -77,13 +81,13 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         causal=config.causal,
         prefixed=not config.causal,
         pooled=not config.causal,
-        default_layer=-2,  # as bert-as-service: the last layer is tuned to the objectives
+        default_layer=-2,  # as in bert-as-service: the last layer is specific to the objectives
         default_pooling="last" if config.causal else "mean",
     )
 
 
 class Bert(GoingOn):
-    """The encoder."""
+    """The encoder of BERT, bidirectional or left to right."""
 
     embeddings: BertEmbeddings
     pooler: Pooler | None
@@ -96,5 +100,6 @@ class Bert(GoingOn):
         self.pooler = None if config.causal else Pooler(config.hidden_size)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Matrices from a truncated normal distribution, biases 0, norms 1 (appendix A.2)."""
+        """Initialize matrices from a truncated normal distribution, biases to 0 and norms to 1
+        (appendix A.2)."""
         initialize(self, self.config.initializer_range, generator)

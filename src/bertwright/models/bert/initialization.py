@@ -1,23 +1,23 @@
-"""How BERT's weights begin: from the data, or as published.
+"""The initialization of BERT: from the data, or as published.
 
-The data-dependent initialization gives a masked LM three cheap facts that it would otherwise spend
-its first minutes on: where a masked token's neighbours are (`aim_heads`), which tokens are alike
-(`models/bert/token_vectors.py`), and how frequent each is. Embeddings are larger than published:
-Adam moves a number by about the learning rate a step, so at 0.02 a few dozen steps could erase what
-the positions and vectors say. The architecture stays BERT's; only initial values differ. What each
-part is worth is measured in `experiments/small_budget`.
+The data-dependent initialization encodes three facts that a masked LM otherwise spends its first
+minutes on: where the neighbours of a masked token are (`aim_heads`), which tokens are similar
+(`models/bert/token_vectors.py`), and how frequent each token is. Embeddings are larger than
+published: Adam changes a weight by about the learning rate in each step, so with a standard
+deviation of 0.02 a few dozen steps could erase the positions and vectors. The architecture is
+BERT's; only the initial values differ. `experiments/small_budget` measures the effect of each part.
 
-A masked LM with learned positions first learns word frequencies, then waits on a plateau until
-some head finds the tokens beside the masked one. A small budget ends on that plateau. `aim_heads`
-ends it inside the published architecture, by the values the weights start from:
+A masked LM with learned positions first learns word frequencies. Its loss then stays on a plateau
+until an attention head finds the neighbours of the masked token; a small budget ends on that
+plateau. `aim_heads` shortens it by initial values, within the published architecture:
 
-- position vectors start as sinusoids (Vaswani et al. 2017, section 3.5), scaled to the embeddings.
-  Their first D = H / A dimensions have frequencies w_i evenly spaced from 1.0 to 3.1 radians a
-  token, high enough that a shift of one token is a large turn; the rest are spaced as usual.
-- in the first layer head h is given a shift s of -1, +1, -2, +2, ...: on those D dimensions its
-  queries add a rotation of each (sin, cos) pair by w_i s, its keys the identity, both times a gain.
-  As (sin w(p + s), cos w(p + s)) is the pair of position p turned by w s, the query at p is most
-  like the key at p + s.
+- Position vectors are sinusoids (Vaswani et al. 2017, section 3.5), scaled to the embeddings. Their
+  first D = H / A dimensions have frequencies w_i evenly spaced from 1.0 to 3.1 radians per token,
+  high enough that a shift of one token is a large rotation; the others are spaced as usual.
+- In the first layer, head h has a shift s of -1, +1, -2, +2, .... On those D dimensions, its
+  queries add a rotation of each (sin, cos) pair by w_i s, and its keys the identity, both times a
+  gain. As (sin w(p + s), cos w(p + s)) is the pair of position p rotated by w s, the query at p is
+  most similar to the key at p + s.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 
 COUNTED_TOKENS = 4_000_000
-"""Tokens of training documents to count in: some seconds' work."""
+"""The number of tokens of training documents that are counted, which takes some seconds."""
 
 
 def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, opened: Opened) -> None:
-    """Initialize all weights, in place; nothing is counted in held-out documents."""
+    """Initialize all weights in place; held-out documents are not counted."""
     encoder, masked_lm = learner.encoder, learner.objectives["masked_lm"]
     assert isinstance(encoder, Bert)
     assert isinstance(masked_lm, MaskedLM)
@@ -70,24 +70,23 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, open
             masked_lm.bias.copy_(torch.from_numpy(logarithms - logarithms.mean()))
 
 
-LOWEST, HIGHEST = 1.0, 3.1  # radians a token
-
-
+LOWEST, HIGHEST = 1.0, 3.1
+"""The range of frequencies, in radians per token."""
 GAIN = 1.5
-
-
-KNOWN = 0.9  # of a known vector in a token's initial one; the rest is noise
+"""The factor of the rotations in queries and keys."""
+KNOWN = 0.9
+"""The weight of the known vector in a token's initial vector; the rest is noise."""
 
 
 @torch.no_grad()
 def aim_heads(positions: Tensor, qkv: Tensor, heads: int, std: float) -> None:
-    """Start position vectors as sinusoids and a layer's heads on neighbours; in place.
+    """Initialize position vectors as sinusoids, and heads to attend to neighbours; in place.
 
     Args:
         positions: `[T, H]`, the position embeddings.
-        qkv: `[3 H, H]`, weights of the first layer's queries, keys and values.
+        qkv: `[3 H, H]`, the weights of the first layer's queries, keys and values.
         heads: A.
-        std: standard deviation of the embeddings.
+        std: the standard deviation of the embeddings.
     """
     longest, hidden = positions.shape
     width = hidden // heads // 2 * 2  # D, even
@@ -106,34 +105,34 @@ def aim_heads(positions: Tensor, qkv: Tensor, heads: int, std: float) -> None:
 
 @torch.no_grad()
 def place_vectors(tokens: Tensor, vectors: Tensor, std: float, generator: torch.Generator) -> None:
-    """Let token embeddings start from known vectors; in place.
+    """Initialize token embeddings from known vectors, in place.
 
-    The vectors are rotated at random, so that no dimension stands out, and a little noise is added,
-    so that tokens with equal vectors, or none, differ.
+    A random rotation makes all dimensions alike, and a little noise makes tokens differ that have
+    equal vectors or none.
 
     Args:
         tokens: `[V, H]`, the token embeddings.
         vectors: `[V, H]`, of unit mean square.
-        std: root mean square to scale them to.
-        generator: all that is random comes from it; on the CPU.
+        std: the root mean square to which they are scaled.
+        generator: the source of all random numbers, on the CPU.
     """
     hidden = tokens.shape[1]
-    turn = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator))[0]
+    rotation = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator))[0]
     noise = torch.randn(tokens.shape, generator=generator)
-    tokens.copy_(std * (KNOWN * vectors @ turn + math.sqrt(1 - KNOWN**2) * noise))
+    tokens.copy_(std * (KNOWN * vectors @ rotation + math.sqrt(1 - KNOWN**2) * noise))
 
 
 def shift_of(head: int) -> int:
-    """-1, +1, -2, +2, ... for heads 0, 1, 2, 3, ..."""
+    """Return the shift of a head: -1, +1, -2, +2, ... for heads 0, 1, 2, 3, ..."""
     distance = head // 2 + 1
     return distance if head % 2 else -distance
 
 
 def _rotation(angles: Tensor) -> Tensor:
-    """Turns each (sin, cos) pair by its angle: `[w]` -> `[2 w, 2 w]`, block by block."""
-    turn = torch.stack([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], -1)
+    """Return the matrix that rotates each (sin, cos) pair by its angle: `[w]` -> `[2 w, 2 w]`."""
+    rotations = torch.stack([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], -1)
     size = 2 * len(angles)
     blocks = torch.zeros(len(angles), 2, len(angles), 2)
     pairs = torch.arange(len(angles))
-    blocks[pairs, :, pairs, :] = turn.view(-1, 2, 2)
+    blocks[pairs, :, pairs, :] = rotations.view(-1, 2, 2)
     return blocks.view(size, size)

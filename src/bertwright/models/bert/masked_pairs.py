@@ -1,8 +1,10 @@
-"""BERT's instances: masked sequences or pairs of sequences, in batches.
+"""The training instances of BERT: batches of masked sequences or pairs of sequences.
 
-A pair is [CLS] A [SEP] B [SEP] with segment 0 up to the first [SEP] and 1 after it; a single
-sequence is [CLS] A [SEP]. `models/bert/sentence_pairs.py` plans which tokens are A and B,
-`models/bert/masking.py` masks. Letters: B sequences, N tokens in all, K masked tokens.
+A pair is [CLS] A [SEP] B [SEP], with segment 0 up to the first [SEP] and 1 after it; a single
+sequence is [CLS] A [SEP]. `models/bert/sentence_pairs.py` plans which tokens are A and B, and
+`models/bert/masking.py` masks them.
+
+Letters: B sequences, N tokens in all, K masked tokens.
 """
 
 from __future__ import annotations
@@ -27,23 +29,23 @@ from bertwright.models.bert.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.text.framing import Framing
 
 CHECKED_SEQUENCES = 4096
-"""Of which the masks are looked at, at most."""
+"""The maximum number of sequences whose masks are checked."""
 
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """Masked sequences and what was masked; arrays, or tensors once they are on a device."""
+    """Masked sequences and their labels; arrays, or tensors once they are on a device."""
 
     inputs: InputArrays
     """The sequences, longest first."""
     masked_positions: Int64s
-    """[K]: positions in N, rising."""
+    """`[K]`: the masked positions in N, rising."""
     masked_labels: Int64s
-    """[K]: the ids that were there."""
+    """`[K]`: the original ids at these positions."""
     next_sentence_labels: Int64s | None
-    """[B]: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
+    """`[B]`: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
     instances: Int64s
-    """[B]: the position of each sequence in the epoch."""
+    """`[B]`: the position of each sequence in the epoch."""
 
     @property
     def num_tokens(self) -> int:
@@ -51,7 +53,7 @@ class MaskedBatch:
         return len(self.inputs.ids)
 
     def restored(self) -> MaskedBatch:
-        """The same with the original tokens at the masked positions."""
+        """Return the batch with the original tokens at the masked positions."""
         ids = self.inputs.ids.copy()
         ids[self.masked_positions] = self.masked_labels
         return replace(self, inputs=replace(self.inputs, ids=ids))
@@ -86,14 +88,14 @@ class MaskedPairs:
 
     @property
     def longest(self) -> int:
-        """`sequence_length`."""
+        """The maximum length of a sequence, `sequence_length`."""
         return self.config.sequence_length
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The instances of an epoch, in order. The last two plans are kept.
+        """Return the instances of an epoch, in order. The last two plans are cached.
 
         Raises:
-            DataError: the split gives no instances.
+            DataError: the split has no instances.
         """
         return self._plan(epoch)
 
@@ -102,7 +104,7 @@ class MaskedPairs:
         return self._plan(epoch).lengths
 
     def batch(self, epoch: int, positions: Int64s) -> MaskedBatch:
-        """See `Instances`; masks are drawn by (seed, epoch, position, token)."""
+        """See `Instances`. Masks are functions of (seed, epoch, position, token)."""
         key = make_key("masks", self.seed, epoch)
         return assemble(self.shards, self.plan(epoch), positions, self._masker, key)
 
@@ -126,10 +128,10 @@ class MaskedPairs:
 
 
 def masker_of(shards: Shards, config: MaskingConfig, sequence_length: int) -> Masker:
-    """Masks with the special ids of the tokenizer that built the shards.
+    """Return a masker with the special ids of the tokenizer that built the shards.
 
     Raises:
-        DataError: it has no [CLS], [SEP] or [MASK].
+        DataError: the tokenizer has no [CLS], [SEP] or [MASK].
     """
     unk_id, mask_id, *_ = map(shards.special_id, ("unk", "mask", "cls", "sep"))
     special = np.isin(np.arange(shards.vocab_size), sorted(shards.special_ids))

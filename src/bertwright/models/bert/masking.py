@@ -1,41 +1,52 @@
-"""Which tokens are hidden, and by what, for a whole batch at once.
+"""Masking: select the tokens to predict and replace them, for a whole batch at once.
 
-Devlin et al., BERT, appendix A.1, in the form of google-research/bert,
-`create_masked_lm_predictions`. Of a sequence of T tokens (special ones counted)
-min(max_predictions, max(1, round(0.15 T))) are chosen to be predicted, never [CLS] or [SEP]. A
-chosen token becomes [MASK] in 80 % of the cases, a random token in 10 %, and stays in 10 %. With
-whole-word masking the words of a sequence are gone through in random order; a word is taken, all
-its tokens together, if it still fits.
+Devlin et al. 2019, appendix A.1, as in google-research/bert, `create_masked_lm_predictions`. In a
+sequence of T tokens, special ones included, min(max_predictions, max(1, round(0.15 T))) tokens are
+selected, never [CLS] or [SEP]. A selected token becomes [MASK] in 80 % of the cases, a random token
+in 10 %, and stays in 10 %. Whole-word masking goes through the words of a sequence in random order
+and selects all tokens of a word if they still fit.
 
-Every draw is a hash of (key, position of the sequence in the epoch, token), so the masks of a
-sequence depend neither on the batch that it is in nor on the rank.
+Every random draw is a hash of (key, position of the sequence in the epoch, token), so the masks of
+a sequence depend neither on its batch nor on the rank.
 
-Where we differ from google-research/bert: the random token is never a special one (there it may
-be). Letters: B sequences, N tokens in all, W words in all.
+Where we differ from google-research/bert: the random token is never a special one.
+
+Letters: B sequences, N tokens in all, W words in all.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bertwright.arrays import Bools, Int64s, UInt64s
+from bertwright.arrays import Bools, Int64s, UInt64s, ranges
 from bertwright.data.randomness import below, mix, uniform
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import MaskingConfig
 
 
 class Masker:
-    """Chooses and replaces tokens; holds tables only, no state."""
+    """Selects and replaces tokens. It holds tables and no state."""
 
     def __init__(
         self, config: MaskingConfig, special: Bools, unk_id: int, mask_id: int, sequence_length: int
     ) -> None:
-        """Make the tables; `special` [V] says which ids are special tokens."""
+        """Make the tables.
+
+        Args:
+            config: the rates of masking.
+            special: `[V]`, whether each id is a special token.
+            unk_id: the id of [UNK], which may be selected.
+            mask_id: the id of [MASK].
+            sequence_length: the maximum length of a sequence.
+
+        Raises:
+            ConfigError: the vocabulary holds special tokens only.
+        """
         self.config, self.mask_id = config, mask_id
         self.most = config.most_predictions(sequence_length)
         self._replacements = np.flatnonzero(~special)
         self._never = special.copy()
-        self._never[unk_id] = False  # an unknown word is a word: predicted, as published
+        self._never[unk_id] = False  # an unknown word is predicted like other words, as published
         if len(self._replacements) == 0:
             raise ConfigError(
                 f"the vocabulary of {len(special)} entries holds special tokens only; "
@@ -50,10 +61,18 @@ class Masker:
         key: np.uint64,
         word_starts: Bools | None = None,
     ) -> tuple[Int64s, Int64s, Int64s]:
-        """ids [N], end to end -> (masked ids [N], positions in N, rising [K], labels [K]).
+        """Mask a batch.
 
-        `lengths` [B] sum to N; `positions` [B] are those of the sequences in the epoch.
-        `word_starts` [N], needed for whole words: is the token the first of a word.
+        Args:
+            ids: `[N]`, the sequences end to end.
+            lengths: `[B]`, which sum to N.
+            positions: `[B]`, the positions of the sequences in the epoch.
+            key: the key of all random draws.
+            word_starts: `[N]`, whether a token begins a word; needed for whole-word masking.
+
+        Returns:
+            The masked ids `[N]`, the selected positions in N, rising, `[K]`, and their labels
+            `[K]`.
         """
         starts = np.cumsum(lengths) - lengths
         sequence = np.repeat(np.arange(len(lengths)), lengths)
@@ -72,7 +91,7 @@ class Masker:
         return self._replace(ids, chosen, token_keys[chosen]), chosen, labels
 
     def _replace(self, ids: Int64s, chosen: Int64s, keys: UInt64s) -> Int64s:
-        """80/10/10 at the chosen positions; a new array."""
+        """Return a copy of `ids` with the selected tokens masked, replaced or unchanged."""
         masked = ids.copy()
         draw = uniform(mix(keys, 1))
         mask_fraction, random_fraction = self.config.mask_fraction, self.config.random_fraction
@@ -87,7 +106,8 @@ class Masker:
 def _choose_tokens(
     candidates: Int64s, sequence: Int64s, token_keys: UInt64s, counts: Int64s
 ) -> Int64s:
-    """The `counts` [B] candidates of each sequence with the smallest draws; rising positions."""
+    """Select the `counts` `[B]` candidates of each sequence with the smallest draws; return rising
+    positions."""
     order = _shuffle_within(mix(token_keys[candidates], 0), sequence[candidates])
     shuffled = candidates[order]
     rank = _rank_within(sequence[shuffled])
@@ -97,14 +117,15 @@ def _choose_tokens(
 def _choose_words(
     candidates: Int64s, word_starts: Bools, sequence: Int64s, token_keys: UInt64s, counts: Int64s
 ) -> Int64s:
-    """Words in random order, each taken if all of it still fits; rising positions.
+    """Select words in random order, each if all of its tokens still fit; return rising positions.
 
-    Each round takes words of every sequence up to the first that does not fit. What is too large
-    for the room that is left is passed over, as it stays too large: rounds equal going one by one.
+    A round selects words of every sequence up to the first that does not fit. A word that is larger
+    than the remaining number of predictions stays too large and is dropped, so the rounds have the
+    same result as a loop over the words.
     """
     if len(candidates) == 0:
         return candidates
-    # A word also starts after a special token and where a sequence starts, whatever the bits say.
+    # A word also begins after a special token and at the begin of a sequence.
     begins = word_starts[candidates] | (np.diff(candidates, prepend=-2) > 1)
     first = np.flatnonzero(begins)
     sizes = np.diff(first, append=len(candidates))
@@ -125,21 +146,21 @@ def _choose_words(
         fits = within <= room[owner]
         taken.append(order[fits])
         np.subtract.at(room, owner[fits], sizes[order[fits]])
-        # After the first that overflows all overflow, being counted with it: they come again.
+        # Words after the first that does not fit were counted with it; the next round tries them.
         order = order[~fits]
     words = np.concatenate(taken) if taken else np.zeros(0, np.int64)
-    length = sizes[words]
-    offset = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    return np.sort(candidates[np.repeat(first[words], length) + offset])
+    return np.sort(candidates[ranges(first[words], sizes[words])])
 
 
 def _shuffle_within(draws: UInt64s, sequence: Int64s) -> Int64s:
-    """An order by sequence, then by draw; sequences are fewer than 65,536, draws keep 48 bits."""
+    """Return the order by sequence, then by draw. There are fewer than 65,536 sequences, and 48
+    bits of a draw are compared."""
     return np.argsort((sequence.astype(np.uint64) << np.uint64(48)) | (draws >> np.uint64(16)))
 
 
 def _rank_within(sequence: Int64s) -> Int64s:
-    """Position of each entry among those of its sequence; equal sequences lie together."""
+    """Return the position of each entry among those of its sequence; those of a sequence are
+    neighbours."""
     is_first = np.diff(sequence, prepend=-1) != 0
     begins = np.flatnonzero(is_first)
     return np.arange(len(sequence)) - np.repeat(begins, np.diff(begins, append=len(sequence)))

@@ -1,7 +1,8 @@
-"""Next-sentence prediction (Devlin et al. 2019, section 3.1, task 2), over the pooled [CLS].
+"""Next-sentence prediction over the pooled [CLS] (Devlin et al. 2019, section 3.1, task 2).
 
-Class 0: B follows A in its document. Class 1: B is from elsewhere. The same head learns
-sentence order (Lan et al. 2020): then class 1 means that A and B were swapped.
+Class 0 means that B follows A in its document; class 1 that B comes from elsewhere. The same head
+is trained for sentence-order prediction (Lan et al. 2020), where class 1 means that A and B were
+swapped.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
 
 
-class PairBatch(Protocol):
-    """The labels next-sentence prediction reads."""
+class NextSentenceLabels(Protocol):
+    """The labels of next-sentence prediction in a batch."""
 
     next_sentence_labels: Tensor
 
 
-class NextSentence(Objective[PairBatch]):
-    """Does B follow A?"""
+class NextSentence(Objective[NextSentenceLabels]):
+    """Predict whether B follows A."""
 
     title = "next sentence"
     reads_pooled = True
@@ -33,20 +34,20 @@ class NextSentence(Objective[PairBatch]):
         self.classifier = nn.Linear(hidden_size, 2)
 
     def logits(self, pooled: Tensor) -> Tensor:
-        """pooled `[B, H]` -> `[B, 2]`"""
+        """Return the logits of the two classes: pooled `[B, H]` -> `[B, 2]`."""
         logits: Tensor = self.classifier(pooled)
         return logits
 
-    def count(self, batch: PairBatch) -> int:
-        """B, the sequences."""
+    def count(self, batch: NextSentenceLabels) -> int:
+        """Return B, the number of sequences."""
         return len(batch.next_sentence_labels)
 
-    def positions(self, batch: PairBatch) -> Tensor:
-        """None: it reads the pooled vector."""
+    def positions(self, batch: NextSentenceLabels) -> Tensor:
+        """Return no positions: it reads the pooled vector alone."""
         return batch.next_sentence_labels.new_empty(0, dtype=torch.long)
 
-    def forward(self, encoded: Encoded, batch: PairBatch) -> Loss:
-        """Cross-entropy summed over the pairs of a batch."""
+    def forward(self, encoded: Encoded, batch: NextSentenceLabels) -> Loss:
+        """Return the cross-entropy summed over the pairs of a batch."""
         assert encoded.pooled is not None
         logits = self.logits(encoded.pooled).float()  # [B, 2]
         labels = batch.next_sentence_labels

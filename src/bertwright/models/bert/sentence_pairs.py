@@ -1,27 +1,32 @@
-"""Documents to training instances: which tokens are A, which are B, and is B what follows A.
+"""Plan the instances of an epoch: which tokens are A, which are B, and whether B follows A.
 
-Devlin et al., BERT, section 3.1 (task 2) and appendix A.2, in the form of google-research/bert,
-`create_instances_from_document` and `truncate_seq_pair`. From the beginning of a document sentences
-are taken until they reach the target length: the longest that fits, or for `short_probability` of
-the instances a random one from 2 up. The chunk is split after a random sentence: A is what lies
-before. B is what lies after, or (for `random_next_probability` of the pairs, and whenever the chunk
-is one sentence) as much text from a random sentence of another document; what was not used of the
-chunk is then given back and begins the next one. A pair that is too long loses tokens of its longer
-half, from the front or the back by the toss of a coin.
+Devlin et al. 2019, section 3.1 (task 2) and appendix A.2, as in google-research/bert,
+`create_instances_from_document` and `truncate_seq_pair`:
 
-- `mlm+nsp`: the above.
-- `mlm+sop` (Lan et al., ALBERT, section 3.1): B always follows A; for `random_next_probability` of
-  the pairs the two are swapped. A chunk of one sentence is split inside it.
-- `mlm`: no pairs; a document is split into runs of the target length, across its sentences.
+1. From the beginning of a document, sentences are taken until they reach a target length. It is the
+   maximum length, or for a fraction `short_probability` of the instances a random one from 2 up.
+2. This chunk is split after a random sentence; A is the part before.
+3. B is the part after. For a fraction `random_next_probability` of the pairs, and whenever the
+   chunk has one sentence, B is instead text of the same length from a random sentence of another
+   document, and the next chunk begins with the unused part of this one.
+4. A pair that is too long loses tokens of its longer half, at random from the front or the back.
 
-Where we differ from google-research/bert: the target length is drawn for each instance, not once a
-document (there a short draw splits a whole book into fragments, so more than 10 % are short); the
-random document is never the same one unless there is only one (there: never after ten tries);
-documents over 131,072 tokens are walked in parts of that size, split between sentences.
+That is `mlm+nsp`. With `mlm+sop` (Lan et al. 2020, ALBERT, section 3.1) B always follows A, and the
+two are swapped in a fraction `random_next_probability` of the pairs; a chunk of one sentence is
+split inside the sentence. With `mlm` there are no pairs: a document is split into runs of the
+target length, regardless of its sentences.
 
-The walk depends on the document alone, so all documents are walked in lockstep, one instance each a
-round, and every draw is a hash of (seed, epoch, where the document begins, instance, draw). A plan
-is thus a pure function of its arguments. Letters: D documents, S sentences, I instances.
+Where we differ from google-research/bert: the target length is drawn for each instance rather than
+for each document (there one short draw splits a whole book into fragments, so that more than 10 %
+are short); the random document is never the same one, unless it is the only one (there it may be,
+after ten tries); documents of more than 131,072 tokens are processed in parts of that size, split
+between sentences.
+
+The chunks of a document depend on it alone, so all documents are processed in lockstep, one
+instance of each per round. Every draw is a hash of (seed, epoch, begin of the document, instance,
+draw). A plan is thus a pure function of its arguments.
+
+Letters: D documents, S sentences, I instances.
 """
 
 from __future__ import annotations
@@ -37,15 +42,15 @@ from bertwright.models.bert.config import InstanceConfig
 
 PART_TOKENS = 1 << 17
 
-# Which draw of an instance is which; new ones go last, or every plan changes.
+# The numbers of an instance's draws; new draws go last, otherwise every plan would change.
 _IS_SHORT, _TARGET, _A_END, _IS_RANDOM, _DOCUMENT, _SENTENCE, _COINS_A, _COINS_B = range(8)
 
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The instances of one epoch in the order of training; all arrays are [I].
+    """The instances of one epoch in the order of training; all arrays are `[I]`.
 
-    Ranges are token positions in the shards; B is empty (0, 0) for `mlm`.
+    Ranges are token positions in the shards; B is empty (0, 0) with `mlm`.
     """
 
     a_start: Int64s
@@ -53,13 +58,13 @@ class EpochPlan:
     b_start: Int64s
     b_stop: Int64s
     is_random: Bools
-    """B is not what follows A: it is random (`mlm+nsp`), or A and B are swapped (`mlm+sop`)."""
+    """Whether B is random (`mlm+nsp`), or A and B are swapped (`mlm+sop`)."""
     lengths: Int64s
-    """Tokens of each sequence, [CLS] and [SEP] included."""
+    """The length of each sequence, [CLS] and [SEP] included."""
     paired: bool
-    """Sequences are [CLS] A [SEP] B [SEP]; otherwise [CLS] A [SEP]."""
+    """Whether sequences are [CLS] A [SEP] B [SEP]; otherwise they are [CLS] A [SEP]."""
     truncated: Int64s
-    """Tokens each instance lost to make it fit."""
+    """The number of tokens by which each instance was truncated."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -68,9 +73,14 @@ class EpochPlan:
 def plan_epoch(
     shards: Shards, documents: Int64s, config: InstanceConfig, seed: int, epoch: int
 ) -> EpochPlan:
-    """Draw every instance of one epoch.
+    """Plan every instance of one epoch.
 
-    `documents` are indices of the documents to train on (a split); random B come from them too.
+    Args:
+        shards: the built corpus.
+        documents: the numbers of the documents of a split; random B come from them too.
+        config: the keys of instances.
+        seed: the seed of the run.
+        epoch: the number of the epoch, from 0.
     """
     parts = _Parts.of(shards, np.asarray(documents, np.int64))
     key = make_key("instances", seed, epoch)
@@ -95,17 +105,17 @@ def plan_epoch(
 
 @dataclass(frozen=True)
 class _Parts:
-    """The documents of a split, long ones split; arrays are [parts], `bounds` is [S + 1]."""
+    """The documents of a split, long ones in parts; arrays are `[parts]`, `bounds` is `[S + 1]`."""
 
     first: Int64s
     last: Int64s
     document: Int64s
-    """Which of `documents` each part is of."""
+    """The index in `documents` of each part's document."""
     documents: Int64s
     document_first: Int64s
     document_last: Int64s
     bounds: Int64s
-    """First token of each sentence of the shards."""
+    """The first token of each sentence of the shards."""
 
     @staticmethod
     def of(shards: Shards, documents: Int64s) -> _Parts:
@@ -134,13 +144,13 @@ class _Parts:
 
 
 def _draw_targets(draws: UInt64s, config: InstanceConfig, longest: int) -> Int64s:
-    """Target lengths in tokens without special tokens; `draws` is [draws, n]."""
+    """Return target lengths without special tokens, `[n]`; `draws` is `[draws, n]`."""
     short = uniform(draws[_IS_SHORT]) < config.short_probability
     return np.where(short, 2 + below(draws[_TARGET], longest - 1), longest)
 
 
 def _plan_runs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[Int64s, ...]:
-    """`mlm`: consecutive runs of the target length, [I] each: A, empty B, 0, 0."""
+    """Plan `mlm`: consecutive runs of the target length. Return `[I]` each: A, an empty B, 0, 0."""
     start, stop = parts.bounds[parts.first], parts.bounds[parts.last]
     bases = mix(key, start)
     starts, stops = [], []
@@ -161,7 +171,8 @@ def _plan_runs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[I
 
 
 def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[Int64s, ...]:
-    """`mlm+nsp` and `mlm+sop`: [I] each: A, B, is B not what follows, tokens lost."""
+    """Plan `mlm+nsp` or `mlm+sop`. Return `[I]` each: A, B, whether B is random or swapped, and the
+    number of truncated tokens."""
     next_sentence = config.objectives == "mlm+nsp"
     longest = config.sequence_length - 3
     bounds = parts.bounds
@@ -200,18 +211,18 @@ def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[
     b_start, b_stop = a_stop.copy(), bounds[chunk_end]
     if next_sentence:
         rows = np.flatnonzero(random)
-        wanted = (targets - (a_stop - a_start))[rows]
-        b_start[rows], b_stop[rows] = _random_next(parts, owner[rows], wanted, all_keys[rows])
+        rest = (targets - (a_stop - a_start))[rows]
+        b_start[rows], b_stop[rows] = _random_next(parts, owner[rows], rest, all_keys[rows])
     else:
-        # A sentence alone is split inside; one of a single token is the only thing lost here.
+        # A single sentence is split inside; only one of a single token is dropped.
         alone = chunk_end - begin == 1
         room = np.maximum(b_stop - a_start - 1, 1)
         a_stop = np.where(alone, a_start + 1 + below(mix(all_keys, _SENTENCE), room), a_stop)
         b_start = a_stop.copy()
-        kept = np.flatnonzero(b_stop > b_start)
-        columns = (column[kept] for column in (a_start, a_stop, b_start, b_stop, random))
+        pairs = np.flatnonzero(b_stop > b_start)
+        columns = (column[pairs] for column in (a_start, a_stop, b_start, b_stop, random))
         a_start, a_stop, b_start, b_stop, random = columns
-        all_keys = all_keys[kept]
+        all_keys = all_keys[pairs]
         swap = random == 1
         a_start, b_start = np.where(swap, b_start, a_start), np.where(swap, a_start, b_start)
         a_stop, b_stop = np.where(swap, b_stop, a_stop), np.where(swap, a_stop, b_stop)
@@ -222,9 +233,10 @@ def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[
 
 
 def _random_next(
-    parts: _Parts, owner: Int64s, wanted: Int64s, keys: UInt64s
+    parts: _Parts, owner: Int64s, length: Int64s, keys: UInt64s
 ) -> tuple[Int64s, Int64s]:
-    """From a random sentence of another document: sentences until they are `wanted` tokens."""
+    """Return sentences from a random one of another document on, until they have `length`
+    tokens."""
     count = len(parts.documents)
     if count > 1:
         other = below(mix(keys, _DOCUMENT), count - 1)
@@ -234,7 +246,7 @@ def _random_next(
     first, last = parts.document_first[other], parts.document_last[other]
     sentence = first + below(mix(keys, _SENTENCE), last - first)
     start: Int64s = parts.bounds[sentence]
-    end = np.searchsorted(parts.bounds, start + np.maximum(wanted, 1))
+    end = np.searchsorted(parts.bounds, start + np.maximum(length, 1))
     stop: Int64s = parts.bounds[np.minimum(end, last)]
     return start, stop
 
@@ -242,10 +254,12 @@ def _random_next(
 def _truncate(
     ranges: tuple[Int64s, Int64s, Int64s, Int64s], longest: int, keys: UInt64s
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """`truncate_seq_pair` at once: one token of the longer half (B of equal ones) at a time.
+    """Truncate pairs as `truncate_seq_pair` does, which removes one token of the longer half at a
+    time, of B where both are equally long.
 
-    The lengths it ends with are fixed: each half keeps what fits, at least its half of the room.
-    Each token went from the front or from the back by a coin, so the front loses a binomial number.
+    The final lengths follow from the initial ones: a half keeps all its tokens if they fit into
+    what the other leaves, and at least half of the maximum. A coin decides for each token whether
+    it is removed from the front or the back, so the front loses a binomial number of tokens.
     """
     a_start, a_stop, b_start, b_stop = ranges
     a, b = a_stop - a_start, b_stop - b_start

@@ -36,7 +36,7 @@ from bertwright.nn.next_token import tied_next_token
 
 
 def objectives(config: BertRun) -> list[str]:
-    """The names of the objectives of a run."""
+    """Return the names of the objectives of a run."""
     return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
 
 
@@ -64,7 +64,7 @@ def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
 
 
 def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> MaskedPairs:
-    """What a run is evaluated on: masked at the paper's rate."""
+    """Return the instances that a run is evaluated on, masked at the paper's rate."""
     return MaskedPairs(
         shards,
         config.instances,
@@ -119,7 +119,7 @@ BERT = System(
     initialize=initialize_from_data,
 )
 TENSORFLOW = replace(BERT, layout=TensorFlowLayout)
-"""BERT as google-research/bert stores it."""
+"""BERT in the files of google-research/bert."""
 LEFT_TO_RIGHT_BERT = System(
     name="bert-ltr",
     config=LeftToRightBertConfig,
@@ -129,4 +129,4 @@ LEFT_TO_RIGHT_BERT = System(
     run=LeftToRightBertRun,
     instances=token_streams,
 )
-"""Stored under our own names: transformers has no class for it."""
+"""Its files have our own names, as transformers has no class for it."""

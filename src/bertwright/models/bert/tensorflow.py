@@ -1,12 +1,12 @@
-"""BERT as google-research/bert publishes it: a TensorFlow 1 checkpoint and `bert_config.json`.
+"""BERT in the files of google-research/bert: a TensorFlow 1 checkpoint and `bert_config.json`.
 
 ```
 bert_config.json  vocab.txt
 bert_model.ckpt.index  bert_model.ckpt.data-00000-of-00001
-checkpoint                       a text file that names it; TensorFlow reads it
+checkpoint                       a text file that names the checkpoint for TensorFlow
 ```
 
-| there | in a folder of transformers (`huggingface/bert.py`) |
+| there | in a folder of transformers (`models/bert/huggingface.py`) |
 |---|---|
 | `bert/encoder/layer_I/...` | `bert.encoder.layer.I...` |
 | `.../kernel [in, out]` | `....weight [out, in]`, transposed |
@@ -17,13 +17,13 @@ checkpoint                       a text file that names it; TensorFlow reads it
 | `output_weights [C, H]`, `output_bias` (run_classifier.py) | `classifier.*` |
 | `cls/squad/output_weights [2, H]`, `output_bias` (run_squad.py) | `qa_outputs.*` |
 
-A part is there whole or not at all, and nothing else may stand under `bert/`. What training left
-(`*/adam_m`, `*/adam_v`, `global_step`) is recognised and reported, not loaded.
+A checkpoint holds a part whole or not at all, and no other variables under `bert/`. Training state
+(`*/adam_m`, `*/adam_v`, `global_step`) is recognized and reported, but not loaded.
 
-"gelu" meant the error function when the models were published, and its tanh approximation in the
-last version of their code. It is read as the former, as transformers does, unless
-`bertwright_hidden_act` stands beside it, which we write; their code passes over keys it does not
-know.
+"gelu" meant the error function when the models were published, and the tanh approximation in the
+last version of the code. It is read as the error function, as in transformers, unless the key
+`bertwright_hidden_act` says otherwise. We write that key; google-research/bert ignores unknown
+keys.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ACTIVATION = "bertwright_hidden_act"
 _SLOTS = ("adam_m", "adam_v")
 _STEP = "global_step"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# What the two task heads of google-research/bert are called, and the next-sentence head.
+# The names of the next-sentence head and of the two task heads in google-research/bert.
 _OUTPUTS = {
     "cls.seq_relationship": "cls/seq_relationship/output_",
     "classifier": "output_",
@@ -58,40 +58,40 @@ _OUTPUTS = {
 
 
 class TensorFlowLayout(BertLayout):
-    """BERT as google-research/bert stores it."""
+    """The layout of google-research/bert."""
 
     repeats: ClassVar[Mapping[str, str]] = {}
 
     def foreign_names(self, config: BertConfig) -> Parts:
-        """All parameters by part, with the names of variables."""
+        """Return all parameters by part, with the names of their variables."""
         return _renamed(super().foreign_names(config))
 
     def current_name(self, name: str) -> str | None:
-        """The same; None for what training left."""
+        """Return the name; None for training state."""
         return None if _is_left(name) else name
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """All but those of other heads."""
+        """Return all tensors but those of other heads."""
         return [name for name in unused.values() if name.startswith("bert/")]
 
     def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
-        """The one task of a model, if google-research/bert has a head like it."""
+        """Return the head of the model's only task, if google-research/bert has such a head."""
         return _renamed(super().task_parts(tasks, pretrained))
 
 
 def _renamed(parts: Parts) -> Parts:
-    """The same by the names of variables."""
-    found: Parts = {}
+    """Return the parts with the names of variables in place of those of transformers."""
+    renamed: Parts = {}
     for part, mappings in parts.items():
-        found[part] = []
+        renamed[part] = []
         for ours, theirs, _ in mappings:
             names = tuple(map(_variable, theirs))
-            found[part].append(ParameterMapping(ours, names, names[0].endswith("/kernel")))
-    return found
+            renamed[part].append(ParameterMapping(ours, names, names[0].endswith("/kernel")))
+    return renamed
 
 
 def _variable(name: str) -> str:
-    """What transformers' tensor is called here."""
+    """Return the variable's name of a tensor of transformers."""
     part, _, kind = name.rpartition(".")
     if part in _OUTPUTS:
         return f"{_OUTPUTS[part]}{'weights' if kind == 'weight' else 'bias'}"
@@ -106,35 +106,35 @@ def _variable(name: str) -> str:
 
 
 def _is_left(name: str) -> bool:
-    """Whether a variable is the optimizer's, not the model's."""
+    """Return whether a variable is training state rather than a weight."""
     return name.rpartition("/")[2] in _SLOTS or name == _STEP
 
 
 def find_prefix(path: Path) -> Path | None:
-    """The checkpoint that a path means, without `.index`; None if there is none.
+    """Return the name of the checkpoint at a path, without `.index`; None if there is none.
 
-    A path is a folder or a checkpoint's name with or without `.index`.
+    The path is a folder, or a checkpoint's name with or without `.index`.
 
     Raises:
-        DataError: a folder of several.
+        DataError: the folder has several checkpoints.
     """
     if not path.is_dir():
         prefix = path.with_name(path.name.removesuffix(".index"))
         return prefix if prefix.with_name(f"{prefix.name}.index").is_file() else None
-    found = sorted(file.name.removesuffix(".index") for file in path.glob("*.index"))
-    if len(found) > 1:
+    names = sorted(file.name.removesuffix(".index") for file in path.glob("*.index"))
+    if len(names) > 1:
         raise DataError(
-            f"{path} has the checkpoints {', '.join(found[:8])}; name one: {path / found[0]}"
+            f"{path} has the checkpoints {', '.join(names[:8])}; name one: {path / names[0]}"
         )
-    return path / found[0] if found else None
+    return path / names[0] if names else None
 
 
 def read_variables(prefix: Path) -> tuple[dict[str, BundleEntry], tuple[str, ...]]:
-    """Every variable, and what training left among them, in words.
+    """Return the entries of all variables, and descriptions of the training state among them.
 
     Raises:
-        DataError: a checkpoint of another model.
-        IntegrityError: truncated or damaged.
+        DataError: it is the checkpoint of another model.
+        IntegrityError: the checkpoint is truncated or damaged.
     """
     entries = read_entries(prefix)
     if "bert/embeddings/word_embeddings" not in entries:
@@ -151,7 +151,7 @@ def read_variables(prefix: Path) -> tuple[dict[str, BundleEntry], tuple[str, ...
             words.append(f"{count} {slot}")
     if (step := entries.get(_STEP)) is not None:
         if not step.dtype.startswith("I") or step.shape not in ((), (1,)):
-            raise IntegrityError(f"'{_STEP}' in {step.file} is no whole number")
+            raise IntegrityError(f"'{_STEP}' in {step.file} is not an integer")
         words.append(f"{_STEP} {int(read_tensor(_STEP, step)):,}")
     return entries, tuple(words)
 
@@ -165,9 +165,9 @@ def write(folder: Path, variables: Mapping[str, Tensor]) -> None:
 
 
 def check_task_head(architecture: str | None) -> None:
-    """Raise ConfigError unless google-research/bert has a head like this one of transformers."""
+    """Raise ConfigError unless google-research/bert has the head of this class of transformers."""
     if architecture not in ("BertForSequenceClassification", "BertForQuestionAnswering"):
         raise ConfigError(
-            "google-research/bert has heads for classes of texts and for spans only; "
-            "convert this model to huggingface"
+            "google-research/bert has heads for text classification and for spans only; convert "
+            "this model with --to huggingface"
         )

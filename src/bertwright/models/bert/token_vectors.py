@@ -1,14 +1,15 @@
-"""Initial vectors of tokens, from counts of which tokens stand near each other.
+"""Initial token vectors from counts of co-occurrences.
 
-Levy & Goldberg 2014 (Neural word embedding as implicit matrix factorization): what skip-gram with
-negative sampling learns is close to a factorization of the pointwise mutual information
+Levy & Goldberg 2014 (Neural word embedding as implicit matrix factorization): skip-gram with
+negative sampling approximates a factorization of the pointwise mutual information
 
     PMI(i, j) = log( n_ij N / (n_i m_j) ),    m_j ~ n_j^0.75
 
-of a token and its context; its positive part is sparse and its singular vectors are found in
-seconds. A masked LM that is initialized with them knows from the start which tokens are alike.
+of a token and its context. The positive part of PMI is sparse, and its singular vectors are
+computed in seconds. In a masked LM that is initialized with them, similar tokens have similar
+vectors before the first step.
 
-Letters: V vocabulary, H width, n_ij weighted count of i and j within `WEIGHTS` of each other.
+Letters: V vocabulary, H width, n_ij weighted count of i and j at the distances of `WEIGHTS`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from bertwright.arrays import Float32s, Int64s
 from bertwright.data.shards import Shards
 
 WEIGHTS = (1.0, 0.7, 0.4)
-"""What a pair counts at a distance of 1, 2, 3 tokens."""
+"""The weights of pairs at a distance of 1, 2 and 3 tokens."""
 
 
 def sample_tokens(shards: Shards, documents: Int64s, most: int, seed: int) -> Int64s:
-    """Tokens of some documents, drawn at random until there are `most`, end to end."""
+    """Return at most `most` tokens of random documents, end to end."""
     bounds = shards.sentence_tokens[shards.document_sentences]
     parts, left = [], most
     for document in np.random.default_rng(seed).permutation(documents):
@@ -37,19 +38,19 @@ def sample_tokens(shards: Shards, documents: Int64s, most: int, seed: int) -> In
 
 
 def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -> Float32s:
-    """Vectors of unit mean square; tokens that were not seen have zeros.
+    """Return vectors of unit mean square; tokens that do not occur have zeros.
 
     Args:
         tokens: ids of running text, `[N]`.
         vocab_size: V.
-        width: H; a vocabulary smaller than it leaves the last dimensions zero.
-        seed: of the randomized decomposition (Halko et al. 2011).
+        width: H; if V is smaller, the last dimensions are 0.
+        seed: the seed of the randomized decomposition (Halko et al. 2011).
 
     Returns:
         `[V, H]`.
     """
     from sklearn.utils.extmath import (
-        randomized_svd,  # takes two seconds; only an initialization needs it
+        randomized_svd,  # the import takes two seconds and only an initialization needs it
     )
 
     counts = _count_neighbours(tokens, vocab_size)
@@ -66,7 +67,7 @@ def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -
 
 
 def _count_neighbours(tokens: Int64s, vocab_size: int) -> scipy.sparse.csr_matrix:
-    """n_ij, `[V, V]`, both ways."""
+    """Return n_ij in both directions, `[V, V]`."""
     shape = (vocab_size, vocab_size)
     total = scipy.sparse.csr_matrix(shape, dtype=np.float32)
     for distance, weight in enumerate(WEIGHTS, 1):
@@ -77,13 +78,13 @@ def _count_neighbours(tokens: Int64s, vocab_size: int) -> scipy.sparse.csr_matri
 
 
 def _positive_information(counts: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """The positive part of PMI, `[V, V]`, with context counts smoothed."""
+    """Return the positive part of PMI, `[V, V]`, with smoothed context counts."""
     of_token = np.asarray(counts.sum(1)).ravel()
     of_context = of_token**0.75
     of_context *= of_token.sum() / max(of_context.sum(), 1e-12)
     pairs = counts.tocoo()
     scale = of_token[pairs.row] * of_context[pairs.col] / max(of_token.sum(), 1e-12)
     information = np.log(pairs.data / scale).astype(np.float32)
-    kept = information > 0
-    values = (information[kept], (pairs.row[kept], pairs.col[kept]))
+    positive = information > 0
+    values = (information[positive], (pairs.row[positive], pairs.col[positive]))
     return scipy.sparse.csr_matrix(values, counts.shape)
