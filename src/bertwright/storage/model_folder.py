@@ -247,7 +247,7 @@ def _headers_of_shards(folder: Path) -> dict[str, Header]:
     headers: dict[str, Header] = {}
     for name in sorted({short(value, str) for value in shards.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise IntegrityError(f"{index} names {name!r}; a shard is a file in the same folder")
+            raise IntegrityError(f"{index} names {name!r}; a shard is a file beside it")
         if not (folder / name).is_file():
             raise IntegrityError(f"{folder / name} is missing; {INDEX} lists it")
         headers |= headers_of(folder / name)
@@ -266,7 +266,7 @@ def _open(path: Path) -> Any:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
         if path.is_file() and is_pickle(path):
-            raise DataError(f"{path} is a renamed pickle; pickles are not opened") from error
+            raise DataError(f"{path} is a pickle under another name; it is not opened") from error
         raise IntegrityError(f"{path} is truncated or damaged ({error})") from error
 
 
@@ -327,7 +327,7 @@ def check_settings(
         value = content.get(key, allowed[0])
         if not any(value == each and type(value) is type(each) for each in allowed):
             raise DataError(
-                f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is supported: this is "
+                f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is read: this is "
                 f"another kind of {what}"
             )
     if missing := [key for key in required if key not in content]:

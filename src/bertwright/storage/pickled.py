@@ -90,7 +90,7 @@ def _read(path: Path) -> Any:
         named = re.search(r"[Uu]nsupported [^\n]{1,120}", str(error))
         why = named[0] if named else (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"{path} holds more than weights ({why[:200]}); none of its code was run"
+            f"{path} is no pickle of weights alone ({why[:200]}); nothing of it was run"
         ) from error
 
 

@@ -162,8 +162,8 @@ def match(form: Naming, names: Iterable[str], parts: Parts, where: str) -> Match
     unknown = form.unknown(stored, names)
     if unknown:
         raise IntegrityError(
-            f"{where} has {quote(unknown)}, which a {form.model_type} of its configuration does "
-            "not have: its configuration and weights are of different models"
+            f"{where} has {quote(unknown)}, which no {form.model_type} of its configuration has: "
+            "its configuration and weights are of different models"
         )
     used = [name for mapping in matched for name in mapping.theirs]
     used += [repeat for repeat, _ in repeats]
