@@ -16,6 +16,7 @@ from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
+from bertwright.labelled.texts import CLASSES
 from tests.recipes.sample import build_data, mapping_of
 from tests.recipes.task_files import write_model
 
@@ -75,10 +76,10 @@ def test_data_in_memory_is_data_of_a_file(form: str, tmp_path: Path) -> None:
     rows = scripting._rows(data, "classification", "train")
     assert isinstance(rows, Rows)
     assert rows.name == "train (30 rows)"
-    found = read_examples(rows, "classification", Columns(**columns))
+    found = read_examples(rows, CLASSES, Columns(**columns))
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in TEXTS))
-    expected = read_examples(path, "classification").examples
+    expected = read_examples(path, CLASSES).examples
     assert [(e.text, e.label) for e in found.examples] == [(e.text, e.label) for e in expected]
 
 

@@ -34,7 +34,9 @@ from bertwright.models.memory_network.generate import generate_stories
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import make_batch
+from bertwright.tasks.choices import ChoiceInstance
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.tagging import TaggingInstance
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -166,14 +168,14 @@ CLASSES = ("x", "y", "z")
 def _texts(labels: Callable[[int, int], dict[str, Any]]) -> list[Instance]:
     sizes = (19, 14, 11, 11, 8, 6, 5)
     return [
-        Instance(n, (list(range(5, 5 + size)),), ([0] * size,), **labels(n, size))
+        TaggingInstance(n, (list(range(5, 5 + size)),), ([0] * size,), **labels(n, size))
         for n, size in enumerate(sizes)
     ]
 
 
 def _choices() -> list[Instance]:
     return [
-        Instance(
+        ChoiceInstance(
             n,
             tuple([5 + (k * 23 + 7 * t) % 80 for t in range(size)] for k in range(count)),
             tuple([0] * size for _ in range(count)),

@@ -9,12 +9,11 @@ from typing import Any
 import torch
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.config.task import Kind
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 
 
-def learn(name: str, kind: Kind, files: TaskFilesConfig, config: FinetuneConfig) -> dict[str, Any]:
+def learn(name: str, kind: str, files: TaskFilesConfig, config: FinetuneConfig) -> dict[str, Any]:
     """Train one seed and say how good it is; the run in `config.out` is replaced.
 
     Args:

@@ -14,8 +14,6 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertwright.config.task import Kind
-
 WARMUP = 0.1
 """Part of the steps in which the rate rises; then it falls linearly to zero."""
 WEIGHT_DECAY = 0.01
@@ -29,7 +27,7 @@ SEEDS = (1, 2, 3)
 class Setting:
     """A task: files below the data folder, and how a model is fine-tuned to it."""
 
-    kind: Kind
+    kind: str
     train: str
     dev: str
     main: str

@@ -24,7 +24,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
 from bertwright.config.run_file import read_run_file
-from bertwright.config.task import KINDS, BleuTokenize, Kind
+from bertwright.config.task import BleuTokenize
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.console import bar, say
 from bertwright.data.build import build_shards
@@ -41,21 +41,13 @@ from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
+from bertwright.tasks.catalogue import check_kind, kind_of
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.train.log import OnLog, open_board, read_records, summary_writer
 
 Data = str | Path | Iterable[Any]
 """A file, or rows: mappings, tuples, a DataFrame, a `datasets` Dataset."""
 LogTo = Literal["tensorboard", "wandb"]
-_FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "classification": (("text", "label"), ("text", "text2", "label")),
-    "regression": (("text", "label"), ("text", "text2", "label")),
-    "tagging": (("words", "tags"),),
-    "span": (("question", "context", "answers"),),
-    "multiple-choice": (("text", "choices", "label"), ("text", "text2", "choices", "label")),
-    "generation": (("source", "target"),),
-}
-"""What the items of a row are that is a tuple, by kind of task."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +222,7 @@ def pretrain(
 
 
 def finetune(
-    kind: Kind,
+    kind: str,
     *,
     model: str | Path,
     train: Data,
@@ -275,8 +267,7 @@ def finetune(
         Diverged: every seed came to numbers that are not finite.
         Interrupted: Ctrl-C; the seeds that were finished are saved.
     """
-    if kind not in KINDS:
-        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    check_kind(kind)
     rows = {"train": _rows(train, kind, "train")}
     if dev is not None:
         rows["dev"] = _rows(dev, kind, "dev")
@@ -361,7 +352,7 @@ def evaluate(
     return Scores(found)
 
 
-def _rows(data: Data, kind: Kind, name: str) -> str | Rows:
+def _rows(data: Data, kind: str, name: str) -> str | Rows:
     """A file's path, or rows as mappings from column to value."""
     if isinstance(data, str | Path):
         return str(data)
@@ -386,11 +377,12 @@ def _rows(data: Data, kind: Kind, name: str) -> str | Rows:
     return Rows(f"{name} ({len(found):,} rows)", found)
 
 
-def _named(row: Sequence[Any], kind: Kind, where: str) -> dict[str, Any]:
+def _named(row: Sequence[Any], kind: str, where: str) -> dict[str, Any]:
     """The items of a tuple by the names of their columns."""
-    fields = next((each for each in _FIELDS[kind] if len(each) == len(row)), None)
+    known = kind_of(kind).fields
+    fields = next((each for each in known if len(each) == len(row)), None)
     if fields is None:
-        expected = " or ".join(f"({', '.join(each)})" for each in _FIELDS[kind])
+        expected = " or ".join(f"({', '.join(each)})" for each in known)
         raise DataError(f"{where} has {len(row)} items; expected {expected}")
     named = dict(zip(fields, row, strict=True))
     if isinstance(answer := named.get("answers"), str):

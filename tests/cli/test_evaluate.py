@@ -11,6 +11,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.inference.predict_file import reading
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
+from bertwright.tasks.catalogue import kind_of
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 
 
@@ -103,7 +104,9 @@ def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
     name, lines = OWN_FILES["CoLA"]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
     task = TaskConfig("classification", ("0", "1"), text_column="4")
-    read = read_examples(str(tmp_path / name), task.kind, options=reading(task, "refuse"))
+    read = read_examples(
+        str(tmp_path / name), kind_of(task.kind).reader, options=reading(task, "refuse")
+    )
     assert read.columns == Columns("sentence", None, "label")
 
 

@@ -18,7 +18,7 @@ from bertwright.models.catalogue import system_of, trainable
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
-from tests.contract import toy
+from tests.contract import toy, toy_kind
 from tests.recipes.sample import build_data, build_pairs, build_stories, mapping_of, train
 
 GPT = {
@@ -97,9 +97,10 @@ def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
 
 @pytest.fixture(autouse=True, scope="session")
 def with_the_toy() -> Iterator[None]:
-    """The toy is in the catalogue."""
+    """The toys are in the catalogues."""
     with pytest.MonkeyPatch.context() as patch:
         toy.add_toy(patch)
+        toy_kind.add_toy_kind(patch)
         yield
 
 

@@ -94,12 +94,17 @@ def come_from_the_file(module: Module) -> Iterator[str]:
 
 
 def do_not_know_their_siblings(module: Module) -> Iterator[str]:
-    """No verb imports a verb, and no model a model."""
+    """No verb imports a verb, no kind of task a kind, and no model a model."""
     if module.part == "cli":
         verbs = {target.partition(":")[0] for target, _ in VERBS.values()}
         for found in imports(module.name):
             if found.module in verbs:
                 yield f"{module.place}:{found.line}: a verb knows a verb"
+    kinds = {found.module for found in imports("bertwright.tasks.catalogue") if not found.at_top}
+    if module.name in kinds:
+        for found in imports(module.name):
+            if found.module in kinds:
+                yield f"{module.place}:{found.line}: a kind of task knows a kind of task"
     if module.part != "models" or module.name == "bertwright.models.catalogue":
         return
     own = module.name.split(".", 2)[2:]

@@ -9,21 +9,23 @@ from typing import Any
 
 import pytest
 
-from bertwright.config.task import Kind
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import Read, ReadOptions, Stream
 from bertwright.labelled.read import read_examples, stream_examples
+from bertwright.tasks.catalogue import kind_of
 
 
-def parse(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) -> Read:  # noqa: B008
+def parse(path: Path, kind: str, columns: Columns = Columns(), **options: Any) -> Read:  # noqa: B008
     """`read_examples` with these `ReadOptions`."""
-    return read_examples(path, kind, columns, ReadOptions(**options))
+    return read_examples(path, kind_of(kind).reader, columns, ReadOptions(**options))
 
 
-def parse_stream(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) -> Stream:  # noqa: B008
+def parse_stream(path: Path, kind: str, columns: Columns = Columns(), **options: Any) -> Stream:  # noqa: B008
     """`stream_examples` without labels, with these `ReadOptions`."""
-    return stream_examples(path, kind, columns, ReadOptions(require_labels=False, **options))
+    return stream_examples(
+        path, kind_of(kind).reader, columns, ReadOptions(require_labels=False, **options)
+    )
 
 
 def tagged(read: Stream) -> list[tuple[str, str]]:

@@ -8,6 +8,9 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples
+from bertwright.labelled.squad import ANSWERS
+from bertwright.labelled.tags import TAGS
+from bertwright.labelled.texts import CLASSES, NUMBERS
 
 CLASSIFICATION = {
     "glue/CoLA/{}.tsv": ({"train": 8551, "dev": 1043}, 2),
@@ -58,7 +61,7 @@ def test_classification(data, name):
     for split, size in sizes.items():
         asked = Columns("1", None, "2") if "ChnSentiCorp" in name else Columns()  # no header
         options = ReadOptions(labels=known)
-        read = read_examples(data / name.format(split), "classification", asked, options)
+        read = read_examples(data / name.format(split), CLASSES, asked, options)
         known = known or labels_of(read.examples)
         assert len(read.examples) == size
         assert len(known) == classes
@@ -68,7 +71,7 @@ def test_classification(data, name):
 @pytest.mark.parametrize("name", REGRESSION)
 def test_regression(data, name):
     for split, size in REGRESSION[name].items():
-        read = read_examples(data / name.format(split), "regression")
+        read = read_examples(data / name.format(split), NUMBERS)
         assert len(read.examples) == size
         assert all(0 <= each.label <= 5 for each in read.examples)
 
@@ -77,7 +80,7 @@ def test_regression(data, name):
 def test_tagging(data, name):
     sizes, scheme = TAGGING[name]
     for split, size in sizes.items():
-        read = read_examples(data / name.format(split), "tagging")
+        read = read_examples(data / name.format(split), TAGS)
         assert (len(read.examples), read.scheme) == (size, scheme)
 
 
@@ -88,7 +91,7 @@ def test_span(data, name):
     for split, size in sizes.items():
         read = read_examples(
             data / name.format(split),
-            "span",
+            ANSWERS,
             options=ReadOptions(bad_rows="skip", wrong_answers="keep"),
         )
         empty = sum(each.count for each in read.log.skipped.values())

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.config.task import Kind
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.source import refuse_missing
 from tests.labelled.conftest import parse, parse_stream
 
-FILES: dict[str, tuple[Kind, str]] = {
+FILES: dict[str, tuple[str, str]] = {
     "a.txt": ("classification", "one\n\ntwo\n"),
     "a.tsv": ("classification", "text\tlabel\none\tx\ntwo\ty\n"),
     "b.csv": ("regression", "sentence1,sentence2\none,two\nthree,four\n"),

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.choices import ChoiceInstance
 from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.tagging import TaggingInstance
 
 
 def instance(number: int, *sizes: int, **fields: Any) -> Instance:
@@ -22,7 +24,9 @@ def instance(number: int, *sizes: int, **fields: Any) -> Instance:
         for window, size in enumerate(sizes)
     )
     types = tuple([place % 2 for place in range(size)] for size in sizes)
-    return Instance(number, ids, types, **fields)
+    of_a_kind = TaggingInstance if "words" in fields else Instance
+    of_a_kind = ChoiceInstance if "owners" in fields else of_a_kind
+    return of_a_kind(number, ids, types, **fields)
 
 
 TEXTS = [instance(0, 3, label=1), instance(1, 5, 4, label=0), instance(2, 4, label=1)]

@@ -20,7 +20,7 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
-from bertwright.tasks.generation import Generator, make_generation_instances
+from bertwright.tasks.generation import GENERATION, Generator, make_generation_instances
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.task_data import TaskData
@@ -74,7 +74,7 @@ def test_what_is_too_long_is_cut_and_counted() -> None:
     cls, sep = TOKENIZER.special_id("cls"), TOKENIZER.special_id("sep")
     assert list(instance.ids[0]) == [cls, *letters[:room], sep, *letters[:6]]  # it has no end
     assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 15 + 3, [38])
-    (warning,) = lengths.warnings(TASK)
+    (warning,) = lengths.warnings(GENERATION.room(TASK))
     assert "20 tokens, 6 of them for the target" in warning
 
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import SpanExample
-from bertwright.tasks.instances import Instance, Lengths
+from bertwright.tasks.instances import Lengths
 from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.tasks.span import (
     LONGEST_QUESTION,
+    SpanInstance,
     decide,
     decide_best,
     decode_span,
@@ -36,7 +37,7 @@ def make(
     tokenizer: Tokenizer = UNCASED,
     max_length: int = 128,
     stride: int = 4,
-) -> tuple[list[Instance], Lengths]:
+) -> tuple[list[SpanInstance], Lengths]:
     """The windows of one example; without answers, an example that has none."""
     task = TaskConfig("span", max_length=max_length, stride=stride)
     return make_span_instances(task, tokenizer, [SpanExample(question, context, answers)])
@@ -168,7 +169,7 @@ def test_every_token_is_read_and_judged_once(
     assert sorted(judged) == list(range(len(whole)))
 
 
-Scored = list[tuple[Instance, npt.NDArray[np.float32]]]
+Scored = list[tuple[SpanInstance, npt.NDArray[np.float32]]]
 
 
 def score(task: TaskConfig, example: SpanExample, seed: int = 0) -> Scored:

@@ -12,6 +12,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TextExample
 from bertwright.tasks.instances import Instance, make_windows
+from bertwright.tasks.kind import windows_read
 from bertwright.tasks.texts import make_text_instances
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
@@ -95,7 +96,7 @@ def test_a_very_long_text_is_read_in_so_many_windows(most: int, pair: bool) -> N
     if not pair:
         assert lengths.tokens_cut == 26 - len(read)
         assert read == set(ids_of(" ".join(LETTERS[: len(read)])))
-    assert str(lengths.tokens_cut) in lengths.warnings(task)[0]
+    assert str(lengths.tokens_cut) in lengths.warnings(windows_read(task))[0]
 
 
 def test_windows_of_one_text_hold_a_bounded_number_of_tokens() -> None:

@@ -33,7 +33,9 @@ from bertwright.nn.dropout import Dropout
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import make_batch
+from bertwright.tasks.choices import ChoiceInstance
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.tagging import TaggingInstance
 from bertwright.train.ahead import Ahead
 from bertwright.train.log import Log, read_records
 from bertwright.train.muon import Muon
@@ -100,12 +102,15 @@ TEXTS = [
     Instance(n, (list(range(5, 5 + size)),), ([0] * size,), label=n % 2)
     for n, size in enumerate((9, 7, 4))
 ]
-WORDS = [replace(each, label=(0, 1), words=(1, 3), texts=("a", "b"), counts=(2,)) for each in TEXTS]
+WORDS = [
+    TaggingInstance(n, each.ids, each.segments, (0, 1), (2,), words=(1, 3), texts=("a", "b"))
+    for n, each in enumerate(TEXTS)
+]
 NUMBERS = [replace(each, label=0.5) for each in TEXTS]
 TARGETS = [replace(each, label=2) for each in TEXTS]
 SPANS = [replace(each, label=(1, 2)) for each in TEXTS]
 CHOICES = [
-    Instance(n, (list(range(5, 5 + n)),) * 2, ([0] * n,) * 2, label=1, owners=(0, 1))
+    ChoiceInstance(n, (list(range(5, 5 + n)),) * 2, ([0] * n,) * 2, label=1, owners=(0, 1))
     for n in (6, 4)
 ]
 STEPS: dict[str, Callable[[Path], Any]] = {

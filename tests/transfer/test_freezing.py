@@ -9,7 +9,7 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import HeadConfig, Kind, TaskConfig
+from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import BertConfig
 from bertwright.nn.objective import Learner
@@ -145,7 +145,7 @@ def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:
     ],
 )
 def test_a_pooler_that_no_head_reads_is_frozen(
-    kinds: list[Kind], head: HeadConfig, learns: bool
+    kinds: list[str], head: HeadConfig, learns: bool
 ) -> None:
     labels = {"classification": ("no", "yes"), "tagging": ("O", "B-X")}
     tasks = {

@@ -45,12 +45,8 @@ from bertwright.storage.tensor_names import (
     quote,
     to_foreign,
 )
-from bertwright.tasks.choices import MultipleChoice
-from bertwright.tasks.generation import Generator
+from bertwright.tasks.catalogue import check_kind, kind_of
 from bertwright.tasks.head import Head
-from bertwright.tasks.span import SpanHead
-from bertwright.tasks.tagging import Tagger
-from bertwright.tasks.texts import Classifier
 
 TASKS = "task.json"
 TAKEN = "no task can be named {!r}: choose another name"
@@ -58,14 +54,6 @@ HEADS = "heads.safetensors"
 
 _FORMAT = 1
 _MOST_TASKS = 1_000
-_CLASSES = {
-    "classification": Classifier,
-    "regression": Classifier,
-    "tagging": Tagger,
-    "span": SpanHead,
-    "multiple-choice": MultipleChoice,
-    "generation": Generator,
-}
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -92,9 +80,12 @@ class FoundHeads(NamedTuple):
 
 
 def make_head(spec: EncoderSpec, task: TaskConfig) -> Head:
-    """The head of a task, as `torch.nn` initializes it."""
-    head: Head = _CLASSES[task.kind](spec, task)
-    return head
+    """Return the head of a task, as `torch.nn` initializes it.
+
+    Raises:
+        ConfigError: there is no such kind of task, or no such head for this encoder.
+    """
+    return kind_of(task.kind).head(spec, task)
 
 
 def initialized(make: Callable[[], Module], std: float, generator: torch.Generator) -> Module:
@@ -156,7 +147,7 @@ def _signature(task: TaskConfig) -> TaskConfig:
     head = replace(task.head, dropout=0.0)
     if head.network == "linear":
         head = replace(head, network_size=1)
-    of_tokens = task.kind in ("tagging", "span", "generation")
+    of_tokens = kind_of(task.kind).scores_tokens
     if of_tokens or head.layers is None or head.network != "linear":
         head = replace(head, pooling="mean", frame=(0, 0))
     if of_tokens and head.layers == "last":
@@ -285,6 +276,7 @@ def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
     """Raise ConfigError unless tasks may have these names and an encoder can do them."""
     _check_names(tasks)
     for task in tasks.values():
+        check_kind(task.kind)
         if spec.max_length is not None and task.max_length > spec.max_length:
             raise ConfigError(
                 f"max_length is {task.max_length}; this model has positions for {spec.max_length}"

@@ -9,10 +9,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.options import EVERY_KEY, LabelledOptions
+from bertwright.cli.options import EVERY_KEY, KindOfTask, LabelledOptions
 from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config.finetune import label_map as read_label_map
-from bertwright.config.task import BleuTokenize, Kind
+from bertwright.config.task import BleuTokenize
 from bertwright.config.values import plain
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
@@ -22,7 +22,7 @@ def evaluate(
     *,
     model: str | None = None,
     predictions: Path | None = None,
-    kind: Kind | None = None,
+    kind: KindOfTask | None = None,
     data: str,
     label: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     label_map: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),

@@ -6,19 +6,20 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from bertwright.cli.options import EVERY_KEY, EVERY_KEY_OF_SEVERAL, ConfigFile, Json, Overwrite
 from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.config.task import Kind
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
+from bertwright.tasks.catalogue import KINDS, check_kind
 
-KindOrSeveral = Literal[
-    "classification", "regression", "tagging", "span", "multiple-choice", "generation", "multitask"
-]
+if TYPE_CHECKING:
+    KindOrSeveral = str
+else:
+    KindOrSeveral = Literal[*KINDS, "multitask"]
 
 
 def finetune(
@@ -97,7 +98,7 @@ def finetune(
     say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")
 
 
-Chosen = dict[str, tuple[Kind, TaskFilesConfig]]
+Chosen = dict[str, tuple[str, TaskFilesConfig]]
 """Kind and files of each task, by name."""
 
 
@@ -117,7 +118,7 @@ def _tasks(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | No
             "missing --train, the labelled file to train on. "
             "bertwright finetune --help-all lists what there is."
         )
-    return {name: (cast(Kind, kind), files)}
+    return {name: (kind, files)}
 
 
 def read_tasks(path: Path) -> Chosen:
@@ -135,7 +136,10 @@ def read_tasks(path: Path) -> Chosen:
             )
         where = f"{path}, [{name}]"
         rest = dict(section)
-        kind = values.convert(Kind, rest.pop("kind", None), "kind", where)
+        try:
+            kind = check_kind(rest.pop("kind", None))
+        except ConfigError as error:
+            raise ConfigError(f"{where}, the key 'kind': {error}") from error
         chosen[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
     if not chosen:
         raise ConfigError(f"{path} has no section; expected one per task, as [sst2]")

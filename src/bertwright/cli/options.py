@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import Form
 from bertwright.errors import ConfigError
+from bertwright.tasks.catalogue import KINDS
+
+if TYPE_CHECKING:
+    KindOfTask = str
+else:
+    KindOfTask = Literal[*KINDS]
+"""A kind of task, whose names the help and the shell's completion list."""
 
 ConfigFile = Annotated[
     Path | None,

@@ -27,6 +27,7 @@ from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import BadRows, Rows, Skipped, shorten
 from bertwright.progress import OnProgress, silent
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
@@ -67,7 +68,7 @@ def evaluate_file(
     name = model.task_name(task_name)
     task = with_bleu_tokenizer(model.tasks[name], bleu_tokenize)
     options = replace(reading(task, bad_rows, form), label_map=label_map or {})
-    read = read_examples(path, task.kind, columns, options)
+    read = read_examples(path, kind_of(task.kind).reader, columns, options)
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
@@ -81,7 +82,7 @@ def evaluate_file(
         "task": name,
         **found,
         "lengths": data.lengths.as_dict(),
-        "warnings": [*about_none, *found["warnings"], *data.lengths.warnings(task)],
+        "warnings": [*about_none, *found["warnings"], *data.warnings()],
     }
 
 
@@ -93,7 +94,7 @@ def with_bleu_tokenizer(task: TaskConfig, wanted: BleuTokenize | None) -> TaskCo
     """
     if wanted is None:
         return task
-    if task.kind != "generation":
+    if not kind_of(task.kind).generates:
         raise ConfigError(
             f"--bleu-tokenize is for generation; the kind of this task is {task.kind}"
         )
@@ -142,21 +143,13 @@ def rows_of_texts(task: TaskConfig, texts: Sequence[str]) -> Rows:
     Raises:
         DataError: a text has not the parts that the kind of task needs.
     """
-    first, second = task.text_column or "text", task.text2_column or "text2"
-    parts: dict[str, tuple[tuple[str, ...], str]] = {
-        "span": (("question", "context"), "a question and a passage"),
-        "multiple-choice": (("text", "choices"), "a text and its choices"),
-        "generation": ((task.text_column or "source",), "a source"),
-        "tagging": (("text",), "a text"),
-    }
-    one = ((first,), "a text")
-    two = ((first, second), "two texts")
-    columns, expected = parts.get(task.kind, one if task.text2_column is None else two)
+    columns, expected, lists_the_rest = kind_of(task.kind).row(task)
+    before = len(columns) - 1
     rows: list[dict[str, Any]] = []
     for number, text in enumerate(texts, 1):
         values: list[Any] = text.split("\t") if len(columns) > 1 else [text]
-        if task.kind == "multiple-choice":
-            values = [values[0], values[1:]] if len(values) > 2 else []
+        if lists_the_rest:
+            values = [*values[:before], values[before:]] if len(values) > before + 1 else []
         if len(values) != len(columns):
             raise DataError(
                 f"text {number} is {shorten(text)}; expected {expected} with a tab between, as "
@@ -192,10 +185,11 @@ def predict_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
+    reader = kind_of(task.kind).reader
     total, options = None, replace(reading(task, bad_rows, form), require_labels=False)
     if path != "-":
-        total = sum(1 for _ in stream_examples(path, task.kind, columns, options).examples)
-    stream = stream_examples(path, task.kind, columns, options)
+        total = sum(1 for _ in stream_examples(path, reader, columns, options).examples)
+    stream = stream_examples(path, reader, columns, options)
     task, about_none = with_threshold(task, null_threshold, stream.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
@@ -235,7 +229,7 @@ def with_threshold(
         ConfigError: a threshold that is no number, or a task that is no span task.
     """
     if threshold is not None:
-        if task.kind != "span" or math.isnan(threshold):
+        if kind_of(task.kind).tune is None or math.isnan(threshold):
             raise ConfigError(
                 f"--null-threshold is {threshold:g}, of a {task.kind} task; expected a number, or "
                 "inf for always an answer, of a span task"
@@ -261,7 +255,7 @@ def reading(task: TaskConfig, bad_rows: BadRows, form: Form | None = None) -> Re
         labels=task.labels or None,
         multi_label=task.multi_label,
         hint=Columns(task.text_column, task.text2_column, task.label_column),
-        as_scheme=task.scheme if task.kind == "tagging" else None,
+        as_scheme=task.scheme,
         bad_rows=bad_rows,
         wrong_answers="keep",
     )

@@ -8,7 +8,7 @@ from typing import Any
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, plain
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.labelled.file import File, Stream
+from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
@@ -84,3 +84,6 @@ def _label(value: Any, texts: tuple[str, ...], where: str) -> int:
         expected = f"0 to {len(texts) - 1}, or a letter from A"
         raise BadValue("label is no choice", shorten(value), expected)
     return number
+
+
+CHOICES = Reader(read_choices)

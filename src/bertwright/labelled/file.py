@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bertwright.config.task import Form, Kind, Scheme
+from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
@@ -72,13 +72,27 @@ class ReadOptions:
     """What becomes of answers that are not at their start; to evaluate, their texts count."""
 
 
+@dataclass(frozen=True)
+class Reader:
+    """How the labelled files of a kind of task are read."""
+
+    read: Callable[[File], Stream]
+    """Reads the examples of a file."""
+    classes: bool = False
+    """Labels are classes: few beside the examples, and a folder may hold a folder for each."""
+    numbers: bool = False
+    """Labels are numbers."""
+    words: bool = False
+    """Sentences are read word by word: columns with a number for a name are those of words."""
+
+
 @dataclass
 class File:
     """A file that is about to be read."""
 
     source: Source
     form: Form
-    kind: Kind
+    reader: Reader
     chosen: Columns
     options: ReadOptions
     log: BadRowLog
@@ -87,7 +101,7 @@ class File:
         """The table that it is; what is not `chosen` is chosen as in training."""
         hint, bare = self.options.hint, self.form == "text"
         if bare and not self.options.require_labels:
-            tabs = self.options.format is not None or self.kind == "tagging"
+            tabs = self.options.format is not None or self.reader.words
             table = plain_text(self.source, hint.text2 is not None, tabs, self.log)
         else:
             names = [*self.chosen.names(), *hint.names()]

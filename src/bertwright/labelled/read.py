@@ -4,13 +4,11 @@ options are listed in docs/tasks-formats.md."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertwright.config.task import Kind
-from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.choices import read_choices
+from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import (
     ChoiceExample,
@@ -20,57 +18,45 @@ from bertwright.labelled.examples import (
     TextExample,
     classes_of,
 )
-from bertwright.labelled.file import File, Read, ReadOptions, Stream
+from bertwright.labelled.file import File, Read, Reader, ReadOptions, Stream
 from bertwright.labelled.label_names import warn_of_spellings
 from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten, texts_of_folder
-from bertwright.labelled.squad import read_span
 from bertwright.labelled.table import open_form
-from bertwright.labelled.tags import read_tagging
-from bertwright.labelled.texts import read_targets, read_texts
-
-READERS: dict[Kind, Callable[[File], Stream]] = {
-    "classification": read_texts,
-    "regression": read_texts,
-    "multiple-choice": read_choices,
-    "generation": read_targets,
-    "span": read_span,
-    "tagging": read_tagging,
-}
 
 
 def read_examples(
     path: Path | str | Rows,
-    kind: Kind,
+    reader: Reader,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),  # noqa: B008
 ) -> Read:
     """Read one file of examples, also compressed, or rows in memory; `-` is standard input, of
-    which all but Parquet is read too. The kind of the task says what the columns mean; `columns`
-    are those that the user names.
+    which all but Parquet is read too. The reader is that of the kind of task (`TaskKind.reader`),
+    which says what the columns mean; `columns` are those that the user names.
 
     Raises:
         DataError: a missing, doubled or unused column; a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    found = stream_examples(path, kind, columns, options)
+    found = stream_examples(path, reader, columns, options)
     examples = list(found.examples)
     if not examples:
         summary = " ".join(found.log.summary())
         raise DataError(f"{found.log.name} has no example. {summary}".strip())
-    warn_of_labels(examples, kind, found, options)
+    warn_of_labels(examples, reader, found, options)
     if any(isinstance(each, SpanExample) and each.answers == () for each in examples):
         found.unanswerable = True
     return Read(**{**vars(found), "examples": examples})
 
 
 def warn_of_labels(
-    examples: Sequence[Example], kind: Kind, found: Stream, options: ReadOptions
+    examples: Sequence[Example], reader: Reader, found: Stream, options: ReadOptions
 ) -> None:
     """Add warnings of labels that cannot be what is meant: the same for all examples, nearly as
     many as examples, or one under two names."""
     counts = Counter(name for each in examples for name in classes_of(each))
     labels = {_label_of(each) for each in examples}
-    few = not found.classes and not options.labels and kind == "classification"
+    few = not found.classes and not options.labels and reader.classes
     alike = len(examples) > 1 and len(labels) == 1 and labels != {None}
     if alike or (len(counts) == 1 and counts.total() >= len(examples) > 1):
         label = next(iter(labels)) if alike else (*counts,)
@@ -97,14 +83,12 @@ def _label_of(example: Example) -> Hashable:
 
 
 def stream_examples(
-    path: Path | str | Rows, kind: Kind, columns: Columns, options: ReadOptions
+    path: Path | str | Rows, reader: Reader, columns: Columns, options: ReadOptions
 ) -> Stream:
     """The same as a stream, which may be empty; a bad row is found when it is reached. JSON that is
     one value, as SQuAD's, and tags are held in memory whole, of others no more than is needed."""
-    if kind not in READERS:
-        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(READERS)}")
     path = Path(path) if isinstance(path, str) else path
-    if kind == "classification" and isinstance(path, Path) and path.is_dir():
+    if reader.classes and isinstance(path, Path) and path.is_dir():
         path = texts_of_folder(path, label=options.require_labels) or path
     if isinstance(path, Path) and path.is_dir():
         raise DataError(
@@ -114,10 +98,10 @@ def stream_examples(
     if not options.require_labels:
         options = replace(options, hint=replace(options.hint, label=None, labels=()))
     named = [*columns.names(), *options.hint.names()]
-    if kind == "tagging":  # numbers are columns of words and tags, not of a table of texts
+    if reader.words:  # numbers are columns of words and tags, not of a table of texts
         named = [name for name in named if not name.isdecimal()]
     source, form = open_form(path, named, options.format)
-    file = File(source, form, kind, columns, options, log)
+    file = File(source, form, reader, columns, options, log)
     if not options.require_labels:
         file.refuse_unused(("text", "text2"), "without labels")
-    return READERS[kind](file)
+    return reader.read(file)

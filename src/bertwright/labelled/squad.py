@@ -9,7 +9,7 @@ from typing import Any
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SpanExample
-from bertwright.labelled.file import File, Stream
+from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.source import BadValue, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
@@ -89,3 +89,6 @@ def _answers(value: Any) -> tuple[tuple[str, int], ...]:
     except (TypeError, ValueError, KeyError, OverflowError):
         expected = 'a list of {"text": "...", "answer_start": 0}'
         raise BadValue("answers of a wrong form", shorten(value), expected) from None
+
+
+ANSWERS = Reader(read_span)

@@ -22,7 +22,7 @@ from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError
 from bertwright.labelled.columns import NAMES, plain
 from bertwright.labelled.examples import Example, TaggingExample
-from bertwright.labelled.file import File, Stream
+from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.label_names import UNSEEN, expected_label
 from bertwright.labelled.source import shorten
 from bertwright.labelled.tagged_texts import read_lists
@@ -208,3 +208,6 @@ def letters_of(tags: Iterable[str]) -> str:
     """What a file in IOBES, BMES or BILOU writes inside, at the end and for an only word."""
     seen = {tag[:1] for tag in tags}
     return ("M" if "M" in seen else "I") + ("LU" if seen & {"L", "U"} else "ES")
+
+
+TAGS = Reader(read_tagging, words=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
-from bertwright.labelled.file import File, Stream
+from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.guess import guess_columns
 from bertwright.labelled.label_names import known_label
 from bertwright.labelled.several_labels import LabelColumns, columns_of_zeros, find_label_columns
@@ -49,11 +49,11 @@ def _take_guessed_columns(table: Table, file: File) -> None:
     which is the label, and warn of what was taken. Set the guess for messages of other tables."""
     if not file.options.require_labels:
         return
-    numbers = file.kind == "regression"
+    numbers = file.reader.numbers
     guess = guess_columns(table.columns, table.sample(), numbers=numbers)
     table.guess = guess.options()
     zeros = columns_of_zeros(table, [guess.text]) if guess.label is None else []
-    if zeros and file.kind == "classification":
+    if zeros and file.reader.classes:
         table.guess = (*table.guess, "--multi-label", "--label", *zeros)
     free = [name for name in table.columns if plain(name) not in NAMES["ids"][0]]
     chosen = file.chosen
@@ -85,7 +85,7 @@ def _label_columns(table: Table, file: File) -> LabelColumns | None:
     used = file.chosen.texts()
     if file.options.multi_label:
         return find_label_columns(table, file, used)
-    column = file.label(table, "numbers" if file.kind == "regression" else "labels", used)
+    column = file.label(table, "numbers" if file.reader.numbers else "labels", used)
     return None if column is None else LabelColumns((column,))
 
 
@@ -128,7 +128,7 @@ def read_targets(file: File) -> Stream:
 
 def _label(value: Any, file: File, line: int) -> Label:
     several, known = file.options.multi_label, file.options.labels
-    if file.kind == "regression":
+    if file.reader.numbers:
         return _number(value)
     found = _several(value) if several else [value]
     names = [_class_name(each) for each in found]
@@ -174,3 +174,8 @@ def _number(value: Any) -> float:
     if not math.isfinite(number):
         raise BadValue("label is no number", shorten(value), "one as 1.5 (with a point)")
     return number
+
+
+CLASSES = Reader(read_texts, classes=True)
+NUMBERS = Reader(read_texts, numbers=True)
+TARGETS = Reader(read_targets)

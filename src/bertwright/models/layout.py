@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from bertwright.config.task import Kind, TaskConfig
+from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError
 from bertwright.storage.model_folder import VERSION_KEY
@@ -31,7 +31,7 @@ class Layout(Generic[C]):
     """The class of the model's configuration, a dataclass."""
     repeats: ClassVar[Mapping[str, str]] = {}
     """Tensor -> the one that it must equal, where files may hold a tied tensor twice."""
-    without_pooler: ClassVar[Collection[Kind]] = ()
+    without_pooler: ClassVar[Collection[str]] = ()
     """Kinds of tasks: a model whose weights hold the head of one holds no pooler."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> C:

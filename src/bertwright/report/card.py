@@ -23,26 +23,15 @@ from bertwright.config.task import TaskConfig
 from bertwright.models.bert.huggingface import architecture
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
+from bertwright.tasks.catalogue import KINDS
 
 _PIPELINES = {
-    "classification": "text-classification",
-    "regression": "text-classification",
-    "tagging": "token-classification",
-    "span": "question-answering",
-    "multiple-choice": "multiple-choice",
-    "generation": "text-generation",
     "fill": "fill-mask",
     "generate": "text-generation",
     "translate": "translation",
     "answer": "question-answering",
 }
-"""What the hub calls that which a kind of task or a verb is for."""
-_INPUTS = {
-    "tagging": '"A sentence of words."',
-    "span": '("What is the question?", "A passage that may hold the answer.")',
-    "generation": '"A source."',
-    "multiple-choice": '("A text.", ["one ending", "another ending"])',
-}
+"""What the hub calls that which a verb is for; of kinds of tasks the catalogue says it."""
 _PATHS = {"data", "train", "dev", "test", "out", "model", "file", "path"}
 """Settings that name files and folders."""
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -153,7 +142,7 @@ def _task(results: Results) -> dict[str, Any]:
     metrics = kept_seed(results)["metrics"]
     return {
         "results": results,
-        "pipeline": _PIPELINES[results["task"]["kind"]],
+        "pipeline": KINDS[results["task"]["kind"]].pipeline,
         "measured": {name: value for name, value in metrics.items() if number(value) is not None},
         "metrics": metrics_table(results),
         "verdict": verdict(results).sentence,
@@ -181,12 +170,13 @@ def _warnings(results: Results) -> list[str]:
 
 def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str, Any]:
     task = values.from_dict(TaskConfig, results["task"])
-    pair = '("One text.", "The other.")' if task.text2_column else '"A text."'
+    kind = KINDS[task.kind]
+    is_pair = task.text2_column is not None and kind.example_of_pair is not None
     # without a CRF transformers would choose other tags
     found = architecture(task) if of_bert and not of_several and not task.head.crf else None
     name = str(results["name"])
     return {
-        "input": Markup(_INPUTS.get(task.kind, pair)),
+        "input": Markup(kind.example_of_pair if is_pair else kind.example),
         "option": Markup(f" --task {shlex.quote(name)}" if of_several else ""),
         "argument": Markup(f", task={name!r}" if of_several else ""),
         "transformers": found and Markup(found.replace("Bert", "AutoModel", 1)),

@@ -46,6 +46,7 @@ from bertwright.report.verdict import (
     show_summary,
     verdict,
 )
+from bertwright.tasks.catalogue import KINDS
 
 MOST_CLASSES = 30
 """A confusion matrix of more cannot be read."""
@@ -302,10 +303,11 @@ def _calibration(found: Mapping[str, Any] | None) -> dict[str, float]:
 
 def _values(found: object, kind: object = "") -> str:
     """A label, labels, tags, a number or an answer as text."""
+    entry = KINDS.get(str(kind))
     if found is None or found in ("", []):
-        return "no answer" if kind == "span" else "none"
+        return "none" if entry is None else entry.nothing
     if isinstance(found, float):
         return f"{found:.4g}"
     if isinstance(found, (list, tuple)):
-        return (" " if kind == "tagging" else ", ").join(map(str, found))
+        return (", " if entry is None else entry.separator).join(map(str, found))
     return str(found)

@@ -1,1 +1,1 @@
-"""Labelled data and numbers: readers, instances, predictions and metrics of every kind of task."""
+"""What a pre-trained model is used for: one file for each kind of task, and what they share."""

@@ -1,5 +1,4 @@
-"""What a BERT must beat: simple models on the same files, evaluated by the same metrics. Spans,
-choices and generation have none.
+"""What a BERT must beat: simple models on the same files, evaluated by the same metrics.
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
 Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where most letters are of a
@@ -20,16 +19,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from bertwright.arrays import Float64s
+from bertwright.arrays import Float64s, Int64s
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import Example, TaggingExample
-from bertwright.tasks.predictions import (
-    NumberPrediction,
-    Prediction,
-    TaggingPrediction,
-    TextPrediction,
-)
-from bertwright.tasks.tagging import decode_tagging
+from bertwright.labelled.examples import TaggingExample, TextExample
+from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.text.scripts import without_blanks, word_pattern
 
 _C = 10.0
@@ -41,25 +34,32 @@ _UPDATES = 1_000_000
 """Words seen in training, at least; 20 passes at most."""
 
 
-def baseline_predictions(
-    task: TaskConfig,
-    train_examples: Sequence[Example],
-    dev_examples: Sequence[Example],
-    seed: int = 0,
-) -> Mapping[str, Sequence[Prediction]]:
-    """The predictions of every baseline of this kind of task for `dev_examples`, in their order."""
-    train, dev = cast("list[Any]", train_examples), cast("list[Any]", dev_examples)
-    match task.kind:
-        case "classification":
-            majority = _majority(task, train, dev)
-            return {"majority": majority, "tfidf": _labels(task, train, dev, seed)}
-        case "regression":
-            mean = NumberPrediction(float(np.mean([e.label for e in train])))
-            return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
-        case "tagging":
-            usual = _most_frequent(task, train, dev)
-            return {"majority": usual, "word_shape": _by_shape(task, train, dev, seed)}
-    return {}
+Guess = tuple[Float64s, Int64s]
+"""Of a sentence of W words: the probability of each of C tags [W, C], and the tag of each word."""
+
+
+def text_baselines(
+    task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
+) -> Mapping[str, Sequence[TextPrediction]]:
+    """Return classes or label sets for `dev`: the most frequent, and by TF-IDF."""
+    majority = _majority(task, train, dev)
+    return {"majority": majority, "tfidf": _labels(task, train, dev, seed)}
+
+
+def number_baselines(
+    task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
+) -> Mapping[str, Sequence[NumberPrediction]]:
+    """Return numbers for `dev`: the mean, and by TF-IDF."""
+    mean = NumberPrediction(float(np.mean([cast(float, e.label) for e in train])))
+    return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
+
+
+def tag_baselines(
+    task: TaskConfig, train: Sequence[TaggingExample], dev: Sequence[TaggingExample], seed: int
+) -> Mapping[str, Sequence[Guess]]:
+    """Return tags for each sentence of `dev`: each word's most frequent, and by its shape."""
+    usual = _most_frequent(task, train, dev)
+    return {"majority": usual, "word_shape": _by_shape(task, train, dev, seed)}
 
 
 def _tfidf(texts: Sequence[str]) -> Any:
@@ -95,7 +95,7 @@ def _majority(task: TaskConfig, train: Sequence[Any], dev: Sequence[Any]) -> lis
 
 def _most_frequent(
     task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample]
-) -> list[TaggingPrediction]:
+) -> list[Guess]:
     """Each word's most frequent tag."""
     numbers = {label: number for number, label in enumerate(task.labels)}
     counts: dict[str, Counter[int]] = {}
@@ -107,13 +107,13 @@ def _most_frequent(
     found = []
     for example in dev:
         best = np.array([usual.get(word, otherwise) for word in example.words])
-        found.append(decode_tagging(task, example, np.eye(len(task.labels))[best], best))
+        found.append((np.eye(len(task.labels))[best], best))
     return found
 
 
 def _by_shape(
     task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample], seed: int
-) -> list[TaggingPrediction]:
+) -> list[Guess]:
     """Tags by logistic regression on each word, its shape and its neighbours."""
     from sklearn.feature_extraction import FeatureHasher
     from sklearn.linear_model import SGDClassifier
@@ -134,7 +134,7 @@ def _by_shape(
         model.fit(hasher.transform(_word_features(train)), gold)
         probabilities[:, known] = model.predict_proba(hasher.transform(_word_features(dev)))
     parts = np.split(probabilities, ends[:-1])
-    return [decode_tagging(task, e, p, p.argmax(1)) for e, p in zip(dev, parts, strict=True)]
+    return [(part, part.argmax(1)) for part in parts]
 
 
 def shape(word: str) -> str:

@@ -17,28 +17,46 @@ Letters: B windows, E examples, M choices in all, H hidden.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import ChoiceExample, Example
+from bertwright.errors import DataError
+from bertwright.labelled.choices import CHOICES
+from bertwright.labelled.examples import ChoiceExample
+from bertwright.labelled.source import shorten
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send_numbers
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge, owners_of
+from bertwright.tasks.collation import Collated, flat, windows_of
 from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
+from bertwright.tasks.kind import Row, Scored, ScoreGraph, TaskKind, are_texts, input_values
 from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import ChoicePrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
+@dataclass(frozen=True)
+class ChoiceInstance(Instance):
+    """A text with all its choices, each in its windows."""
+
+    label: int | None = None
+    """Number of the right choice."""
+    owners: tuple[int, ...] = ()
+    """Which choice each window is of."""
+
+
 def make_choice_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
-) -> tuple[list[Instance], Lengths]:
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[ChoiceExample]
+) -> tuple[list[ChoiceInstance], Lengths]:
     """One instance an example, with the windows of all its choices.
 
     The tokens of an example in `Lengths` are those of its longest choice. Raises `DataError` for an
@@ -52,17 +70,17 @@ def make_choice_instances(
         }
         return {"text": example.text} | read
 
-    chosen, framing = cast(Sequence[ChoiceExample], examples), tokenizer.framing
-    instances: list[Instance] = []
+    framing = tokenizer.framing
+    instances: list[ChoiceInstance] = []
     lengths = Lengths()
-    for number, example, (first, *seconds) in tokenized(tokenizer, chosen, texts_of):
+    for number, example, (first, *seconds) in tokenized(tokenizer, examples, texts_of):
         count = len(seconds)
         most = max(1, task.most_windows // count)  # of a choice
         read = [make_windows(task, framing, first, second, most) for second in seconds]
         ids = tuple(window for windows, *_ in read for window in windows)
         segments = tuple(window for _, windows, _ in read for window in windows)
         owners = tuple(n for n, (windows, *_) in enumerate(read) for _ in windows)
-        instances.append(Instance(number, ids, segments, example.label, owners))
+        instances.append(ChoiceInstance(number, ids, segments, example.label, owners=owners))
         longest = max(whole_length(framing, first, second) for second in seconds)
         lengths.add(longest, len(ids), max(lost for *_, lost in read), count)
     return instances, lengths
@@ -127,3 +145,73 @@ def choice_metrics(
         degenerate=only_prediction(gold.tolist(), predicted.tolist(), lambda n: f"choice {n + 1}"),
         calibration=calibration(confidence, gold == predicted),
     )
+
+
+def collate_choices(
+    task: TaskConfig, instances: Sequence[ChoiceInstance], rows: Sequence[int], with_labels: bool
+) -> Collated:
+    """Return the batch of some instances; the choices of all of them are counted through."""
+    inputs, order, owners = windows_of(instances)
+    counts = [max(instance.owners) + 1 for instance in instances]
+    sizes = np.array(counts, np.int64)
+    before = sizes.cumsum() - sizes
+    own = flat(instance.owners for instance in instances)[order]
+    labels = np.array([each.label for each in instances], np.int64) if with_labels else None
+    return Collated(inputs, rows, labels, own + before[owners], counts=tuple(counts))
+
+
+def decode_choices(
+    task: TaskConfig,
+    examples: Sequence[ChoiceExample],
+    instances: Sequence[ChoiceInstance],
+    scored: Iterator[Scored],
+) -> Iterator[tuple[int, ChoicePrediction]]:
+    """Yield the likeliest choice of each example."""
+    for batch, _, scores in scored:
+        parts = torch.split(scores.cpu(), list(batch.counts))
+        for row, own in zip(batch.rows, parts, strict=True):
+            likely = torch.softmax(own, 0)
+            yield row, ChoicePrediction(int(likely.argmax()), tuple(likely.tolist()))
+
+
+def _parse_input(given: Any) -> ChoiceExample | None:
+    values = input_values(given, ChoiceExample, ("text", "choices", "text2"))
+    if values is None:
+        return None
+    text, choices, begin = values
+    choices = () if isinstance(choices, str) else tuple(choices)
+    fits = len(choices) > 1 and are_texts(text, *choices) and isinstance(begin, str | None)
+    return ChoiceExample(text, choices, begin or "") if fits else None
+
+
+def _parse_prediction(value: Any, example: ChoiceExample, where: str) -> ChoicePrediction:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if number not in range(len(example.choices)):
+        expected = f"0 to {len(example.choices) - 1}"
+        raise DataError(f"{where}: the prediction is {shorten(value)}; expected {expected}")
+    scores = [float(n == number) for n in range(len(example.choices))]
+    return ChoicePrediction(int(number), tuple(scores))
+
+
+MULTIPLE_CHOICE = TaskKind[ChoiceExample, ChoiceInstance, ChoicePrediction](
+    name="multiple-choice",
+    reader=CHOICES,
+    fields=(("text", "choices", "label"), ("text", "text2", "choices", "label")),
+    inputs=("text", "text2", "choices"),
+    parse_input=_parse_input,
+    expected_input="a text and a list of choices",
+    row=lambda task: Row(("text", "choices"), "a text and its choices", lists_the_rest=True),
+    make=make_choice_instances,
+    collate=collate_choices,
+    head=MultipleChoice,
+    graph=ScoreGraph(choices=True, one_number=True),
+    decode=decode_choices,
+    parse_prediction=_parse_prediction,
+    metric_names=lambda task: ("accuracy",),
+    metrics=choice_metrics,
+    gold=lambda example: example.label,
+    shown=lambda example: (example.text, example.text2 or None),
+)

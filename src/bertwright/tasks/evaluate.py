@@ -7,57 +7,24 @@ end and are better when small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
-from bertwright.tasks.choices import choice_metrics
-from bertwright.tasks.generation import generation_metrics
-from bertwright.tasks.metrics import Metrics, Tables, bootstrap, value
+from bertwright.labelled.examples import Example
+from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.metrics import Tables, bootstrap, value
 from bertwright.tasks.predictions import Prediction
-from bertwright.tasks.span import span_metrics
-from bertwright.tasks.tagging import tagging_metrics
-from bertwright.tasks.texts import classification_metrics, label_set_metrics, regression_metrics
 
 BETTER_WHEN_SMALL = ("mean_absolute_error", "mean_squared_error")
 
-_METRICS: dict[str, Callable[..., Metrics]] = {
-    "classification": classification_metrics,
-    "multi-label": label_set_metrics,
-    "regression": regression_metrics,
-    "tagging": tagging_metrics,
-    "span": span_metrics,
-    "multiple-choice": choice_metrics,
-    "generation": generation_metrics,
-}
-_UNANSWERABLE = (
-    *("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match"),
-    *("best_exact_match", "best_f1"),
-)
-
 
 def metrics_of(task: TaskConfig) -> tuple[str, ...]:
-    """The names of a task's metrics, the main one (it selects a model) first."""
-    if task.multi_label:
-        return "micro_f1", "macro_f1", "exact_match"
-    match task.kind:
-        case "classification":
-            f1 = ("f1",) if len(task.labels) == 2 else ()  # of "1", or else of the second label
-            return "accuracy", *f1, "macro_f1", "micro_f1", "matthews"
-        case "regression":  # the third is the mean of both correlations
-            return "pearson", "spearman", "pearson_spearman", *BETTER_WHEN_SMALL
-        case "tagging" if task.scheme == "none":
-            return "accuracy", "macro_f1"
-        case "tagging":  # of entities; accuracy of words
-            return "f1", "precision", "recall", "accuracy"
-        case "span":
-            return "f1", "exact_match", *(_UNANSWERABLE if task.unanswerable else ())
-        case "generation":
-            return "rouge_l", "bleu", "exact_match"
-    return ("accuracy",)
+    """Return the names of a task's metrics, the main one (it selects a model) first."""
+    names: tuple[str, ...] = kind_of(task.kind).metric_names(task)
+    return names
 
 
 def check_main(names: Collection[str], metric: str) -> None:
@@ -118,7 +85,8 @@ def evaluate(
         ConfigError: a metric the task does not have, or a main one that is better when small.
         DataError: a predicted number that is not finite.
     """
-    found = _METRICS["multi-label" if task.multi_label else task.kind](task, examples, predictions)
+    kind = kind_of(task.kind)
+    found = kind.metrics(task, examples, predictions)
     values = value(found.statistic, len(examples)) | found.best
     main = main or found.main
     check_main(values, main)
@@ -128,7 +96,7 @@ def evaluate(
     warnings = []
     if found.degenerate:
         warnings = [f"degenerate: the model {found.degenerate}"]
-    elif values[main] == 0 and found.errors and task.kind != "regression":
+    elif values[main] == 0 and found.errors and not kind.correlates:
         warnings = [
             f"{main} is 0: nothing the model predicts is right; see whether the labels are in "
             "the column that is read, and train for more epochs"
@@ -138,22 +106,22 @@ def evaluate(
         metrics={name: values[name] for name in names},
         main=main,
         intervals={name: ends[name] for name in names if name in ends},
-        worst=[_error(examples[row], found.describe(row), score) for row, score in surest],
+        worst=[
+            _error(examples[row], kind.shown(examples[row]), found.describe(row), score)
+            for row, score in surest
+        ],
         degenerate=bool(found.degenerate),
         warnings=warnings,
         examples=len(examples),
     )
 
 
-def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:
-    """One of the worst, for JSON."""
-    text, text2 = getattr(example, "text", None), getattr(example, "text2", None) or None
-    match example:
-        case TaggingExample(text=None):
-            text = example.read()
-        case SpanExample():
-            text, text2 = example.question, example.context
-        case GenerationExample():
-            text = example.source
-    found = {"text": text, "text2": text2, "gold": shown[0], "predicted": shown[1]}
+def _error(
+    example: Example,
+    texts: tuple[str | None, str | None],
+    labels: tuple[str, str],
+    score: float,
+) -> dict[str, Any]:
+    """Return one of the worst errors, for JSON."""
+    found = {"text": texts[0], "text2": texts[1], "gold": labels[0], "predicted": labels[1]}
     return found | {"score": score, "line": example.line}

@@ -38,6 +38,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -45,16 +46,19 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.arrays import Float64s
+from bertwright.config.finetune import TaskFilesConfig
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.decoding.texts import CausalDecoder, Prompt, continue_prompts
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.examples import Example, GenerationExample
+from bertwright.labelled.examples import GenerationExample
+from bertwright.labelled.texts import TARGETS
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner, Loss
 from bertwright.nn.products import lay_out
 from bertwright.nn.vocabulary import Transform, VocabularyOutput
 from bertwright.progress import OnProgress
+from bertwright.tasks.collation import Collated, flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.tasks.instances import (
     Instance,
@@ -64,6 +68,7 @@ from bertwright.tasks.instances import (
     tokenized,
     whole_length,
 )
+from bertwright.tasks.kind import Data, Row, Scored, TaskKind, are_texts, input_values, one_window
 from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature, rouge_l_of
@@ -73,9 +78,17 @@ ROWS = 128
 """Targets that are searched for at once, beams counted."""
 
 
+@dataclass(frozen=True)
+class GenerationInstance(Instance):
+    """A source and its target in one window."""
+
+    label: int = 0
+    """Tokens of the source, which the target follows."""
+
+
 def make_generation_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
-) -> tuple[list[Instance], Lengths]:
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
+) -> tuple[list[GenerationInstance], Lengths]:
     """One instance an example; its label is how many tokens are the source's.
 
     Raises:
@@ -87,11 +100,11 @@ def make_generation_instances(
         target = {} if example.target is None else {"target": example.target}
         return {"source": example.source} | target
 
-    chosen, framing = cast(Sequence[GenerationExample], examples), tokenizer.framing
+    framing = tokenizer.framing
     room = task.max_length - task.max_target_tokens - framing.special_tokens(True)
-    instances: list[Instance] = []
+    instances: list[GenerationInstance] = []
     lengths = Lengths()
-    for number, example, (source, *targets) in tokenized(tokenizer, chosen, texts_of):
+    for number, example, (source, *targets) in tokenized(tokenizer, examples, texts_of):
         if targets and not targets[0]:
             where = in_words(example, number)
             raise DataError(
@@ -104,7 +117,7 @@ def make_generation_instances(
         if len(second) < len(target):
             ids = ids[:-1]  # it does not end here
         segments = segments_of(framing, len(first), len(second))[: len(ids)]
-        instances.append(Instance(number, (array("i", ids),), (segments,), prefix))
+        instances.append(GenerationInstance(number, (array("i", ids),), (segments,), prefix))
         lost = len(source) - len(first) + len(target) - len(second)
         lengths.add(whole_length(framing, source, target), 1, lost)
     return instances, lengths
@@ -169,19 +182,20 @@ class Generator(VocabularyOutput, Head):
 
 def generate_targets(
     learner: Learner,
-    data: Any,
+    data: Data,
     precision: str,
     batch_tokens: int,
     config: GenerationConfig | None,
     on_progress: OnProgress,
 ) -> Iterator[tuple[int, GenerationPrediction]]:
-    """Numbers of examples of a `TaskData`, and their predictions by its head; by default greedily,
-    never of more than the task's `max_target_tokens`."""
+    """Yield numbers of examples, and the texts that the head of the task writes: greedily unless
+    `config` says otherwise, and never of more than the task's `max_target_tokens`."""
     config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
     limit = min(config.max_new_tokens, data.task.max_target_tokens)
     decoder = _decoder(learner, data.name, precision)
+    instances = cast(Sequence[GenerationInstance], data.instances)
     groups: dict[tuple[int, ...], list[int]] = {}
-    for row, instance in enumerate(data.instances):
+    for row, instance in enumerate(instances):
         groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
     sources = sorted(groups, key=len, reverse=True)
     prompts = [Prompt([*ids], limit) for ids in sources]
@@ -192,7 +206,7 @@ def generate_targets(
         score = found[0].score
         for row in groups[sources[number]]:
             yield row, GenerationPrediction(first, score, tuple(others))
-            done += data.instances[row].num_tokens
+            done += instances[row].num_tokens
         on_progress(done, data.num_tokens)
 
 
@@ -276,3 +290,84 @@ def generation_metrics(
             "rouge_l": f"words:{rouge_words}",
         },
     )
+
+
+def collate_targets(
+    task: TaskConfig,
+    instances: Sequence[GenerationInstance],
+    rows: Sequence[int],
+    with_labels: bool,
+) -> Collated:
+    """Return the batch of some instances: without labels the sources alone, otherwise all but the
+    token that ends each target."""
+    prefixes = [instance.label for instance in instances]
+    ids = [instance.ids[0] for instance in instances]
+    ends = [len(own) - 1 for own in ids] if with_labels else prefixes
+    read = [
+        replace(each, ids=(own[:end],), segments=(each.segments[0][:end],))
+        for each, own, end in zip(instances, ids, ends, strict=True)
+    ]
+    inputs, order, owners = windows_of(read)
+    if not with_labels:
+        return Collated(inputs, rows, None, owners)
+    sources = np.array(prefixes)[order]
+    inputs = replace(inputs, prefixes=sources)
+    labels = flat(ids[n][prefixes[n] :] for n in order)
+    stops = inputs.lengths.cumsum()
+    starts = stops - inputs.lengths + sources - 1
+    words = np.concatenate([*map(np.arange, starts, stops)])
+    return Collated(inputs, rows, labels, owners, words)
+
+
+def _no_scores(
+    task: TaskConfig,
+    examples: Sequence[GenerationExample],
+    instances: Sequence[GenerationInstance],
+    scored: Iterator[Scored],
+) -> Iterator[tuple[int, GenerationPrediction]]:
+    raise ConfigError("a generation task has no scores of a text: use bertwright predict")
+
+
+def _parse_input(given: Any) -> GenerationExample | None:
+    values = input_values(given, GenerationExample, ("source",))
+    fits = values is not None and len(values) == 1 and are_texts(*values)
+    return GenerationExample(*values) if values is not None and fits else None
+
+
+def _parse_prediction(value: Any, example: GenerationExample, where: str) -> GenerationPrediction:
+    return GenerationPrediction(str(value))
+
+
+def _check_files(files: TaskFilesConfig) -> None:
+    """Raise MissingExtra before the run where a package of the metrics is missing."""
+    bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
+    rouge_l_of(())
+
+
+def _room(task: TaskConfig) -> str:
+    target = f"{task.max_target_tokens} of them for the target (--max-target-tokens)"
+    return f"{one_window(task)}, {target}"
+
+
+GENERATION = TaskKind[GenerationExample, GenerationInstance, GenerationPrediction](
+    name="generation",
+    reader=TARGETS,
+    fields=(("source", "target"),),
+    inputs=("source",),
+    check_files=_check_files,
+    parse_input=_parse_input,
+    expected_input="a source text",
+    row=lambda task: Row((task.text_column or "source",), "a source"),
+    make=make_generation_instances,
+    collate=collate_targets,
+    room=_room,
+    head=Generator,
+    scores_tokens=True,
+    decode=_no_scores,
+    generate=generate_targets,
+    parse_prediction=_parse_prediction,
+    metric_names=lambda task: ("rouge_l", "bleu", "exact_match"),
+    metrics=generation_metrics,
+    gold=lambda example: example.target,
+    shown=lambda example: (example.source, None),
+)

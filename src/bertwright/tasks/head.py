@@ -192,6 +192,11 @@ class TextHead(Head):
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(hidden or width, scores)
 
+    @property
+    def scorer(self) -> Scorer:
+        """The linear layer that gives the scores."""
+        return self.classifier
+
     def positions(self, batch: LabelledBatch) -> Tensor | None:
         """None of the last layer's if it reads the pooled vector, the last token's if that."""
         if self.reads_last:

@@ -1,5 +1,5 @@
-"""Examples as ids: windows (`text/windows.py`), labels as numbers, and where words are. One file a
-kind of task makes them; what no window holds is counted in `Lengths`."""
+"""Examples as ids in windows (`text/windows.py`). Each kind of task makes its own in its file; what
+no window holds is counted in `Lengths`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from bertwright.arrays import Bools
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example
@@ -27,8 +26,7 @@ _AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Instance:
-    """One example ready for a model; of a span or tagging task, one window of an example, or of
-    those whose words are tagged in it."""
+    """One example ready for a model; each kind of task has a class of its own."""
 
     example: int
     """Number of the (first) example in its list."""
@@ -36,26 +34,10 @@ class Instance:
     """Its windows, each with the model's special tokens: `[T]` ids, or `[T, C]`."""
     segments: tuple[Sequence[int], ...]
     """The segment of each token, window by window."""
-    label: Any = None
-    """Classification: number of the class; multi-label: numbers of classes; regression: a float;
-    tagging: a number a word; span: first and last token of the answer in the window, (0, 0) for no
-    answer here; multiple choice: number of the choice; generation: tokens of the source, which the
-    target follows. None: not known."""
-    owners: tuple[int, ...] = ()
-    """Multiple choice: which choice each window is of."""
-    words: tuple[int, ...] = ()
-    """Tagging: the position of the first token of every word that is tagged in this window, the one
-    with most context around it."""
-    texts: tuple[str, ...] = ()
-    """Tagging: these words, as they are spelled."""
+    label: object = None
+    """What the head is to predict; None: not known."""
     counts: tuple[int, ...] = (0,)
-    """Tagging: words of each example; of other kinds there is one example."""
-    first_word: int = 0
-    """Tagging: the number of the first of them in its sentence, which may be in several windows."""
-    offsets: Sequence[tuple[int, int] | None] = ()
-    """Span: characters of the passage that each token of the window is from; None for others."""
-    has_most_context: Sequence[bool] | Bools = ()
-    """Span: whether a token has more context here than in any other window."""
+    """One number for each example that it holds; of most kinds there is one example."""
 
     @property
     def num_tokens(self) -> int:
@@ -90,15 +72,15 @@ class Lengths:
         self.cut += lost > 0
         self.tokens_cut += lost
 
-    def warnings(self, task: TaskConfig, what: str = "examples") -> list[str]:
-        """A sentence about what is not read, if anything is."""
+    def warnings(self, room: str, what: str = "examples") -> list[str]:
+        """Return a sentence about what is not read, if anything is.
+
+        Args:
+            room: how much of a text is read (`TaskKind.room`).
+            what: the examples, in words.
+        """
         if not self.cut:
             return []
-        room = f"a window of {task.max_length} tokens"
-        if task.kind == "generation":
-            room += f", {task.max_target_tokens} of them for the target (--max-target-tokens)"
-        elif task.kind != "span" and task.most_windows > 1:
-            room = f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
         return [
             f"{self.cut:,} {what} are longer than {room}: {self.tokens_cut:,} of their tokens are "
             "not read"

@@ -45,14 +45,16 @@ answer at most, E examples, H hidden.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import string
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from pathlib import Path
+from typing import Any, Literal
 from unicodedata import category
 
 import numpy as np
@@ -60,22 +62,48 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
-from bertwright.arrays import Float64s, Int64s
+from bertwright.arrays import Bools, Float32s, Float64s, Int64s
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import Example, SpanExample, is_mostly_chinese
+from bertwright.errors import DataError
+from bertwright.labelled.examples import SpanExample, is_mostly_chinese
+from bertwright.labelled.file import Read
+from bertwright.labelled.source import listed, open_source
+from bertwright.labelled.squad import ANSWERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge
+from bertwright.tasks.collation import Collated, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
+from bertwright.tasks.kind import (
+    Row,
+    Scored,
+    ScoreGraph,
+    TaskKind,
+    are_texts,
+    input_values,
+    one_window,
+)
 from bertwright.tasks.metrics import Metrics, Statistic, of_sums, ratio
-from bertwright.tasks.predictions import Answer, Prediction, SpanPrediction
+from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.text.scripts import without_blanks, words_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
 
 LONGEST_QUESTION = 64
 """Tokens of a question that are read (`max_query_length` of `run_squad.py`)."""
+
+
+@dataclass(frozen=True)
+class SpanInstance(Instance):
+    """One window of a question and its passage."""
+
+    label: Span | None = None
+    """First and last token of the answer in the window; (0, 0): no answer here."""
+    offsets: Sequence[Span | None] = ()
+    """Characters of the passage that each token of the window is from; None for others."""
+    has_most_context: Sequence[bool] | Bools = ()
+    """Whether a token has more context here than in any other window."""
 
 
 @dataclass(frozen=True)
@@ -87,18 +115,17 @@ class _Passage:
 
 
 def make_span_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
-) -> tuple[list[Instance], Lengths]:
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SpanExample]
+) -> tuple[list[SpanInstance], Lengths]:
     """One instance a window; those of an example stand together, in the passage's order. The first
     answer that is where it says is the label. An empty question or passage is a `DataError`."""
-    chosen = cast(Sequence[SpanExample], examples)
     framing = tokenizer.framing
     room = task.max_length - framing.special_tokens(paired=True)
     longest = min(LONGEST_QUESTION, room // 2)
     passages: dict[str, _Passage] = {}
-    instances: list[Instance] = []
+    instances: list[SpanInstance] = []
     lengths = Lengths()
-    for number, example in enumerate(chosen):
+    for number, example in enumerate(examples):
         check_text(example.question, "question", example, number)
         check_text(example.context, "context", example, number)
         passage = passages.get(example.context)
@@ -115,7 +142,7 @@ def make_span_instances(
             before, after = inside.start, len(ids) - inside.stop
             own = np.pad(best[start:stop] == window, (before, after))
             instances.append(
-                Instance(
+                SpanInstance(
                     number,
                     (ids,),
                     (segments_of(framing, len(question), stop - start),),
@@ -207,6 +234,11 @@ class SpanHead(Head):
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.qa_outputs = Scorer(width, 2)
 
+    @property
+    def scorer(self) -> Scorer:
+        """The linear layer that gives the scores."""
+        return self.qa_outputs
+
     def count(self, batch: LabelledBatch) -> int:
         """B, the windows."""
         return batch.inputs.sequences.count
@@ -234,7 +266,7 @@ class SpanHead(Head):
 def decode_span(
     task: TaskConfig,
     example: SpanExample,
-    windows: Sequence[tuple[Instance, Scores]],
+    windows: Sequence[tuple[SpanInstance, Scores]],
     n_best: int = 20,
 ) -> SpanPrediction:
     """The best answer, an exact slice of the passage, "" where there is none, and the `n_best` of
@@ -276,11 +308,13 @@ def decide(prediction: SpanPrediction, null_threshold: float) -> SpanPrediction:
 
 
 def decide_best(
-    examples: Sequence[Any], predictions: Sequence[Any], metric: Literal["f1", "exact_match"] = "f1"
-) -> tuple[list[Prediction], float]:
+    examples: Sequence[SpanExample],
+    predictions: Sequence[SpanPrediction],
+    metric: Literal["f1", "exact_match"] = "f1",
+) -> tuple[list[SpanPrediction], float]:
     """The same answers to questions under the `null_threshold` with which they score best, whatever
     they were made with, and it."""
-    accepted = [[text for text, _ in example.answers] for example in examples]
+    accepted = [[text for text, _ in example.answers or ()] for example in examples]
     _, threshold = _best_thresholds(predictions, accepted, rules_for(accepted, True))[metric]
     return [decide(prediction, threshold) for prediction in predictions], threshold
 
@@ -300,7 +334,7 @@ def _best_thresholds(
 
 
 def _slices(
-    instance: Instance, scores: Scores, longest: int, count: int
+    instance: SpanInstance, scores: Scores, longest: int, count: int
 ) -> Iterator[tuple[float, int, int]]:
     """The best slices of a window: score, first character, one after the last."""
     inside = [at for at, offset in enumerate(instance.offsets) if offset is not None]
@@ -497,3 +531,112 @@ def best_threshold(
     around = np.concatenate([[ordered[0] - 2], ordered, [ordered[-1] + 2]])
     threshold = (around[best] + around[best + 1]) / 2
     return float(reached[best] / len(scores)), float(threshold)
+
+
+def collate_spans(
+    task: TaskConfig, instances: Sequence[SpanInstance], rows: Sequence[int], with_labels: bool
+) -> Collated:
+    """Return the batch of some instances; each window is scored by itself, so that the rows are in
+    the order of the windows."""
+    inputs, _, owners = windows_of(instances)
+    labels = None
+    if with_labels:
+        labels = np.array([instances[n].label for n in owners], np.int64).reshape(-1, 2)
+    return Collated(inputs, [rows[n] for n in owners], labels, np.arange(len(owners)))
+
+
+def decode_answers(
+    task: TaskConfig,
+    examples: Sequence[SpanExample],
+    instances: Sequence[SpanInstance],
+    scored: Iterator[Scored],
+) -> Iterator[tuple[int, SpanPrediction]]:
+    """Yield the answer to each question when all windows are scored."""
+    windows: dict[int, list[tuple[SpanInstance, Float32s]]] = {}
+    for batch, _, scores in scored:
+        values, offsets = scores.cpu().numpy(), batch.inputs.sequences.offsets
+        for number, row in enumerate(batch.rows):
+            own = values[offsets[number] : offsets[number + 1]]
+            windows.setdefault(instances[row].example, []).append((instances[row], own))
+    for number, own_windows in windows.items():
+        yield number, decode_span(task, examples[number], own_windows)
+
+
+def _parse_input(given: Any) -> SpanExample | None:
+    values = input_values(given, SpanExample, ("question", "context"))
+    return SpanExample(*values) if values is not None and are_texts(*values) else None
+
+
+NOT_ANSWERED = "\ufffe"
+"""In place of an answer that is missing, as SQuAD's script counts it: no character of a text, so
+that it is wrong also where a question has no answer."""
+
+
+def _read_predictions(path: str, read: Read) -> list[SpanPrediction] | None:
+    """Read answers by the ids of the questions, as SQuAD's script takes them; None where the file
+    is a table."""
+    text = "\n".join(line for _, line in open_source(Path(path)).lines())
+    try:
+        answers = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(answers, dict) or not all(isinstance(v, str) for v in answers.values()):
+        return None
+    ids = [getattr(example, "id", "") for example in read.examples]
+    if missing := [id_ for id_ in ids if id_ not in answers]:
+        what = f"has no answer to {len(missing):,} of {len(ids):,} questions: {listed(missing, 3)}"
+        if len(missing) == len(ids):
+            raise DataError(
+                f'{path} {what}; expected {{"id": "answer", ...}}, "" where there is none'
+            )
+        read.log.warnings.append(f"{path} {what}; each of them counts as wrong")
+    return [_made_elsewhere(answers.get(id_, NOT_ANSWERED)) for id_ in ids]
+
+
+def _made_elsewhere(answer: str) -> SpanPrediction:
+    return SpanPrediction(answer, 0, 0, 0.0, 0.0, ())
+
+
+def _parse_prediction(value: Any, example: SpanExample, where: str) -> SpanPrediction:
+    return _made_elsewhere("" if value is None else str(value))
+
+
+def _metric_names(task: TaskConfig) -> tuple[str, ...]:
+    names = ("f1", "exact_match")
+    if not task.unanswerable:
+        return names
+    by_sort = ("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match")
+    return *names, *by_sort, "best_exact_match", "best_f1"
+
+
+def _source(example: SpanExample) -> Hashable:
+    """The article, or else the passage."""
+    return example.title or example.context
+
+
+SPAN = TaskKind[SpanExample, SpanInstance, SpanPrediction](
+    name="span",
+    reader=ANSWERS,
+    fields=(("question", "context", "answers"),),
+    inputs=("question", "context"),
+    source=_source,
+    usual_length=384,  # Devlin et al. 2019, as in their run_squad.py
+    usual_stride=128,
+    parse_input=_parse_input,
+    expected_input="a question and a passage",
+    row=lambda task: Row(("question", "context"), "a question and a passage"),
+    make=make_span_instances,
+    collate=collate_spans,
+    room=one_window,
+    head=SpanHead,
+    graph=ScoreGraph(("start_logits", "end_logits"), of_tokens=True),
+    scores_tokens=True,
+    decode=decode_answers,
+    parse_prediction=_parse_prediction,
+    read_predictions=_read_predictions,
+    metric_names=_metric_names,
+    metrics=span_metrics,
+    gold=lambda example: [text for text, _ in example.answers or ()],
+    shown=lambda example: (example.question, example.context),
+    tune=decide_best,
+)

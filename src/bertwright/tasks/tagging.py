@@ -47,7 +47,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, groupby, pairwise
+from dataclasses import dataclass
+from itertools import accumulate, chain, groupby, pairwise
 from operator import eq
 from typing import Any, cast
 
@@ -57,10 +58,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.arrays import Float64s
+from bertwright.arrays import Float32s, Float64s, Int64s
 from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TaggingExample
-from bertwright.labelled.tags import chunks
+from bertwright.labelled.file import Read, ReadOptions
+from bertwright.labelled.read import read_examples
+from bertwright.labelled.source import listed
+from bertwright.labelled.tagged_texts import text_example
+from bertwright.labelled.tags import TAGS, chunks
 from bertwright.nn.characters import CharacterCnn, character_ids
 from bertwright.nn.crf import Crf
 from bertwright.nn.dropout import Dropout
@@ -68,8 +74,19 @@ from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send
 from bertwright.nn.objective import Loss
 from bertwright.nn.recurrent import Lstm
+from bertwright.tasks.baselines import tag_baselines
+from bertwright.tasks.collation import Collated, flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
+from bertwright.tasks.kind import (
+    Row,
+    Scored,
+    ScoreGraph,
+    TaskKind,
+    are_texts,
+    check_count,
+    input_values,
+)
 from bertwright.tasks.metrics import (
     Metrics,
     Statistic,
@@ -88,20 +105,36 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
 
 
+@dataclass(frozen=True)
+class TaggingInstance(Instance):
+    """One window with the sentences whose words are tagged in it."""
+
+    label: Sequence[int] | None = None
+    """Number of the tag of each word."""
+    counts: tuple[int, ...] = (0,)
+    """Words of each sentence."""
+    words: tuple[int, ...] = ()
+    """The position of the first token of every word that is tagged in this window, the one with
+    most context around it."""
+    texts: tuple[str, ...] = ()
+    """These words, as they are spelled."""
+    first_word: int = 0
+    """The number of the first of them in its sentence, which may be in several windows."""
+
+
 def make_tagging_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
-) -> tuple[list[Instance], Lengths]:
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TaggingExample]
+) -> tuple[list[TaggingInstance], Lengths]:
     """One instance a window, those of a document together; the words of its sentences are each
     tagged in one of them."""
-    chosen = cast(Sequence[TaggingExample], examples)
-    tokens = _tokens(tokenizer, chosen)
+    tokens = _tokens(tokenizer, examples)
     framing = tokenizer.framing
     before = framing.inside(0)[0].start
     numbers = {label: number for number, label in enumerate(task.labels)}
     room = task.max_length - framing.special_tokens()
-    instances: list[Instance] = []
+    instances: list[TaggingInstance] = []
     lengths = Lengths()
-    for document in _documents(task, chosen):
+    for document in _documents(task, examples):
         # One document, end to end: where each word begins, and each sentence.
         counts = np.array([len(tokens[word]) for e in document for word in e.words], np.int64)
         ids = array("i", [id_ for e in document for word in e.words for id_ in tokens[word]])
@@ -121,7 +154,7 @@ def make_tagging_instances(
                     continue  # the middle of a very long word
                 sizes = tuple(len(e.words) for e in read)
                 instances.append(
-                    Instance(
+                    TaggingInstance(
                         lengths.examples + first,
                         (array("i", framing.one(ids[a:b])),),
                         (segments_of(framing, b - a),),
@@ -254,6 +287,11 @@ class Tagger(Head):
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
         """`[C]`, of mean 1 over the training words; unset: all are 1. A CRF takes none."""
+
+    @property
+    def scorer(self) -> Scorer:
+        """The linear layer that gives the scores."""
+        return self.classifier
 
     def count(self, batch: LabelledBatch) -> int:
         """W, the words."""
@@ -410,3 +448,132 @@ def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str
 
 
 _BYTE_SIZE, _FILTERS, _WIDTH, _MOST_BYTES = 25, ((3, 60),), 30, 50
+
+
+def collate_tagging(
+    task: TaskConfig, instances: Sequence[TaggingInstance], rows: Sequence[int], with_labels: bool
+) -> Collated:
+    """Return the batch of some instances; its rows are all sentences of these."""
+    inputs, order, owners = windows_of(instances)
+    starts = np.empty_like(inputs.lengths)
+    starts[order] = inputs.lengths.cumsum() - inputs.lengths
+    words = np.repeat(starts, [len(each.words) for each in instances])
+    words += flat(each.words for each in instances)
+    return Collated(
+        inputs,
+        rows=[each.example + n for each in instances for n in range(len(each.counts))],
+        labels=flat(each.label or () for each in instances) if with_labels else None,
+        owners=owners,
+        words=words,
+        counts=tuple(chain.from_iterable(each.counts for each in instances)),
+        first_words=tuple(each.first_word for each in instances for _ in each.counts),
+        texts=tuple(chain.from_iterable(each.texts for each in instances)),
+    )
+
+
+def decode_sentences(
+    task: TaskConfig,
+    examples: Sequence[TaggingExample],
+    instances: Sequence[TaggingInstance],
+    scored: Iterator[Scored],
+) -> Iterator[tuple[int, TaggingPrediction]]:
+    """Yield the tags of each sentence as soon as all parts of it are scored."""
+    held: dict[int, dict[int, tuple[Float32s, Int64s]]] = {}  # parts of long sentences
+    for batch, head, scores in scored:
+        assert isinstance(head, Tagger)
+        probabilities = head.probabilities(scores, batch).cpu().numpy()
+        tags = head.decode(scores, batch).cpu().numpy()
+        ends = accumulate(batch.counts)
+        for row, first, count, end in zip(
+            batch.rows, batch.first_words, batch.counts, ends, strict=True
+        ):
+            example, own = examples[row], slice(end - count, end)
+            parts = held.setdefault(row, {})
+            parts[first] = probabilities[own], tags[own]
+            if sum(len(found) for _, found in parts.values()) == len(example.words):
+                whole = zip(*(parts[first] for first in sorted(parts)), strict=True)
+                yield row, decode_tagging(task, example, *map(np.concatenate, whole))
+                del held[row]
+
+
+def _parse_input(given: Any) -> TaggingExample | None:
+    """A text, or its words, as an example; None where it is neither."""
+    if not isinstance(given, str | Mapping):
+        given = {"words": given}
+    values = input_values(given, TaggingExample, ("text", "words"))
+    if values is None:
+        return None
+    text, words = values
+    if words is None:
+        return text_example(text, 0) if are_texts(text) else None
+    words = tuple(words)
+    return TaggingExample(words) if words and are_texts(*words) else None
+
+
+def _read_predictions(path: str, read: Read) -> list[TaggingPrediction]:
+    """Read predicted tags, of the same sentences as those of the labelled file."""
+    found = read_examples(path, TAGS, options=ReadOptions(as_scheme="none")).examples
+    check_count(path, len(found), read.examples)
+    predictions: list[TaggingPrediction] = []
+    for each, example in zip(_sentences(found), _sentences(read.examples), strict=True):
+        if each.words != example.words:
+            raise DataError(
+                f"{path}, line {each.line}: the words are {listed(each.words, 5)}, those of the "
+                f"labelled file, line {example.line}, {listed(example.words, 5)}; expected the "
+                "same sentences"
+            )
+        tags = each.tags or ()
+        predictions.append(TaggingPrediction(each.words, tags, (1.0,) * len(tags), ()))
+    return predictions
+
+
+def _sentences(examples: Sequence[Example]) -> Sequence[TaggingExample]:
+    return cast(Sequence[TaggingExample], examples)
+
+
+def _metric_names(task: TaskConfig) -> tuple[str, ...]:
+    """Of entities, with the accuracy of words; without entities, of words."""
+    if task.scheme == "none":
+        return "accuracy", "macro_f1"
+    return "f1", "precision", "recall", "accuracy"
+
+
+def _baselines(
+    task: TaskConfig, train: Sequence[TaggingExample], dev: Sequence[TaggingExample], seed: int
+) -> Mapping[str, Sequence[TaggingPrediction]]:
+    return {
+        name: [
+            decode_tagging(task, example, *guess)
+            for example, guess in zip(dev, guesses, strict=True)
+        ]
+        for name, guesses in tag_baselines(task, train, dev, seed).items()
+    }
+
+
+def _text_shown(example: TaggingExample) -> tuple[str | None, str | None]:
+    return example.read() if example.text is None else example.text, None
+
+
+TAGGING = TaskKind[TaggingExample, TaggingInstance, TaggingPrediction](
+    name="tagging",
+    reader=TAGS,
+    fields=(("words", "tags"),),
+    inputs=("words",),
+    source=lambda example: example.document,
+    needs_labels=True,
+    parse_input=_parse_input,
+    expected_input="a text, or a list of words",
+    row=lambda task: Row(("text",), "a text"),
+    make=make_tagging_instances,
+    collate=collate_tagging,
+    head=Tagger,
+    graph=ScoreGraph(of_tokens=True),
+    scores_tokens=True,
+    decode=decode_sentences,
+    read_predictions=_read_predictions,
+    metric_names=_metric_names,
+    metrics=tagging_metrics,
+    gold=lambda example: example.tags,
+    shown=_text_shown,
+    baselines=_baselines,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -10,27 +10,13 @@ from typing import Any, cast
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, TaggingExample
-from bertwright.tasks.choices import make_choice_instances
-from bertwright.tasks.generation import make_generation_instances
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.span import make_span_instances
-from bertwright.tasks.tagging import make_tagging_instances
-from bertwright.tasks.texts import make_text_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 PART_CHARACTERS = 1 << 24
 """Characters of the texts of a part after which the next one begins: few long texts are as much
 memory as many short ones."""
-MakeInstances = Callable[[TaskConfig, Tokenizer, Sequence[Example]], tuple[list[Instance], Lengths]]
-
-_MAKERS: dict[str, MakeInstances] = {
-    "classification": make_text_instances,
-    "regression": make_text_instances,
-    "tagging": make_tagging_instances,
-    "span": make_span_instances,
-    "multiple-choice": make_choice_instances,
-    "generation": make_generation_instances,
-}
 
 
 class TaskData:
@@ -41,12 +27,17 @@ class TaskData:
     ) -> None:
         """Make the instances, in the order of the examples of one data set, for the head `name`."""
         self.name, self.task, self.tokenizer, self.examples = name, task, tokenizer, examples
-        self.instances, self.lengths = _MAKERS[task.kind](task, tokenizer, examples)
+        made: tuple[list[Instance], Lengths] = kind_of(task.kind).make(task, tokenizer, examples)
+        self.instances, self.lengths = made
 
     @cached_property
     def num_tokens(self) -> int:
         """Tokens of all windows: what one pass over the data costs."""
         return sum(instance.num_tokens for instance in self.instances)
+
+    def warnings(self, what: str = "examples") -> list[str]:
+        """Return a sentence about what of the texts is not read, if anything is."""
+        return self.lengths.warnings(kind_of(self.task.kind).room(self.task), what)
 
     @property
     def coverage(self) -> tuple[int, int]:
@@ -64,7 +55,7 @@ def task_parts(
 ) -> Iterator[TaskData]:
     """Examples that are read as they are needed, `at_once` or fewer where they are long; sentences
     that are read in the context of their document are in one part, so that parts change nothing."""
-    whole_documents = task.kind == "tagging" and task.context == "document"
+    whole_documents = task.context == "document"
     part: list[Any] = []
     characters = 0
     for example in examples:

@@ -30,21 +30,31 @@ Letters: B windows, E examples, C scores, H hidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
+import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.labelled.examples import Example, TextExample, classes_of
+from bertwright.labelled.examples import TextExample, classes_of
+from bertwright.labelled.source import shorten
+from bertwright.labelled.texts import CLASSES, NUMBERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import merge
-from bertwright.tasks.head import LabelledBatch, TextHead
+from bertwright.tasks.baselines import number_baselines, text_baselines
+from bertwright.tasks.collation import Collated, flat, windows_of
+from bertwright.tasks.head import Head, LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
+from bertwright.tasks.kind import Row, Scored, ScoreGraph, TaskKind, are_texts, input_values
 from bertwright.tasks.metrics import (
     Metrics,
     calibration,
@@ -59,37 +69,55 @@ from bertwright.tasks.metrics import (
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
+LIKELY = 0.5
+"""The probability from which a label is predicted, with multi-label."""
 NEVER_VARIES = 0.01
 """Predicted numbers count as constant below this fraction of the labels' standard deviation."""
 
 
+@dataclass(frozen=True)
+class TextInstance(Instance):
+    """A text or a pair in its windows."""
+
+    label: int | float | tuple[int, ...] | None = None
+    """Number of the class; with multi-label, numbers of classes; of regression, the number."""
+
+
 def make_text_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
-) -> tuple[list[Instance], Lengths]:
-    """One instance a text or pair. Raises `DataError` for an empty text, with its line."""
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TextExample]
+) -> tuple[list[TextInstance], Lengths]:
+    """Return one instance for each text or pair.
+
+    Raises:
+        DataError: an empty text; names its line.
+    """
 
     def texts_of(example: TextExample) -> dict[str, str]:
         second = {} if example.text2 is None else {"text2": example.text2}
         return {"text": example.text} | second
 
-    chosen, framing = cast(Sequence[TextExample], examples), tokenizer.framing
+    framing = tokenizer.framing
     numbers = {label: number for number, label in enumerate(task.labels)}
-    instances: list[Instance] = []
+    instances: list[TextInstance] = []
     lengths = Lengths()
-    for number, example, (first, *others) in tokenized(tokenizer, chosen, texts_of):
+    for number, example, (first, *others) in tokenized(tokenizer, examples, texts_of):
         second = others[0] if others else None
         ids, segments, lost = make_windows(task, framing, first, second)
         lengths.add(whole_length(framing, first, second), len(ids), lost)
         if task.both_orders and second is not None:
             ids_back, segments_back, _ = make_windows(task, framing, second, first)
             ids, segments = ids + ids_back, segments + segments_back
-        instances.append(Instance(number, ids, segments, _label(task, numbers, example)))
+        instances.append(TextInstance(number, ids, segments, _label(task, numbers, example)))
     return instances, lengths
 
 
-def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample) -> Any:
-    if example.label is None or task.kind == "regression":
-        return example.label
+def _label(
+    task: TaskConfig, numbers: dict[str, int], example: TextExample
+) -> int | float | tuple[int, ...] | None:
+    if example.label is None:
+        return None
+    if task.kind == "regression":
+        return cast(float, example.label)
     held = tuple(sorted(numbers[label] for label in classes_of(example)))
     return held if task.multi_label else held[0]
 
@@ -220,3 +248,157 @@ def regression_metrics(
 
 _LossOf = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
 """Of scores, labels and class weights: the summed loss, and how many were right."""
+
+
+def collate_texts(
+    task: TaskConfig, instances: Sequence[TextInstance], rows: Sequence[int], with_labels: bool
+) -> Collated:
+    """Return the batch of some instances, each with one label or a label set."""
+    inputs, _, owners = windows_of(instances)
+    labels = _labels_of(task, [each.label for each in instances]) if with_labels else None
+    return Collated(inputs, rows, labels, owners)
+
+
+def _labels_of(task: TaskConfig, labels: Sequence[Any]) -> npt.NDArray[Any]:
+    """Numbers of classes `[E]`, 0 and 1 for each label `[E, C]`, or numbers `[E]`."""
+    if not task.multi_label:
+        return np.array(labels, np.float32 if task.kind == "regression" else np.int64)
+    held = np.zeros((len(labels), len(task.labels)), np.float32)
+    held[np.repeat(np.arange(len(labels)), [len(n) for n in labels]), flat(labels)] = 1
+    return held
+
+
+def decode_classes(
+    task: TaskConfig,
+    examples: Sequence[TextExample],
+    instances: Sequence[TextInstance],
+    scored: Iterator[Scored],
+) -> Iterator[tuple[int, TextPrediction]]:
+    """Yield the likeliest class of each example, or with multi-label the likely ones."""
+    labels, several = task.labels, task.multi_label
+    for batch, _, scores in scored:
+        probabilities = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
+        best = probabilities.argmax(1).tolist()
+        for row, likeliest, own in zip(batch.rows, best, probabilities.tolist(), strict=True):
+            label: str | tuple[str, ...] = labels[likeliest]
+            if several:
+                label = tuple(n for n, p in zip(labels, own, strict=True) if p >= LIKELY)
+            yield row, TextPrediction(label, dict(zip(labels, own, strict=True)))
+
+
+def decode_numbers(
+    task: TaskConfig,
+    examples: Sequence[TextExample],
+    instances: Sequence[TextInstance],
+    scored: Iterator[Scored],
+) -> Iterator[tuple[int, NumberPrediction]]:
+    """Yield the number of each example."""
+    for batch, _, scores in scored:
+        for row, value in zip(batch.rows, scores.tolist(), strict=True):
+            yield row, NumberPrediction(value)
+
+
+def parse_text_input(given: Any) -> TextExample | None:
+    """Return a text, or two texts, as an example; None where it is neither."""
+    values = input_values(given, TextExample, ("text", "text2"))
+    if values is None:
+        return None
+    first, second = values
+    return TextExample(first, second) if are_texts(first, second or first) else None
+
+
+def text_row(task: TaskConfig) -> Row:
+    """Return the columns of a text or a pair, as the task was trained."""
+    first, second = task.text_column or "text", task.text2_column or "text2"
+    if task.text2_column is None:
+        return Row((first,), "a text")
+    return Row((first, second), "two texts")
+
+
+def _parse_class(value: Any, example: TextExample, where: str) -> TextPrediction:
+    name = str(value)
+    return TextPrediction(name, {name: 1.0})
+
+
+def _parse_number(value: Any, example: TextExample, where: str) -> NumberPrediction:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where}: the prediction is {shorten(value)}; expected a number")
+    return NumberPrediction(number)
+
+
+def _metric_names(task: TaskConfig) -> tuple[str, ...]:
+    if task.multi_label:
+        return "micro_f1", "macro_f1", "exact_match"
+    f1 = ("f1",) if len(task.labels) == 2 else ()  # of "1", or else of the second label
+    return "accuracy", *f1, "macro_f1", "micro_f1", "matthews"
+
+
+def _class_metrics(
+    task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
+) -> Metrics:
+    metrics = label_set_metrics if task.multi_label else classification_metrics
+    return metrics(task, examples, predictions)
+
+
+def _start_at_the_mean(head: Head, examples: Sequence[TextExample]) -> None:
+    """Let the head predict the mean of the training numbers, so that no step is spent on it."""
+    numbers = [cast(float, example.label) for example in examples]
+    nn.init.constant_(head.get_parameter("classifier.bias"), fmean(numbers))
+
+
+def text_shown(example: TextExample) -> tuple[str | None, str | None]:
+    """Return the texts of an example for a list of errors."""
+    return example.text, example.text2 or None
+
+
+CLASSIFICATION = TaskKind[TextExample, TextInstance, TextPrediction](
+    name="classification",
+    reader=CLASSES,
+    fields=(("text", "label"), ("text", "text2", "label")),
+    inputs=("text", "text2"),
+    needs_labels=True,
+    parse_input=parse_text_input,
+    expected_input="a text, or two texts",
+    row=text_row,
+    make=make_text_instances,
+    collate=collate_texts,
+    head=Classifier,
+    graph=ScoreGraph(),
+    decode=decode_classes,
+    parse_prediction=_parse_class,
+    metric_names=_metric_names,
+    metrics=_class_metrics,
+    gold=lambda example: example.label,
+    shown=text_shown,
+    baselines=text_baselines,
+)
+REGRESSION = TaskKind[TextExample, TextInstance, NumberPrediction](
+    name="regression",
+    reader=NUMBERS,
+    fields=(("text", "label"), ("text", "text2", "label")),
+    inputs=("text", "text2"),
+    parse_input=parse_text_input,
+    expected_input="a text, or two texts",
+    row=text_row,
+    make=make_text_instances,
+    collate=collate_texts,
+    head=Classifier,
+    graph=ScoreGraph(one_number=True),
+    start=_start_at_the_mean,
+    decode=decode_numbers,
+    parse_prediction=_parse_number,
+    # the third is the mean of both correlations
+    metric_names=lambda task: (
+        *("pearson", "spearman", "pearson_spearman"),
+        *("mean_absolute_error", "mean_squared_error"),
+    ),
+    metrics=regression_metrics,
+    gold=lambda example: example.label,
+    shown=text_shown,
+    correlates=True,
+    baselines=number_baselines,
+)

@@ -26,6 +26,7 @@ from bertwright.recipes.finetune.setup import TaskSpec, hold_out, set_up
 from bertwright.recipes.finetune.training import TaskLoader
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.predict import predict
@@ -172,7 +173,7 @@ def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
     results, _ = learn(model, out, "classification", train, dev, **changes)
     assert results["best_seed"] == 2
     loaded = checkpoint.load(out)
-    examples = read_examples(str(dev), "classification").examples
+    examples = read_examples(str(dev), kind_of("classification").reader).examples
     data = TaskData("task", loaded.tasks["task"], load_tokenizer(loaded.folder), examples)
     kept = (out / "dev-predictions.jsonl").read_text().splitlines()
     for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
@@ -221,7 +222,7 @@ def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_
 
 def test_what_is_of_one_passage_is_held_out_together() -> None:
     questions = [SpanExample(f"q{n}", f"passage {n % 20}", ()) for n in range(200)]
-    train, dev = hold_out(questions, 1)
+    train, dev = hold_out(questions, kind_of("span"), 1)
     assert len(train) + len(dev) == 200
     assert 20 <= len(dev) < 40
     assert not {e.context for e in train} & {e.context for e in dev}

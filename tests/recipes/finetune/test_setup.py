@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import TextExample
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, hold_out, set_up
+from bertwright.tasks.catalogue import kind_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from tests.recipes.task_files import SPEC, write_files
 
 
 def made(
     model: Path,
-    kind: Kind,
+    kind: str,
     train: Path,
     dev: Path | None = None,
     trained: int | None = None,
@@ -32,7 +32,7 @@ def made(
 def test_a_text_that_comes_again_is_on_one_side() -> None:
     texts = [TextExample(str(n % 60), label="ab"[n % 2]) for n in range(120)]
     for seed in range(5):
-        train, dev = hold_out(texts, seed)
+        train, dev = hold_out(texts, kind_of("classification"), seed)
         assert len(dev) == 12
         assert not {e.text for e in train} & {e.text for e in dev}
 
@@ -110,7 +110,7 @@ def test_what_dev_shares_with_train_is_counted(model: Path, tmp_path: Path) -> N
     ],
 )
 def test_settings_of_another_kind_are_refused(
-    model: Path, tmp_path: Path, kind: Kind, setting: dict[str, Any], message: str
+    model: Path, tmp_path: Path, kind: str, setting: dict[str, Any], message: str
 ) -> None:
     train, dev = write_files(tmp_path, kind)
     with pytest.raises(ConfigError, match=message):

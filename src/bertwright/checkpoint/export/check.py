@@ -87,12 +87,14 @@ def _of_one(
 ) -> list[torch.Tensor]:
     """The outputs of one sequence."""
     encoder = learner.encoder
+    graph = exported.graph
+    of_tokens = graph is not None and graph.of_tokens
     batch = LabelledBatch(
         task=exported.head or "",
         inputs=Inputs(torch.tensor(row), Sequences([len(row)]), torch.tensor(kinds)),
         rows=(0,),
-        words=torch.arange(len(row)) if exported.kind == "tagging" else None,
-        counts=(len(row),) if exported.kind == "tagging" else (1,),
+        words=torch.arange(len(row)) if of_tokens else None,
+        counts=(len(row),) if of_tokens else (1,),
     )
     if exported.head is None:
         encoded = encoder(batch.inputs, keep_layers=True)
@@ -105,11 +107,11 @@ def _of_one(
         return [head.logits(encoder(batch.inputs).pooled)[0]]
     assert isinstance(head, Head)
     scores = head.scores(learner.encode(batch, [head]), batch)
-    if exported.kind == "span":
-        return [scores[:, 0], scores[:, 1]]
-    if exported.kind == "tagging":
-        return [scores]
-    return [scores.reshape(1) if exported.kind == "regression" else scores[0]]
+    assert graph is not None
+    if of_tokens:
+        count = len(graph.outputs)
+        return [scores] if count == 1 else [scores[:, n] for n in range(count)]
+    return [scores.reshape(1) if graph.one_number and not graph.choices else scores[0]]
 
 
 def check_random(learner: Learner, exported: Exported, task: TaskConfig | None) -> float:
@@ -188,7 +190,7 @@ def check_text(
         mean, least_of_all = min((float(np.mean(each)), min(each)) for each in cosines)
         figures["cosine_texts"] = {"mean": mean, "least": least_of_all}
         what, reached = "mean cosine of texts", mean
-    elif exported.kind in ("regression", "multiple-choice"):
+    elif exported.graph is not None and exported.graph.one_number:
         flat = np.array([[a.item(), b.item()] for a, b in pairs[LOGITS]])
         what, reached = "correlation", _correlation(flat[:, 0], flat[:, 1])
         figures["correlation"] = reached

@@ -13,6 +13,7 @@ import importlib.util
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,8 @@ from bertwright.arrays import Float32s, Int64s
 from bertwright.atomic import verify_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.storage.model_folder import EXPORT, read_json
+from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.kind import ScoreGraph
 
 ONNX = "model.onnx"
 OPENVINO = "openvino_model.xml"
@@ -59,6 +62,12 @@ class Exported:
     """Tokens of a sequence, at most."""
     session: Session
 
+    @cached_property
+    def graph(self) -> ScoreGraph | None:
+        """How the graph gives the scores of a task's head."""
+        found: ScoreGraph | None = None if self.kind is None else kind_of(self.kind).graph
+        return found
+
     def run_all(
         self,
         ids: Sequence[Sequence[int]],
@@ -88,11 +97,12 @@ class Exported:
         found: dict[str, list[Any]] = {name: [None] * len(ids) for name in self.outputs}
         for rows in _rectangles([len(sequence) for sequence in ids], batch_tokens):
             feed = pad([ids[r] for r in rows], None if types is None else [types[r] for r in rows])
-            if self.kind == "multiple-choice":
+            of_choices = self.graph is not None and self.graph.choices
+            if of_choices:
                 feed = {name: array[:, None] for name, array in feed.items()}
             arrays = self.session(feed)
             for (name, of_tokens), array in zip(self.outputs.items(), arrays, strict=True):
-                if self.kind == "multiple-choice":
+                if of_choices:
                     array = array[:, 0]
                 for index, row in enumerate(rows):
                     own = array[index, : len(ids[row])] if of_tokens else array[index]

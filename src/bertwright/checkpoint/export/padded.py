@@ -37,6 +37,7 @@ from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.attention import attend_rows, heads_of
 from bertwright.nn.objective import Learner
+from bertwright.tasks.catalogue import kind_of
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 LAST = "last_hidden_state"
@@ -89,6 +90,7 @@ class PaddedBert(Graph):
         self.bert, self.task = bert, task
         self.head: Any = None if head is None else learner.objectives[head]
         self.kind = None if task is None else task.kind
+        self.graph = None if task is None else kind_of(task.kind).graph
         if getattr(self.head, "network", None) is not None:
             raise ConfigError(
                 f"the head {head} has an LSTM, and an export is of linear heads: run it here, or "
@@ -98,21 +100,22 @@ class PaddedBert(Graph):
         self.layers = layers or (last,)
         self.mix = getattr(self.head, "mix", None)
         self.top = max(self.layers if self.mix is None else self.mix.numbers)
-        choices = ["choices"] * (self.kind == "multiple-choice")
+        self.of_choices = self.graph is not None and self.graph.choices
+        choices = ["choices"] * self.of_choices
         self.inputs = dict.fromkeys(INPUTS, ("batch", *choices, "sequence"))
         if self.head is None:
             names = [LAST if n == last else f"hidden_states.{n}" for n in self.layers]
             self.outputs = dict.fromkeys(names, True)
             if not layers:
                 self.outputs[POOLED] = False
-        elif self.kind == "span":
-            self.outputs = {"start_logits": True, "end_logits": True}
+        elif self.graph is not None:
+            self.outputs = dict.fromkeys(self.graph.outputs, self.graph.of_tokens)
         else:
-            self.outputs = {LOGITS: self.kind == "tagging" or isinstance(self.head, MaskedLM)}
+            self.outputs = {LOGITS: isinstance(self.head, MaskedLM)}
 
     def forward(self, ids: Tensor, mask: Tensor, more: list[Tensor]) -> list[Tensor]:
         """Ids, mask and segments, `[B, T]` each, or `[B, M, T]`"""
-        if self.kind != "multiple-choice":
+        if not self.of_choices:
             return self._outputs(ids, mask, more[0])
         (scores,) = self._outputs(ids.flatten(0, 1), mask.flatten(0, 1), more[0].flatten(0, 1))
         return [scores.reshape(ids.shape[0], ids.shape[1])]
@@ -133,13 +136,13 @@ class PaddedBert(Graph):
         if isinstance(head, NextSentence):
             return [head.logits(self._pooled(x))]
         assert self.task is not None
+        assert self.graph is not None
         if self.mix is not None:
             x = self.mix(layers)  # [B, T, F]
-        if self.kind == "span":
-            scores = _linear(head.qa_outputs, x)  # [B, T, 2]
-            return [scores[:, :, 0], scores[:, :, 1]]
-        if self.kind == "tagging":
-            return [_linear(head.classifier, x)]
+        if self.graph.of_tokens:
+            scores = _linear(head.scorer, x)  # [B, T, C]
+            count = len(self.graph.outputs)
+            return [scores] if count == 1 else [scores[:, :, n] for n in range(count)]
         if head.reads_pooled:
             x = self._pooled(x)
         else:
@@ -147,7 +150,7 @@ class PaddedBert(Graph):
             x = torch.cat([_pool(x, mask, how) for how in poolings], 1)
         if head.hidden is not None:
             x = torch.relu(_linear(head.hidden, x))
-        return [_linear(head.classifier, x)]
+        return [_linear(head.scorer, x)]
 
     def _pooled(self, x: Tensor) -> Tensor:
         assert self.bert.pooler is not None

@@ -56,6 +56,7 @@ from bertwright.models.bert.system import BERT
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import EXPORT
+from bertwright.tasks.catalogue import kind_of
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -184,11 +185,14 @@ def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int])
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
     task = loaded.tasks.get(head) if head is not None else None
-    if task is not None and task.kind == "generation":
+    kind = None if task is None else kind_of(task.kind)
+    if kind is not None and kind.generates:
         raise ConfigError(
             f"an export gives the scores of a text at once, and the head {head} writes a text "
             "token by token: use bertwright predict"
         )
+    if kind is not None and kind.graph is None:
+        raise ConfigError(f"there is no export of a {kind.name} task: use bertwright predict")
     return PaddedBert(loaded.learner, head, task, _numbers(layers, loaded.config))
 
 
@@ -196,7 +200,8 @@ def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
     """Raise DataError unless int8 can be evaluated on texts."""
     if not any(text.strip() for text in texts):
         raise DataError("the sample has no text: give a file with a text a line")
-    if task is not None and task.kind in ("regression", "multiple-choice") and len(texts) < 2:
+    graph = None if task is None else kind_of(task.kind).graph
+    if graph is not None and graph.one_number and len(texts) < 2:
         raise DataError("int8 is evaluated by a correlation here: give two texts or more")
 
 

@@ -35,7 +35,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from bertwright.config.task import HeadConfig, Kind, Scheme, TaskConfig
+from bertwright.config.task import HeadConfig, Scheme, TaskConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import BertConfig
@@ -88,14 +88,16 @@ _ARCHITECTURES = {
     frozenset({"next_sentence"}): "BertForNextSentencePrediction",
     frozenset(): "BertModel",
 }
-_TASK_ARCHITECTURES: dict[Kind, str] = {
+# Kinds of tasks for which transformers has a class. They are named here and not in the files of the
+# kinds, as this is a table of foreign names, and a model does not import tasks.
+_TASK_ARCHITECTURES: dict[str, str] = {
     "classification": "BertForSequenceClassification",
     "regression": "BertForSequenceClassification",
     "tagging": "BertForTokenClassification",
     "span": "BertForQuestionAnswering",
     "multiple-choice": "BertForMultipleChoice",
 }
-_OF_TOKENS: tuple[Kind, ...] = ("tagging", "span")
+_OF_TOKENS: tuple[str, ...] = ("tagging", "span")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 _TAG = re.compile(r"([BIES])-.+")
 _SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squad.py
@@ -108,7 +110,7 @@ class BertLayout(Layout[BertConfig]):
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
-    without_pooler: ClassVar[Collection[Kind]] = _OF_TOKENS
+    without_pooler: ClassVar[Collection[str]] = _OF_TOKENS
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
         """The configuration in a `config.json`, or in a file of another name with its keys.
@@ -301,7 +303,7 @@ def scheme_of(labels: Sequence[str]) -> Scheme:
     return "iob2" if all(tag[2:] in begun for tag in tags) else "iob1"
 
 
-def _kind(architectures: Any) -> Kind | None:
+def _kind(architectures: Any) -> str | None:
     """The kind of task of an architecture; text classification stands for regression too."""
     if not isinstance(architectures, list) or len(architectures) != 1:
         return None
@@ -327,7 +329,7 @@ def _labels(content: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     return tuple(str(label) for label in labels)
 
 
-def _dropout(kind: Kind, content: Mapping[str, Any], config: BertConfig, path: Path) -> float:
+def _dropout(kind: str, content: Mapping[str, Any], config: BertConfig, path: Path) -> float:
     """Dropout before the scores: none of spans; unset, that of the layers."""
     if kind == "span":
         return 0.0

@@ -18,7 +18,6 @@ from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import (
     Example,
     GenerationExample,
-    SpanExample,
     TaggingExample,
     TextExample,
 )
@@ -31,6 +30,7 @@ from bertwright.recipes.finetune.training import SeedRun
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.card import card
 from bertwright.report.verdict import PREDICTIONS, RESULTS
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
 
 TASKS = "tasks.toml"
@@ -92,8 +92,9 @@ def save(
     with (run / PREDICTIONS).open("w", encoding="utf-8") as file:
         for setup in setups:
             predictions = best.predictions[setup.task_name]
+            gold = kind_of(setup.task.kind).gold
             for example, prediction in zip(setup.dev.examples, predictions, strict=True):
-                line = {"task": setup.task_name, "line": example.line, "gold": _gold(example)}
+                line = {"task": setup.task_name, "line": example.line, "gold": gold(example)}
                 line |= prediction.as_dict()
                 file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
     system = system_of_config(learner.encoder.config)
@@ -226,11 +227,3 @@ def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float | 
         sd = statistics.stdev(found) if len(found) > 1 else None
         summary[metric] = {"mean": statistics.fmean(found), "sd": sd, "max": max(found)}
     return summary
-
-
-def _gold(example: Example) -> Any:
-    if isinstance(example, TaggingExample):
-        return example.tags
-    if isinstance(example, SpanExample):
-        return [text for text, _ in example.answers or ()]
-    return example.target if isinstance(example, GenerationExample) else example.label

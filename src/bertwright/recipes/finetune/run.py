@@ -13,11 +13,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
-from torch import nn
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
@@ -39,8 +37,9 @@ from bertwright.recipes.finetune.training import (
     SeedRun,
     train_seed,
 )
-from bertwright.tasks.baselines import baseline_predictions
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.head import Head
 from bertwright.train.distributed import join_ranks
 from bertwright.train.hardware import choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog
@@ -183,15 +182,15 @@ def new_learner(
         head, is_new = learner.objectives[setup.task_name], setup.task_name in loaded.report.started
         if setup.class_weights is not None:
             head.class_weights = setup.class_weights
-        if setup.task.kind == "generation" and is_new and not config.random_start:
+        kind = kind_of(setup.task.kind)
+        if kind.generates and is_new and not config.random_start:
             # the weights of the head that pre-training predicted tokens by
             name = "next_token" if learner.encoder.spec.causal else "masked_lm"
             pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
             head.load_state_dict(pretrained.state_dict(), strict=False)
-        if setup.task.kind == "regression" and is_new:
-            # the mean of the training numbers: no step is spent on finding it
-            numbers: list[Any] = [getattr(e, "label", None) for e in setup.train.examples]
-            nn.init.constant_(head.get_parameter("classifier.bias"), fmean(numbers))
+        if kind.start is not None and is_new:
+            assert isinstance(head, Head)
+            kind.start(head, setup.train.examples)
     return learner
 
 
@@ -283,14 +282,14 @@ def _baselines(
     found: dict[str, dict[str, Evaluation]] = {}
     for setup in setups if config.baselines else []:
         train, dev = setup.train.examples, setup.dev.examples
-        for name, predictions in baseline_predictions(
-            setup.task, train, dev, seed=config.seed
-        ).items():
+        baselines = kind_of(setup.task.kind).baselines
+        if baselines is None:
+            say(f"{setup.task_name}: a task of the kind {setup.task.kind} has no baseline")
+            continue
+        for name, predictions in baselines(setup.task, train, dev, config.seed).items():
             evaluation = evaluate(
                 setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
             )
             found.setdefault(setup.task_name, {})[name] = evaluation
             say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")
-        if setup.task_name not in found:
-            say(f"{setup.task_name}: a task of the kind {setup.task.kind} has no baseline")
     return found

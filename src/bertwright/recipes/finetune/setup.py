@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,12 @@ import torch
 from torch import Tensor
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
-from bertwright.config.task import HeadConfig, Kind, TaskConfig
+from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.columns import Columns, make_columns
 from bertwright.labelled.examples import (
-    ChoiceExample,
     Example,
-    GenerationExample,
-    SpanExample,
-    TaggingExample,
     TextExample,
     classes_of,
     labels_of,
@@ -35,16 +32,17 @@ from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from bertwright.nn.encoder import EncoderSpec
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of
+from bertwright.tasks.kind import TaskKind
 from bertwright.tasks.task_data import TaskData
-from bertwright.tasks.text_metrics import bleu_of, rouge_l_of
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.file_words import coverage
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
 """Fraction of the training file that is dev where no dev file is given."""
-LENGTH, SPAN_LENGTH, DOCUMENT_LENGTH = 512, 384, 256
+LENGTH, DOCUMENT_LENGTH = 512, 256
 """Tokens of a window unless configured; `LENGTH` where the model reads any length."""
 
 
@@ -53,7 +51,7 @@ class TaskSpec:
     """A task by name, kind and files."""
 
     name: str
-    kind: Kind
+    kind: str
     files: TaskFilesConfig
     train: Rows | None = None
     """Rows in memory, in place of the training file."""
@@ -91,15 +89,13 @@ def set_up(
         ConfigError: a window is longer than the model reads; a setting is of another kind of task.
     """
     trained = encoder.max_length if trained is None else trained
-    name, kind, files = spec.name, spec.kind, spec.files
-    if kind == "generation":
-        # what is missing is an error now, not after an epoch
-        bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
-        rouge_l_of(())
+    name, kind, files = spec.name, kind_of(spec.kind), spec.files
+    if kind.check_files is not None:
+        kind.check_files(files)  # what is missing is an error now, not after an epoch
     read = _read(spec.train or files.train, kind, files, say)
     labels = _labels(kind, read, files.train)
     if files.dev is None:
-        train, dev = hold_out(read.examples, config.seed)
+        train, dev = hold_out(read.examples, kind, config.seed)
         warnings = [
             f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
             "held out to evaluate on"
@@ -108,7 +104,7 @@ def set_up(
     else:
         dev_read = _read(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
         train, dev = list(read.examples), list(dev_read.examples)
-        warnings = _overlap(_shared(train, dev), len(dev), files)
+        warnings = _overlap(_shared(kind, train, dev), len(dev), files)
     task = _task(kind, files, config, read, labels, train, encoder, trained, tokenizer.framing)
     if trained is not None and task.max_length > trained:
         warnings.append(
@@ -129,12 +125,12 @@ def set_up(
         facts={
             "train": _facts(files.train, read, len(train)),
             "dev": _facts(files.dev or files.train, dev_read, len(dev))
-            | {"in_train": _shared(train, dev)},
+            | {"in_train": _shared(kind, train, dev)},
         },
         warnings=warnings,
     )
     for which, data in (("train", setup.train), ("dev", setup.dev)):
-        warnings += data.lengths.warnings(task, f"{which} examples")
+        warnings += data.warnings(f"{which} examples")
     for warning in warnings:
         say(f"warning: {warning}")
     if encoder.depth == 0 or tokenizer.file_words is not None:
@@ -145,16 +141,19 @@ def set_up(
     return setup
 
 
-def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+def hold_out(
+    examples: Sequence[Example], kind: TaskKind[Any, Any, Any], seed: int
+) -> tuple[list[Example], list[Example]]:
     """Examples to train on and to evaluate on; what is of one document or passage, or the same text
     more than once, stays together.
 
     Raises:
         DataError: too few to hold any out.
     """
-    for group_of in (_source, _content):
+    for group_of in (kind.source, None):
         numbers: dict[Hashable, int] = {}
-        groups = np.array([numbers.setdefault(group_of(e), len(numbers)) for e in examples])
+        group = group_of or partial(_content, kind)
+        groups = np.array([numbers.setdefault(group(e), len(numbers)) for e in examples])
         if len(numbers) >= 10:
             break
     order = permutation(make_key("dev", seed), len(numbers))
@@ -169,16 +168,9 @@ def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], lis
     return train, [example for example, held in zip(examples, taken, strict=True) if held]
 
 
-def _source(example: Example) -> Hashable:
-    """What an example is taken from: its article or document; a text is its own."""
-    if isinstance(example, SpanExample):
-        return example.title or example.context
-    return example.document if isinstance(example, TaggingExample) else _content(example)
-
-
 def _read(
     path: str | Rows,
-    kind: Kind,
+    kind: TaskKind[Any, Any, Any],
     files: TaskFilesConfig,
     say: Callable[[str], None],
     like: Read | None = None,
@@ -193,7 +185,7 @@ def _read(
         multi_label=files.multi_label,
         label_map=label_map(files.label_map),
         iob1_as_iob2=True,
-        as_scheme=like.scheme if kind == "tagging" and like is not None else None,
+        as_scheme=None if like is None else like.scheme,
         hint=Columns() if like is None else like.columns,
         bad_rows=files.bad_rows,
         bad_tags=files.bad_tags,
@@ -207,7 +199,7 @@ def _read(
             files.dev_label or files.label,
         )
     try:
-        read = read_examples(path, kind, columns, options)
+        read = read_examples(path, kind.reader, columns, options)
     except DataError as error:
         if like is None or not error.options:
             raise
@@ -234,7 +226,7 @@ def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
 
 
 def _task(
-    kind: Kind,
+    kind: TaskKind[Any, Any, Any],
     files: TaskFilesConfig,
     config: FinetuneConfig,
     read: Read,
@@ -245,8 +237,8 @@ def _task(
     framing: Framing,
 ) -> TaskConfig:
     usual, longest = LENGTH, encoder.max_length
-    if kind == "span":
-        usual = SPAN_LENGTH
+    if kind.usual_length is not None:
+        usual = kind.usual_length
     elif files.context == "document":
         usual = DOCUMENT_LENGTH
     elif trained is not None:
@@ -264,7 +256,7 @@ def _task(
         )
     stride, target = files.stride, files.max_target_tokens
     if stride is None:
-        stride = min(128 if kind == "span" else 32, length // 3)
+        stride = min(kind.usual_stride, length // 3)
     head = HeadConfig(crf=files.crf, dropout=config.dropout, hidden_size=config.hidden_size)
     network, pooling = config.network, config.pooling
     if config.transfer == "features" or network != "linear" or pooling is not None:
@@ -275,17 +267,17 @@ def _task(
     if not encoder.averages_begin:
         head = replace(head, frame=(len(framing.begin), len(framing.end)))
     return TaskConfig(
-        kind=kind,
+        kind=kind.name,
         labels=labels,
         multi_label=files.multi_label,
-        scheme=read.scheme if kind == "tagging" else "none",
+        scheme=read.scheme,
         max_length=length,
         stride=stride,
-        max_windows=1 if files.truncate or kind == "generation" else files.max_windows,
+        max_windows=1 if files.truncate or kind.generates else files.max_windows,
         both_orders=files.both_orders,
         merge=files.merge,
         context=files.context,
-        unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),
+        unanswerable=any(getattr(e, "answers", None) == () for e in train),
         max_answer_tokens=files.max_answer_tokens,
         max_target_tokens=min(128, length // 2) if target is None else target,
         bleu_tokenize=files.bleu_tokenize,
@@ -296,13 +288,13 @@ def _task(
     )
 
 
-def _labels(kind: Kind, read: Read, path: str) -> tuple[str, ...]:
+def _labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
     """The labels of the training examples, in the order of the file if it has a 0 or 1 for each; a
     prediction of nothing, O, is number 0."""
     train = read.examples
     found = read.classes or labels_of(train)
     has_none = any(isinstance(e, TextExample) and e.label == () for e in train)  # multi-label
-    if kind in ("classification", "tagging") and len(found) + has_none < 2:
+    if kind.needs_labels and len(found) + has_none < 2:
         raise DataError(
             f"{path} has one label only, {found[0]!r}: there is nothing to train on; "
             "is --label the right column?"
@@ -328,10 +320,10 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
     return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
 
 
-def _shared(train: list[Example], dev: list[Example]) -> int:
+def _shared(kind: TaskKind[Any, Any, Any], train: list[Example], dev: list[Example]) -> int:
     """How many inputs of dev are training inputs too."""
-    seen = {_content(example) for example in train}
-    return sum(_content(example) in seen for example in dev)
+    seen = {_content(kind, example) for example in train}
+    return sum(_content(kind, example) in seen for example in dev)
 
 
 def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
@@ -345,14 +337,6 @@ def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
     ]
 
 
-_INPUTS: dict[type[Example], tuple[str, ...]] = {
-    TextExample: ("text", "text2"),
-    TaggingExample: ("words",),
-    SpanExample: ("question", "context"),
-    GenerationExample: ("source",),
-    ChoiceExample: ("text", "text2", "choices"),
-}
-
-
-def _content(example: Example) -> Hashable:
-    return tuple(getattr(example, name) for name in _INPUTS[type(example)])
+def _content(kind: TaskKind[Any, Any, Any], example: Example) -> Hashable:
+    """What a model reads of an example."""
+    return tuple(getattr(example, name) for name in kind.inputs)

@@ -29,12 +29,12 @@ from bertwright.nn.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
-from bertwright.tasks.span import decide_best
 from bertwright.train.ahead import Ahead, Made
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
@@ -335,10 +335,11 @@ def evaluate_task(
         predictions = predict(learner, data, *how)
     except NotFinite as error:
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite") from error
-    if task.unanswerable:
+    tune = kind_of(task.kind).tune
+    if task.unanswerable and tune is not None:
         exact = (setup.files.metric or "").endswith("exact_match")
         metric: Literal["f1", "exact_match"] = "exact_match" if exact else "f1"
-        predictions, threshold = decide_best(data.examples, predictions, metric)
+        predictions, threshold = tune(data.examples, predictions, metric)
         run.thresholds[setup.task_name] = threshold
         task = replace(task, null_threshold=threshold)
     run.predictions[setup.task_name] = predictions

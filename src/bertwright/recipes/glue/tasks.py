@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.corpus.files import nearest_name
 
@@ -29,7 +28,7 @@ class GlueTask:
     """The benchmark's; the task's score is their mean, the first selects epoch and seed."""
     labels: Names = ("0", "1")
     """The words that the server takes; none for regression."""
-    kind: Kind = "classification"
+    kind: str = "classification"
     train: Names = ("train.tsv",)
     """The first that is there; so for `dev`."""
     dev: Names = ("dev.tsv",)

@@ -1,0 +1,136 @@
+"""The catalogue of kinds of tasks: name -> what needs no torch, and what imports its record.
+
+A record imports torch with its head, so it is imported when its function is called; the command
+line and pages read the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.tasks.kind import TaskKind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of the catalogue."""
+
+    help: str
+    """What it predicts, in a few words."""
+    load: Callable[[], TaskKind[Any, Any, Any]]
+    """Imports and returns its record."""
+    pipeline: str = "other"
+    """Its name among the tasks of Hugging Face's hub."""
+    example: str = '"A text."'
+    """An input of `Model.predict` as Python, for model cards."""
+    example_of_pair: str | None = None
+    """The same where the task was trained on pairs of texts."""
+    separator: str = ", "
+    """What stands between the parts of a label where it is shown."""
+    nothing: str = "none"
+    """How an empty label is shown."""
+
+
+def _classification() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.texts import CLASSIFICATION
+
+    return CLASSIFICATION
+
+
+def _regression() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.texts import REGRESSION
+
+    return REGRESSION
+
+
+def _tagging() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.tagging import TAGGING
+
+    return TAGGING
+
+
+def _span() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.span import SPAN
+
+    return SPAN
+
+
+def _multiple_choice() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.choices import MULTIPLE_CHOICE
+
+    return MULTIPLE_CHOICE
+
+
+def _generation() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.generation import GENERATION
+
+    return GENERATION
+
+
+PAIR = '("One text.", "The other.")'
+KINDS: dict[str, Entry] = {
+    "classification": Entry(
+        "a class, or any number of labels, for a text or a pair of texts",
+        _classification,
+        "text-classification",
+        example_of_pair=PAIR,
+    ),
+    "regression": Entry(
+        "a number for a text or a pair of texts",
+        _regression,
+        "text-classification",
+        example_of_pair=PAIR,
+    ),
+    "tagging": Entry(
+        "a tag for each word: entities, parts of speech",
+        _tagging,
+        "token-classification",
+        '"A sentence of words."',
+        separator=" ",
+    ),
+    "span": Entry(
+        "the answer to a question as a slice of a passage",
+        _span,
+        "question-answering",
+        '("What is the question?", "A passage that may hold the answer.")',
+        nothing="no answer",
+    ),
+    "multiple-choice": Entry(
+        "which of several texts is right",
+        _multiple_choice,
+        "multiple-choice",
+        '("A text.", ["one ending", "another ending"])',
+    ),
+    "generation": Entry(
+        "a text that is written from a source", _generation, "text-generation", '"A source."'
+    ),
+}
+"""Kind of task, by the `kind` in `task.json`."""
+
+
+def check_kind(name: object) -> str:
+    """Return the name of a kind of task.
+
+    Raises:
+        ConfigError: there is no kind of this name.
+    """
+    if isinstance(name, str) and name in KINDS:
+        return name
+    near = get_close_matches(name, KINDS, n=1) if isinstance(name, str) else []
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"kind is {name!r}; expected one of {', '.join(KINDS)}{meant}")
+
+
+def kind_of(name: str) -> TaskKind[Any, Any, Any]:
+    """Return the record of a kind of task.
+
+    Raises:
+        ConfigError: there is no kind of this name.
+    """
+    return KINDS[check_kind(name)].load()
