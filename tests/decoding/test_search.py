@@ -167,7 +167,7 @@ def test_beams_of_a_source_do_not_depend_on_the_others() -> None:
 
 def test_settings_that_contradict_each_other() -> None:
     for settings, message in (
-        ({"beam": 0}, "beam is 0; expected 1 or more"),
+        ({"beam": 0}, "beam is 0; expected a number from 1 to 1,024"),
         ({"top_k": 3}, "add --sample"),
         ({"beam": 2, "sample": True}, "beam search or sample, not both"),
         ({"beam": 2, "stop": ("a",)}, "beam search or stop, not both"),
