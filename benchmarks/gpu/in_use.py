@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -225,7 +225,7 @@ def their_finetuning(device: Device, folder: Path, ours: dict[str, Any]) -> dict
     model = model.to(device.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-5, fused=True)
     rows = [
-        (torch.tensor(each.ids[0]), int(each.label)) for each in data.instances
+        (torch.tensor(each.ids[0]), int(cast(Any, each).label)) for each in data.instances
     ]  # made before the clock starts, as ours are
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).tolist()
 

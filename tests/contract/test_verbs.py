@@ -19,6 +19,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.generate import generates
+from bertwright.models.catalogue import trainable
 from bertwright.models.system import System
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.serve.app import make_app
@@ -78,7 +79,9 @@ def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFi
     model = mapping(name, data, data / "run")["model"]
     verb("pretrain", "--model", model, "--help-all")
     shown = capsys.readouterr().out
-    assert "--optimizer.learning-rate" in shown
+    assert ("--optimizer.learning-rate" in shown) == trainable()[name].reads(
+        "optimizer.learning_rate"
+    )
     assert ("--masking.whole-word" in shown) == (name == "bert")
 
 

@@ -258,7 +258,6 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", b"text\tlabel\na\0b\tx\n", "binary file"),
         ("a.tsv", "text\tlabel\n".encode("utf-16"), "UTF-16"),
         ("a.csv", 'text,label\n"open,x\nb,y\n', r"line 2:.*closed quotes"),
         ("a.json", '[{"text": "a"},\n{"text": "b"}\n', "cannot be read as JSON.*line 2 column 14"),
@@ -286,6 +285,12 @@ def test_what_no_file_can_have(write):
         Columns("a", "a")
     with pytest.raises(ConfigError, match="kind is 'sorting'"):
         parse(write("a.txt", "just words\n"), "sorting")
+
+
+def test_zero_bytes_are_dropped_and_counted(write):
+    read = parse(write("a.tsv", b"text\tlabel\na\0b\tx\nc\ty\n"), "classification")
+    assert rows(read) == [("ab", None, "x"), ("c", None, "y")]
+    assert [warning for warning in read.warnings if "1 zero byte dropped" in warning]
 
 
 def test_malformed_characters_are_replaced_and_told(write):

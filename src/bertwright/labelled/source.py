@@ -125,14 +125,19 @@ class Source:
         return enumerate(itertools.chain(self.head, self.rest), 1)
 
     def warnings(self) -> list[str]:
-        """A warning of bytes that are no UTF-8."""
-        if not self.report.invalid_utf8:
-            return []
-        return [
-            f"{self.name}: {self.report.invalid_utf8:,} malformed UTF-8 sequences were replaced by "
-            f"U+FFFD (first: {self.report.invalid_places[0]}). If it is of another encoding, as "
-            "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
-        ]
+        """Warnings of zero bytes, and of bytes that are not UTF-8."""
+        warnings = []
+        if self.report.zero_bytes:
+            count = self.report.zero_bytes
+            warnings.append(f"{self.name}: {count:,} zero byte{'s' * (count != 1)} dropped")
+        if self.report.invalid_utf8:
+            warnings.append(
+                f"{self.name}: {self.report.invalid_utf8:,} malformed UTF-8 sequences were "
+                f"replaced by U+FFFD (first: {self.report.invalid_places[0]}). If it is of "
+                "another encoding, as CSV of Excel is, convert it: "
+                "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
+            )
+        return warnings
 
 
 def name_of(path: Path | Rows) -> str:

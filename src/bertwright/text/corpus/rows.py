@@ -274,7 +274,8 @@ def _split_tsv(
         yield from _split_tabs([line], number)
     else:
         return
-    ahead, texts, size = [line], [line], len(line)
+    ahead: list[str | LongText] = [line]
+    texts, size = [line], len(line)
     while len(texts) < AHEAD_LINES and size < AHEAD_CHARACTERS:
         if (following := next(lines, None)) is None:
             break
