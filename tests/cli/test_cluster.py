@@ -71,7 +71,7 @@ def test_a_vocabulary_shards_and_vectors_are_those_made_here(
     error = ran(*words, "--out", other / "v.npy", "--cluster", "tcp://127.0.0.1:9", code=2).err
     assert "no Dask scheduler answers" in error
     assert (
-        "is for --out FILE"
+        "bertwright plot --model"
         in ran(*words, "--plot", other / "p.html", "--cluster", address, code=2).err
     )
 

@@ -66,6 +66,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "rerank": (["a", ["b"]], {"query": "a", "documents": ["b"]}),
     "generate": (["a"], {"input": "a"}),
     "translate": (["a"], {"input": "a"}),
+    "text2text": (["a"], {"input": "a"}),
     "similarity": ([["a", "b"]], {"input": ["a", "b"]}),
 }
 

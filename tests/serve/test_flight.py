@@ -197,10 +197,8 @@ def test_a_long_text_keeps_others_waiting_only_for_memory(memory: int | None) ->
             await texts_of(generation)
             ended.append(name)
 
-        long = asyncio.ensure_future(wait("long", place.add("a", limit=30)))
-        while not place.tokens:  # it does not run yet
-            await asyncio.sleep(0)
-        await asyncio.gather(long, wait("short", place.add("w", limit=30)))
+        long, short = place.add("a", limit=30), place.add("w", limit=30)
+        await asyncio.gather(wait("long", long), wait("short", short))
         assert ended == (["long", "short"] if memory else ["short", "long"])
 
     run(test, turn=0.0)

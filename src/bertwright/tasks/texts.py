@@ -304,7 +304,8 @@ def parse_text_input(given: Any) -> TextExample | None:
     if values is None:
         return None
     first, second = values
-    return TextExample(first, second) if are_texts(first, second or first) else None
+    fits = are_texts(first, first if second is None else second)
+    return TextExample(first, second) if fits else None
 
 
 def text_row(task: TaskConfig) -> Row:
