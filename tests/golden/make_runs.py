@@ -806,13 +806,14 @@ def config_of(run: Path | str) -> dict[str, Any]:
 
 
 def as_now(config: dict[str, Any]) -> dict[str, Any]:
-    """The same configuration as it is written now: with the present names of keys, and without an
-    `attention` that was not chosen; no stored run has chosen "none"."""
+    """The same configuration as it is written now: with the present names of keys, without an
+    `attention` that was not chosen (no stored run has chosen "none"), and without the rule of a run
+    that holds out whole documents, as all runs did before there was another."""
     names = {"share": "fraction", "mask_share": "mask_fraction", "random_share": "random_fraction"}
     return {
         names.get(key, key): as_now(value) if isinstance(value, dict) else value
         for key, value in config.items()
-        if (key, value) != ("attention", "none")
+        if (key, value) not in (("attention", "none"), ("hold_out", "documents"))
     }
 
 
