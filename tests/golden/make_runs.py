@@ -805,15 +805,23 @@ def config_of(run: Path | str) -> dict[str, Any]:
     return as_now({key: value for key, value in config.items() if key not in ("out", "tasks")})
 
 
+NEWER_KEYS: tuple[tuple[str, Any], ...] = (
+    ("hold_out", "documents"),  # as all runs held out text before there was another rule
+    ("hold_out", "none"),
+    ("label_map", []),
+    ("bleu_tokenize", "none"),
+)
+"""Keys that the stored runs lack, with the values under which a run is as it was without them."""
+
+
 def as_now(config: dict[str, Any]) -> dict[str, Any]:
     """The same configuration as it is written now: with the present names of keys, without an
-    `attention` that was not chosen (no stored run has chosen "none"), and without the rule of a run
-    that holds out whole documents, as all runs did before there was another."""
+    `attention` that was not chosen (no stored run has chosen "none"), and without `NEWER_KEYS`."""
     names = {"share": "fraction", "mask_share": "mask_fraction", "random_share": "random_fraction"}
     return {
         names.get(key, key): as_now(value) if isinstance(value, dict) else value
         for key, value in config.items()
-        if (key, value) not in (("attention", "none"), ("hold_out", "documents"))
+        if (key, value) not in (("attention", "none"), *NEWER_KEYS)
     }
 
 
