@@ -810,6 +810,8 @@ NEWER_KEYS: tuple[tuple[str, Any], ...] = (
     ("hold_out", "none"),
     ("label_map", []),
     ("bleu_tokenize", "none"),
+    ("hidden_act", "none"),
+    ("intermediate_size", "none"),
 )
 """Keys that the stored runs lack, with the values under which a run is as it was without them."""
 

@@ -104,9 +104,13 @@ def assert_equal(ours: Any, golden: Any, relative: float = 1e-5, absolute: float
     assert not found, "\n".join(found[:20])
 
 
-def assert_same_end(ours: Any, golden: Any) -> None:
+SUMMED_OTHERWISE = {"awd-lstm"}
+"""Runs that were stored before a loss of theirs was summed in another order."""
+
+
+def assert_same_end(name: str, ours: Any, golden: Any) -> None:
     """Two runs have come to the same end: bit for bit on the computer that made the runs."""
-    if on_the_same_computer():
+    if on_the_same_computer() and name not in SUMMED_OTHERWISE:
         assert_equal(ours, golden, relative=1e-8, absolute=1e-9)
         return
     for file, of_file in golden["weights"].items():
@@ -136,7 +140,7 @@ def test_a_stopped_run_resumes_to_the_same_end(name: str) -> None:
     out = Path(f"resumed-{name}")
     shutil.copytree(stored(name), out)
     verb("pretrain", "--config", out / "config.toml", "--out", out, "--resume")
-    assert_same_end(make_runs.end_of(out), expected(name)["end"])
+    assert_same_end(name, make_runs.end_of(out), expected(name)["end"])
 
 
 @pytest.mark.slow
@@ -150,7 +154,7 @@ def test_a_stored_configuration_repeats_the_run(name: str) -> None:
     assert make_runs.config_of(out) == written == make_runs.config_of(name)
     end = make_runs.end_of(out)
     assert_same_end(
-        end | {"results": make_runs.results_of(out)} if kind else end, expected(name)["end"]
+        name, end | {"results": make_runs.results_of(out)} if kind else end, expected(name)["end"]
     )
 
 
