@@ -68,7 +68,7 @@ def model_at(path: Path) -> Path | None:
 
 
 def layout_of(source: Path) -> str:
-    """`huggingface` or `tensorflow`."""
+    """Return the layout of a folder: `huggingface` or `tensorflow`."""
     if not source.is_dir():
         return "tensorflow"
     weights = (WEIGHTS, INDEX)

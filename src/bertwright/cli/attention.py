@@ -73,7 +73,7 @@ def attention(
 def _measure(
     runner: ModelRunner, corpus: str | None, treebank: Path | None, coreference: bool, limit: int
 ) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the measures of every head, as `--json` prints them."""
     from bertwright.inference.attention.coreference import score_coreference
     from bertwright.inference.attention.measures import measure_heads
     from bertwright.inference.attention.syntax import score_syntax

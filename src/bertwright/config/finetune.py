@@ -215,5 +215,5 @@ class FinetuneConfig:
 
     @property
     def top_layers(self) -> int | None:
-        """N of `top-N`."""
+        """N of the transfer `top-N`: how many of the highest layers are trained; else None."""
         return int(self.transfer[4:]) if self.transfer.startswith("top-") else None

@@ -61,7 +61,7 @@ class CountedPairs:
         return sum(len(keys) for keys, _ in (*self._runs, *self._parts))
 
     def add(self, entries: Entries) -> None:
-        """Add a chunk's."""
+        """Add the pairs of a chunk of text."""
         self._parts.append(entries)
         if sum(len(keys) for keys, _ in self._parts) > self._most:
             self._parts = [sum_entries(self._parts)]

@@ -80,7 +80,7 @@ class Finding:
 
 @dataclass
 class Checkup:
-    """All findings."""
+    """All findings of an examination."""
 
     findings: list[Finding] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ class Checkup:
         return sum(finding.level == "warning" for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return the counts and the findings as a mapping, for JSON."""
         return {
             "errors": self.errors,
             "warnings": self.warnings,

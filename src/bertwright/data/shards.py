@@ -67,17 +67,17 @@ class Shards:
 
     @property
     def num_documents(self) -> int:
-        """D."""
+        """D, the documents."""
         return len(self.document_sentences) - 1
 
     @property
     def num_sentences(self) -> int:
-        """S."""
+        """S, the sentences."""
         return len(self.sentence_tokens) - 1
 
     @property
     def num_tokens(self) -> int:
-        """N."""
+        """N, the tokens."""
         return int(self.sentence_tokens[-1])
 
     @property

@@ -38,7 +38,7 @@ class TokenStreamBatch:
 
     @property
     def num_tokens(self) -> int:
-        """N."""
+        """N, the tokens of all windows."""
         return len(self.tokens)
 
 

@@ -263,7 +263,7 @@ class ModelRunner:
 
     @property
     def precision(self) -> Literal["fp32", "bf16"]:
-        """Of its weights."""
+        """The precision of its weights."""
         low = any(p.dtype == torch.bfloat16 for p in self.learner.parameters())
         return "bf16" if low else "fp32"
 

@@ -39,7 +39,7 @@ class Blanks:
 
     @property
     def tokens_read(self) -> int:
-        """Of all windows."""
+        """The tokens of all windows that are read."""
         special = self.framing.special_tokens()
         return sum(stop - start + special for start, stop in self.spans)
 

@@ -61,7 +61,7 @@ class Moments:
         self.squares: Float64s = np.zeros((width, width))
 
     def add(self, vectors: Float32s) -> None:
-        """Add `[n, W]`."""
+        """Add vectors `[n, W]` to the sums."""
         exact = vectors.astype(np.float64)
         self.count += len(exact)
         self.total += exact.sum(0)

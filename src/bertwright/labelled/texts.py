@@ -19,7 +19,7 @@ from bertwright.labelled.table import Row, Table, read_text
 
 
 def read_texts(file: File) -> Stream:
-    """Classification and regression."""
+    """Read texts, or pairs of texts, with their labels or numbers."""
     table = file.table()
     _take_guessed_columns(table, file)
     label = _label_columns(table, file)
@@ -113,7 +113,7 @@ def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
 
 
 def read_targets(file: File) -> Stream:
-    """Generation."""
+    """Read source texts with their targets."""
     table = file.table()
     target = file.label(table, "targets", [file.chosen.text])
     source = table.find(file.chosen.text, "sources", "--text", [target])

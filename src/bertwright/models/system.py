@@ -144,7 +144,7 @@ class System:
 
     @cached_property
     def names(self) -> Layout[Any]:
-        """Its layout."""
+        """The layout of its folders."""
         return self.layout(self.name, self.config)
 
     def mappings(self, config: Any) -> Parts:

@@ -60,7 +60,7 @@ class NextToken(VocabularyOutput, Objective[Any]):
         return super().weight if self.own is None else self.own.weight
 
     def count(self, batch: Any) -> int:
-        """Return K."""
+        """Return K, the predicted tokens of a batch."""
         return len(batch.positions)
 
     def positions(self, batch: Any) -> Tensor | None:

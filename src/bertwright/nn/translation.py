@@ -65,7 +65,7 @@ class Translation(VocabularyOutput, Objective[TranslationBatch]):
         self.label_smoothing = label_smoothing
 
     def count(self, batch: TranslationBatch) -> int:
-        """Return M."""
+        """Return M, the predicted tokens of the targets of a batch."""
         return len(batch.labels)
 
     def forward(self, encoded: Encoded, batch: TranslationBatch) -> Loss:

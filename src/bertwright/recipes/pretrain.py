@@ -242,7 +242,7 @@ class _Training:
         return self.config.optimizer.learning_rate * factor
 
     def save(self, at: Position) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint of the run at a position of its data."""
         run_folder.save(
             self.config,
             self.run,

@@ -107,7 +107,7 @@ class _Frame:
     y: tuple[float, float]
 
     def point(self, x: float, y: float) -> tuple[float, float]:
-        """Values to coordinates."""
+        """Return the coordinates of a point on the drawing."""
         across = (x - self.x[0]) / (self.x[1] - self.x[0] or 1)
         up = (y - self.y[0]) / (self.y[1] - self.y[0] or 1)
         y = HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)

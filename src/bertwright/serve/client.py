@@ -116,7 +116,7 @@ class _BaseClient(ABC, Generic[One]):
         return self.ask("/classify", input=input, **more)
 
     def tag(self, input: Any, **more: Any) -> One:
-        """Tags and entities."""
+        """Return the tags and entities of texts."""
         return self.ask("/tag", input=input, **more)
 
     def answer(self, question: str, context: str, **more: Any) -> One:
@@ -132,7 +132,7 @@ class _BaseClient(ABC, Generic[One]):
         return self.ask("/text2text", input=input, **more)
 
     def translate(self, input: Any, **more: Any) -> One:
-        """Translations of sentences."""
+        """Return the translations of sentences."""
         return self.ask("/translate", input=input, **more)
 
     def rerank(self, query: str, documents: list[str], **more: Any) -> One:

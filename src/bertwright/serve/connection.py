@@ -85,7 +85,7 @@ class ServerConnection(HttpToolsProtocol):
         self.await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Cancel what the closed connection still waited for."""
         for timer in (self.slow_head, self.slow_reader, self.next_turn):
             if timer is not None:
                 timer.cancel()
@@ -161,7 +161,7 @@ class ServerConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A head ends."""
+        """Check the head of a request that has arrived whole."""
         self.has_head = True
         if len(self.pipeline) >= MAX_AHEAD:
             raise busy(f"more than {MAX_AHEAD} requests of one connection wait")
@@ -221,7 +221,7 @@ class ServerConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A body ends."""
+        """Note that the body of a request has arrived whole."""
         if not (self.refused or self.parser.should_upgrade()):
             super().on_message_complete()
 

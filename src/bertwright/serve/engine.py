@@ -80,7 +80,7 @@ class RequestItem:
 
     @property
     def tokens(self) -> int:
-        """Of all sequences."""
+        """The tokens of all sequences of the item."""
         return sum(map(len, self.ids))
 
     def positions(self, top: int) -> Positions:

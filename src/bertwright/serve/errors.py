@@ -58,7 +58,7 @@ class NoHead(HttpError):
 
 
 def invalid_request(message: str, code: str = "bad_request") -> HttpError:
-    """400."""
+    """Return the error of a request that is wrong, with status 400."""
     return HttpError(400, code, message)
 
 

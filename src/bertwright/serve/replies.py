@@ -52,7 +52,7 @@ class EmbedReply(Reply):
 
 
 class EncodeReply(Reply):
-    """bert-as-service's."""
+    """A reply in the form of bert-as-service."""
 
     id: int | str | None
     status: int
@@ -83,7 +83,7 @@ class SimilarityReply(Reply):
 
 
 class AttentionReply(Reply):
-    """Attention maps."""
+    """The attention maps of a text."""
 
     tokens: list[str]
     attentions: list[list[list[list[float]]]]
@@ -92,7 +92,7 @@ class AttentionReply(Reply):
 
 @dataclass
 class RankedDocument:
-    """A document's relevance."""
+    """A document and its relevance to the query."""
 
     index: int
     score: float
@@ -116,7 +116,7 @@ class FilledToken:
 
 
 class Probability(BaseModel):
-    """Of a pair."""
+    """The probability that the second text of a pair follows the first."""
 
     probability: float
 
@@ -170,7 +170,7 @@ class Answered(Span):
 
 @dataclass
 class Embedding:
-    """OpenAI's."""
+    """The vector of one input, in the form of OpenAI."""
 
     object: Literal["embedding"]
     index: int
@@ -178,14 +178,14 @@ class Embedding:
 
 
 class Usage(BaseModel):
-    """OpenAI's."""
+    """The tokens of a request, in the form of OpenAI."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class EmbeddingsReply(BaseModel):
-    """OpenAI's; more is in headers `X-Bertwright-*`."""
+    """Vectors in the form of OpenAI; headers `X-Bertwright-*` say more."""
 
     object: Literal["list"]
     data: list[Embedding]
@@ -219,7 +219,7 @@ class TextToTextReply(GenerateReply[list[GeneratedText]]):
 
 @dataclass
 class Completion:
-    """OpenAI's: a text."""
+    """A completion in the form of OpenAI."""
 
     text: str
     index: int
@@ -228,13 +228,13 @@ class Completion:
 
 
 class CompletionUsage(Usage):
-    """OpenAI's."""
+    """The tokens of a request and of its texts, in the form of OpenAI."""
 
     completion_tokens: int
 
 
 class CompletionsReply(BaseModel):
-    """OpenAI's; events of a stream are the same with what texts have got more."""
+    """Texts in the form of OpenAI; an event of a stream is the same with the text that is new."""
 
     id: str
     object: Literal["text_completion"]
@@ -245,7 +245,7 @@ class CompletionsReply(BaseModel):
 
 
 class Error(BaseModel):
-    """What is wrong."""
+    """The error of a request: its code and its message."""
 
     code: str
     message: str

@@ -123,7 +123,7 @@ class TaskRequest(ModelRequest):
 
 
 class LayersRequest(ModelRequest):
-    """Which vectors."""
+    """A request that says of which layers, and how, vectors are made."""
 
     layers: Layers | None = _key("0: embeddings; 1 and up: layers; negative: from the top.", None)
     combine: Combine | None = _key("How several layers are combined.", None)
@@ -139,7 +139,7 @@ class PoolingRequest(LayersRequest):
 
 
 class EmbedRequest(PoolingRequest):
-    """Of /embed."""
+    """The body of a request to `/embed`."""
 
     input: TextsOrPairs = _key("A text, or texts and pairs.", example=["a text", "another"])
     windows: bool = _key("Read long texts in windows.", False)
@@ -148,7 +148,7 @@ class EmbedRequest(PoolingRequest):
 
 
 class EncodeRequest(ModelRequest):
-    """Of /encode, bert-as-service's."""
+    """The body of a request to `/encode`, as bert-as-service has it."""
 
     texts: TextsOrPairs = _key("Texts.", example=["a text"])
     id: Id | None = _key("Returned with the vectors.", None, example=1)
@@ -156,14 +156,14 @@ class EncodeRequest(ModelRequest):
 
 
 class TokensRequest(LayersRequest):
-    """Of /tokens."""
+    """The body of a request to `/tokens`."""
 
     input: Texts = _key("A text or texts.", example="a text")
     windows: bool = _key("Read long texts in windows.", False)
 
 
 class TokenizeRequest(ModelRequest):
-    """Of /tokenize."""
+    """The body of a request to `/tokenize`."""
 
     input: TextsOrPairs = _key("A text, or texts and pairs.", example="a text")
 
@@ -176,7 +176,7 @@ class Sentences(Schema):
 
 
 class SimilarityRequest(PoolingRequest):
-    """Of /similarity."""
+    """The body of a request to `/similarity`."""
 
     input: Texts | Sentences = _key(
         "Texts, or an object: one with `sentences`.", example=["a", "b"]
@@ -184,14 +184,14 @@ class SimilarityRequest(PoolingRequest):
 
 
 class AttentionRequest(ModelRequest):
-    """Of /attention."""
+    """The body of a request to `/attention`."""
 
     input: Text | Pair = _key("A text or a pair.", example="a text")
     layers: Layers | None = _key("From 1; unset: all.", None)
 
 
 class RerankRequest(TaskRequest):
-    """Of /rerank."""
+    """The body of a request to `/rerank`."""
 
     query: Text = _key("What is looked for.", example="a text")
     documents: Texts = _key("What is sorted.", example=["a", "b"])
@@ -199,27 +199,27 @@ class RerankRequest(TaskRequest):
 
 
 class FillRequest(ModelRequest):
-    """Of /fill-mask."""
+    """The body of a request to `/fill-mask`."""
 
     input: Texts = _key("Texts with [MASK].", example="a [MASK]")
     top_k: Annotated[int, Field(ge=1, le=100)] = _key("How many, at most.", 5)
 
 
 class NextSentenceRequest(ModelRequest):
-    """Of /next-sentence."""
+    """The body of a request to `/next-sentence`."""
 
     input: Pair | Items[Pair] = _key("Two texts, or pairs.", example=["a text", "b"])
 
 
 class ClassifyRequest(TaskRequest):
-    """Of /classify."""
+    """The body of a request to `/classify`."""
 
     input: TextsOrPairs = _key("Texts or pairs, as the head was trained on.", example="a text")
     top_k: Count | None = _key("How many, at most; unset: all.", None)
 
 
 class TagRequest(TaskRequest):
-    """Of /tag."""
+    """The body of a request to `/tag`."""
 
     input: Text | Items[Text | Items[Text]] = _key("Texts, or lists of words.", example="a text")
 
@@ -232,7 +232,7 @@ class Question(Schema):
 
 
 class AnswerRequest(TaskRequest):
-    """Of /answer."""
+    """The body of a request to `/answer`."""
 
     input: Question | Items[Question] = _key(
         "`question` and `context`, or several.", example={"question": "what ?", "context": "a text"}
@@ -249,7 +249,7 @@ class Choices(Schema):
 
 
 class ChooseRequest(TaskRequest):
-    """Of /choose."""
+    """The body of a request to `/choose`."""
 
     input: Choices | Items[Choices] = _key(
         "`text` and `choices`, or several.", example={"text": "a text", "choices": ["b", "c"]}

@@ -102,7 +102,7 @@ class MultipleChoice(TextHead):
         super().__init__(spec, task, 1)
 
     def count(self, batch: LabelledBatch) -> int:
-        """E, the examples."""
+        """Return E, the examples of a batch."""
         return len(batch.counts)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:

@@ -57,7 +57,7 @@ class Evaluation(Tables):
 
     @property
     def score(self) -> float:
-        """The main metric."""
+        """Return the value of the main metric."""
         return self.metrics[self.main]
 
     def as_dict(self) -> dict[str, Any]:

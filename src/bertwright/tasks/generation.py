@@ -157,7 +157,7 @@ class Generator(VocabularyOutput, Head):
         self.tie_to(table)
 
     def count(self, batch: LabelledBatch) -> int:
-        """Return K."""
+        """Return K, the predicted tokens of a batch."""
         return len(cast(Tensor, batch.labels))
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:

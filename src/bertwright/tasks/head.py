@@ -57,7 +57,7 @@ class LabelledBatch:
 
     @property
     def num_tokens(self) -> int:
-        """N."""
+        """N, the tokens of all windows."""
         return self.inputs.sequences.total
 
     @property

@@ -54,7 +54,7 @@ class Data(Protocol):
 
     @property
     def task(self) -> TaskConfig:
-        """The task."""
+        """What the task is: its kind, labels and settings."""
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -23,7 +23,7 @@ class TextPrediction(_Fields):
 
 @dataclass(frozen=True)
 class NumberPrediction(_Fields):
-    """A number (regression)."""
+    """The number that regression predicts for a text."""
 
     value: float
 

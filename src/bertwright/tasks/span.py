@@ -240,7 +240,7 @@ class SpanHead(Head):
         return self.qa_outputs
 
     def count(self, batch: LabelledBatch) -> int:
-        """B, the windows."""
+        """Return B, the windows of a batch."""
         return batch.inputs.sequences.count
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:

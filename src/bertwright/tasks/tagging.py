@@ -294,7 +294,7 @@ class Tagger(Head):
         return self.classifier
 
     def count(self, batch: LabelledBatch) -> int:
-        """W, the words."""
+        """Return W, the words of a batch."""
         assert batch.words is not None
         return len(batch.words)
 

@@ -144,7 +144,7 @@ class Classifier(TextHead):
             self._loss_of = _any_labels
 
     def count(self, batch: LabelledBatch) -> int:
-        """E, the examples."""
+        """Return E, the examples of a batch."""
         return len(batch.rows)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:

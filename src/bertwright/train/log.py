@@ -74,7 +74,7 @@ class Log:
         self._say(text)
 
     def close(self) -> None:
-        """End the files."""
+        """Close the files of the log."""
         self._file.close()
         if self._board is not None:
             self._board.close()

@@ -51,7 +51,7 @@ class Optimizers:
             part.step()
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Set all gradients to None."""
         for part in self.parts:
             part.zero_grad()
 

@@ -67,7 +67,7 @@ def notes_of(model: FastTextFile) -> tuple[str, ...]:
 
 
 def write(path: Path, model: FastTextFile) -> None:
-    """Write a model."""
+    """Write a model as a `.bin` file of fastText, with its words and its n-gram rows."""
     config = model.config
     loss, algorithm = (
         next(number for number, name in names.items() if name == own)

@@ -33,7 +33,7 @@ class PairBatch:
 
     @property
     def num_tokens(self) -> int:
-        """N + M."""
+        """N + M, the tokens of all sources and targets."""
         return len(self.inputs.ids) + len(self.labels)
 
 

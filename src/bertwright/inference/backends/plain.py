@@ -33,7 +33,7 @@ class LayerBatch(NamedTuple):
 
 
 class Backend(Protocol):
-    """Computes layers."""
+    """Computes the layers of an encoder for batches of ids."""
 
     name: str
     """For people: `torch bf16`."""

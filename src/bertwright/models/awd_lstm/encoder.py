@@ -46,7 +46,7 @@ def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
 
 
 class AwdLstm(Encoder):
-    """The encoder."""
+    """Layers of LSTM with dropped weights over tied embeddings."""
 
     def __init__(self, config: AwdLstmConfig) -> None:
         super().__init__(awd_lstm_spec(config))

@@ -36,7 +36,7 @@ class MaskedLM(VocabularyOutput, Objective[MaskedLabels]):
         super().__init__(config.vocab_size, token_embeddings, transform=transform)
 
     def count(self, batch: MaskedLabels) -> int:
-        """Return K."""
+        """Return K, the masked tokens of a batch."""
         return len(batch.masked_labels)
 
     def positions(self, batch: MaskedLabels) -> Tensor:

@@ -49,7 +49,7 @@ class MaskedBatch:
 
     @property
     def num_tokens(self) -> int:
-        """N."""
+        """N, the tokens of all sequences."""
         return len(self.inputs.ids)
 
     def restored(self) -> MaskedBatch:

@@ -33,7 +33,7 @@ class Bert2RndConfig(BertConfig):
 
     @property
     def decoder(self) -> TransformerConfig:
-        """The decoder."""
+        """The sizes of the decoder."""
         layers = self.num_decoder_layers or self.num_hidden_layers
         both = [f.name for f in fields(TransformerConfig) if hasattr(self, f.name)]
         sizes: dict[str, Any] = {name: getattr(self, name) for name in both}

@@ -43,7 +43,7 @@ class Answer(Objective[Any]):
         self.times = nn.ModuleList(nn.Embedding(*times) for _ in range(config.hops + 1))
 
     def count(self, batch: Any) -> int:
-        """B."""
+        """Return B, the stories of a batch."""
         return len(batch.answers)
 
     def forward(self, encoded: Encoded, batch: Any) -> Loss:

@@ -34,7 +34,7 @@ class StoryBatch:
 
     @property
     def num_tokens(self) -> int:
-        """N."""
+        """N, the tokens of all stories."""
         return len(self.inputs.ids)
 
 

@@ -20,7 +20,7 @@ MOST_ORDER, MOST_NGRAMS = 100, 10**12
 
 @dataclass(frozen=True)
 class NgramConfig:
-    """The model."""
+    """The order and the sizes of an n-gram model."""
 
     vocab_size: int = 30000
     """V."""

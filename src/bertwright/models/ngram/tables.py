@@ -83,7 +83,7 @@ class Ngrams(Objective[Any]):
         return found
 
     def count(self, batch: Any) -> int:
-        """K."""
+        """Return K, the predicted tokens of a batch."""
         return len(batch.positions)
 
     def forward(self, encoded: Encoded, batch: Any) -> Loss:

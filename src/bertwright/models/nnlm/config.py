@@ -15,7 +15,7 @@ from bertwright.config.run import Changes, OptimizerConfig
 
 @dataclass(frozen=True)
 class NnlmConfig:
-    """The architecture."""
+    """The sizes of an NNLM."""
 
     vocab_size: int = 30000
     """V."""

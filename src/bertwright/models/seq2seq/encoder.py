@@ -49,7 +49,7 @@ def seq2seq_spec(config: Seq2SeqConfig) -> EncoderSpec:
 
 
 class Seq2Seq(Encoder):
-    """The encoder."""
+    """The bidirectional LSTM over the source."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__(seq2seq_spec(config))
@@ -171,7 +171,7 @@ class Seq2SeqDecoder(nn.Module):
         return [], [torch.cat(maps)[None]] if self.attention is not None else []
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """As the encoder."""
+        """Initialize the decoder as the encoder is initialized."""
         _reset(self, generator)
 
     def _read(self, memory: Encoded, target: Inputs) -> tuple[Tensor, list[Tensor]]:

@@ -63,7 +63,7 @@ def transformer_spec(config: TransformerConfig) -> EncoderSpec:
 
 
 class Transformer(Stack):
-    """The encoder."""
+    """The self-attentive encoder over the source."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(transformer_spec(config))

@@ -62,7 +62,7 @@ class PreparedGeneration(Prepared):
 
     @property
     def tokens(self) -> int:
-        """Of the prompts."""
+        """Return the tokens of the prompts."""
         return sum(len(prompt.ids) for prompt in self.prompts)
 
 

@@ -75,7 +75,7 @@ def check_sampling(body: SampledRequest) -> None:
 
 @model_route(router, "/translate", GenerateReply[GeneratedText], respond)
 def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfig) -> Prepared:
-    """Translations of sentences."""
+    """Translate sentences."""
     if not engine.translates:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
     texts = listed(body.input)

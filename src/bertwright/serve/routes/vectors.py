@@ -151,7 +151,7 @@ def prepare_tokenize(
 def prepare_similarity(
     engine: Engine, body: schemas.SimilarityRequest, config: ServeConfig
 ) -> Prepared:
-    """Cosines between texts."""
+    """Compare texts by the cosines of their vectors."""
     given, of_one = body.input, isinstance(body.input, Sentences)
     texts = listed(given)
     if isinstance(given, Sentences):

@@ -79,7 +79,7 @@ class Accents:
         return self.fraction > MOST and bool(self.merged or self.scripts)
 
     def as_dict(self) -> dict[str, object]:
-        """For `training.json`."""
+        """Return the counts as a mapping, for `training.json`."""
         return {
             "accented_words_share": round(self.fraction, 6),
             "accented_words": [f"{word} -> {becomes}" for word, becomes in self.examples],

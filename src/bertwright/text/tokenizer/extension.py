@@ -20,7 +20,7 @@ _MOST_CHARACTERS = 4  # at most one in so many entries is a character
 
 @dataclass(frozen=True)
 class Addition:
-    """A new entry."""
+    """A word that joins the vocabulary."""
 
     token: str
     replaces: tuple[int, ...]
