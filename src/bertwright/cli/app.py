@@ -25,7 +25,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
@@ -82,7 +81,8 @@ _VERBS = {
 """Command -> (file and function in `cli`, one line of help)."""
 
 VERBS = {verb: (f"bertwright.cli.{target}", line) for verb, (target, line) in _VERBS.items()}
-"""Command -> (import path, one line of help). Nothing of it is imported before it is called."""
+"""Command -> (import path, one line of help). These are cyclopts' own form of a command that is
+imported when it is called, so that `--help` waits for no verb; a test resolves each of them."""
 
 GROUPS = {
     "tokenizer": "Train and inspect tokenizers.",
@@ -122,8 +122,9 @@ def make_app(
         verb: Any = target
         after = EPILOGUE
         if [command] == words[:1] == ["pretrain"]:
-            # its options depend on the model: `verb_for` gives the verb for a command line
-            verb = resolve_name(target)(words)
+            from bertwright.cli.pretrain import verb_for
+
+            verb = verb_for(words)  # its options depend on the model that the command line names
             after = f"{EPILOGUE}\n\n{verb.models}"
         (groups[group] if group else app).command(
             verb,
