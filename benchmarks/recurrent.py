@@ -39,8 +39,8 @@ from bertwright.models.awd_lstm.config import DROPOUTS, AwdLstmConfig, AwdLstmRu
 from bertwright.models.awd_lstm.encoder import AwdLstm
 from bertwright.models.elmo.config import ElmoRun
 from bertwright.models.elmo.encoder import Elmo
-from bertwright.nn.next_token import NextToken
 from bertwright.nn.objective import Learner
+from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.sequences import Inputs, Sequences
 
 VOCABULARY, LENGTH, ROWS = 8192, 64, 32

@@ -13,9 +13,9 @@ import bertwright
 from bertwright import scripting
 from bertwright.config import values
 from bertwright.errors import ConfigError, DataError, MissingExtra
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
+from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.texts import CLASSES
 from tests.recipes.sample import build_data, mapping_of
 from tests.recipes.task_files import write_model

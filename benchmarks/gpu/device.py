@@ -293,7 +293,7 @@ def rehearse_flash() -> FlashStandIn:
     """Let the model's attention call the stand-in where CUDA would call the kernel."""
     from torch.nn.attention import varlen
 
-    from bertwright.nn import attention
+    from bertwright.nn.transformer import attention
 
     stand_in = FlashStandIn()
 

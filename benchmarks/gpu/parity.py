@@ -28,10 +28,10 @@ from bertwright.decoding.search import Row, RowsInFlight, finish
 from bertwright.decoding.texts import CausalDecoder
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import begin_targets
-from bertwright.nn.attention import attend, attend_packed
 from bertwright.nn.features import pool
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer.attention import attend, attend_packed
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import LoopConfig, Trainer

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from bertwright.config.run import OptimizerConfig
-from bertwright.nn.transformer import FeedForward
+from bertwright.nn.transformer.layers import FeedForward
 from bertwright.train.optim import Optimizers, clip_unread, make_optimizers
 
 from .device import Device, measure_card, ten_kernels, where_it_waits

@@ -28,7 +28,7 @@ from bertwright.checkpoint.sources import read_config, read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate
 from bertwright.labelled.examples import GenerationExample
-from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.outputs.output import vocabulary_loss
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predictions import GenerationPrediction

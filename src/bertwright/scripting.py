@@ -31,8 +31,8 @@ from bertwright.data.build import build_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import Model, load
 from bertwright.inference.predict_file import evaluate_file
-from bertwright.labelled.columns import make_columns
 from bertwright.labelled.source import Rows
+from bertwright.labelled.tables.columns import make_columns
 from bertwright.models.catalogue import trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining

@@ -18,8 +18,8 @@ from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import MODELS, Entry
 from bertwright.models.system import System
-from bertwright.nn.next_token import NextToken
 from bertwright.nn.objective import Learner
+from bertwright.nn.outputs.next_token import NextToken
 from tests.checkpoint.conftest import assert_same, change, refused, rewrite
 from tests.contract.toy import ToyConfig, ToyLstm, toy_spec
 

@@ -9,8 +9,8 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.inference.predict_file import reading
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
+from bertwright.labelled.tables.columns import Columns
 from bertwright.tasks.catalogue import kind_of
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.embed import Embedder
 from bertwright.inference.model import Model, load
+from bertwright.inference.vectors.embed import Embedder
 from tests.small_bert import write_model
 
 

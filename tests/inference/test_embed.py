@@ -21,8 +21,8 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import choice as backend_choice
 from bertwright.inference.backends.int8 import Int8Product, Watched, has_int8
 from bertwright.inference.backends.packed import PackedBert, Product
-from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
+from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.products import has_bfloat16, rows_for
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]

@@ -12,9 +12,9 @@ import torch
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
-from bertwright.inference.embed import Embedder, normalized
 from bertwright.inference.model import load
-from bertwright.inference.whitening import Whitening
+from bertwright.inference.vectors.embed import Embedder, normalized
+from bertwright.inference.vectors.whitening import Whitening
 
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
 TEXTS = ["a b", LONG, "the"]

@@ -9,7 +9,7 @@ import pytest
 
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embed import Embedder
+from bertwright.inference.vectors.embed import Embedder
 
 TEXTS = ["a b", "the quick.", "c d e f g h", ""]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.inference import similar
-from bertwright.inference.similar import nearest, strangest
-from bertwright.inference.vector_files import Coder, Stored
+from bertwright.inference.vectors import similar
+from bertwright.inference.vectors.similar import nearest, strangest
+from bertwright.inference.vectors.vector_files import Coder, Stored
 
 
 def vectors(count: int, width: int = 13) -> np.ndarray:

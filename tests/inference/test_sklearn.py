@@ -17,8 +17,8 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
-from bertwright.inference.sklearn import BertVectors
-from bertwright.inference.whitening import Whitening
+from bertwright.inference.vectors.sklearn import BertVectors
+from bertwright.inference.vectors.whitening import Whitening
 
 TEXTS = ["a b", "c d", "a a b", "c d d"] * 3
 LABELS = [0, 1] * 6

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.fit_whitening import Moments
-from bertwright.inference.whitening import Whitening, load_whitening
+from bertwright.inference.vectors.fit_whitening import Moments
+from bertwright.inference.vectors.whitening import Whitening, load_whitening
 
 
 @pytest.mark.parametrize(

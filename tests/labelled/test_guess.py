@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns
-from bertwright.labelled.guess import is_unknown_header
+from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.tables.guess import is_unknown_header
 from tests.labelled.conftest import parse, parse_stream
 
 TEXTS = [f"a text of some words, number {n}" for n in range(12)]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.errors import DataError
-from bertwright.labelled.quotes import split_tsv
 from bertwright.labelled.source import BadRowLog
+from bertwright.labelled.tables.quotes import split_tsv
 from tests.labelled.conftest import parse
 
 

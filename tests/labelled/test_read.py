@@ -9,8 +9,8 @@ import json
 import pytest
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample, labels_of
+from bertwright.labelled.tables.columns import Columns
 from tests.labelled.conftest import parse, parse_stream
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, make_columns
+from bertwright.labelled.tables.columns import Columns, make_columns
 from tests.labelled.conftest import parse
 
 

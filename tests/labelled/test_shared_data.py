@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.squad import ANSWERS
+from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tags import TAGS
 from bertwright.labelled.texts import CLASSES, NUMBERS
 

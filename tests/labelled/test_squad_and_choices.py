@@ -7,8 +7,8 @@ import json
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import ChoiceExample, SpanExample
+from bertwright.labelled.tables.columns import Columns
 from tests.labelled.conftest import parse
 
 CONTEXT = "北京 is big. Paris is old 🙂 and Rome too."

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bertwright.nn import attention
-from bertwright.nn.attention import CrossAttention, SelfAttention, attend, attend_packed
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer import attention
+from bertwright.nn.transformer.attention import CrossAttention, SelfAttention, attend, attend_packed
 
 HEADS, HEAD = 3, 5
 HIDDEN = HEADS * HEAD

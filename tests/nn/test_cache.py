@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertwright.nn.attention import attend_packed
-from bertwright.nn.cache import SPARE, KeyValueCache
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer.attention import attend_packed
+from bertwright.nn.transformer.cache import SPARE, KeyValueCache
 
 LAYERS, HEADS, SIZE = 2, 3, 4
 WIDTH = HEADS * SIZE

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.nn import output
-from bertwright.nn.output import log_uniform, sampled_loss, vocabulary_loss
+from bertwright.nn.outputs import output
+from bertwright.nn.outputs.output import log_uniform, sampled_loss, vocabulary_loss
 
 ROWS, HIDDEN, VOCABULARY = 11, 7, 23
 

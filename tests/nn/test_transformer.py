@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer import TransformerLayer
+from bertwright.nn.transformer.layers import TransformerLayer
 
 LENGTHS = [6, 4, 4, 1]
 

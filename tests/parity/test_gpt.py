@@ -17,8 +17,8 @@ from bertwright.decoding.search import Row, RowsInFlight, beam_steps, finish
 from bertwright.decoding.texts import CausalDecoder
 from bertwright.errors import DataError
 from bertwright.models.catalogue import system_of_config
-from bertwright.nn.next_token import NextToken
 from bertwright.nn.objective import Learner
+from bertwright.nn.outputs.next_token import NextToken
 from bertwright.storage.tensor_names import to_foreign
 from tests.parity.conftest import transformers
 

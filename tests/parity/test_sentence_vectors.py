@@ -13,8 +13,8 @@ import pytest
 
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
-from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
+from bertwright.inference.vectors.embed import Embedder
 from tests.checkpoint.sentence_transformers.test_dense import random_layer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import write_model

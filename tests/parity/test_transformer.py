@@ -12,8 +12,8 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.models.transformer.encoder import Transformer
 from bertwright.nn.objective import Learner
+from bertwright.nn.outputs.translation import Translation
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.nn.translation import Translation
 
 V, H, A, F, L = 23, 12, 3, 20, 2
 SOURCES, TARGETS = [7, 5, 5, 2], [3, 6, 4, 1]

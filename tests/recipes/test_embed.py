@@ -27,15 +27,15 @@ from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
-from bertwright.inference.embed import Embedder
-from bertwright.inference.embed_file import Embedded, embed_file
 from bertwright.inference.encode import Ids, Positions
-from bertwright.inference.fit_whitening import fit_whitening
 from bertwright.inference.model import load
-from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
-from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
-from bertwright.inference.whitening import Whitening
+from bertwright.inference.vectors.embed import Embedder
+from bertwright.inference.vectors.embed_file import Embedded, embed_file
+from bertwright.inference.vectors.fit_whitening import fit_whitening
+from bertwright.inference.vectors.similar import nearest
+from bertwright.inference.vectors.vector_files import Coder, decode, read_vectors, scales_path
+from bertwright.inference.vectors.whitening import Whitening
 from tests.raising import raises
 from tests.small_bert import write_model
 
@@ -172,7 +172,7 @@ from pathlib import Path
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
 from bertwright.inference.text_files import open_texts
-from bertwright.inference.embed_file import embed_file
+from bertwright.inference.vectors.embed_file import embed_file
 
 def on_progress(done, total):
     if done >= 12:
@@ -202,7 +202,7 @@ def test_a_process_killed_at_its_tokens_goes_on(
     assert not list(tmp_path.glob(".*"))
 
 
-SYNC = "bertwright.inference.vector_files.sync_file"
+SYNC = "bertwright.inference.vectors.vector_files.sync_file"
 
 
 def test_parquet_killed_while_its_end_is_written_goes_on(embed: Embed, tmp_path: Path) -> None:
@@ -530,7 +530,7 @@ def test_long_texts_make_parts_smaller(
     path = tmp_path / "in.txt"
     path.write_text("a b\n" * 4 + "a b c d e\n" + "a b\n" * 3, encoding="utf-8")
     for name in ("CHARACTERS_AT_ONCE", "TOKENS_CHARACTERS_AT_ONCE"):
-        monkeypatch.setattr(f"bertwright.inference.embed_file.{name}", 7)
+        monkeypatch.setattr(f"bertwright.inference.vectors.embed_file.{name}", 7)
     done: list[int] = []
     embed_file(
         embedder,

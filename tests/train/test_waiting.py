@@ -28,9 +28,9 @@ from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import system_of
 from bertwright.nn import host
-from bertwright.nn.attention import CrossAttention, SelfAttention
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.objective import Learner
+from bertwright.nn.transformer.attention import CrossAttention, SelfAttention
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.choices import ChoiceInstance

@@ -24,9 +24,9 @@ from bertwright.errors import ConfigError
 from bertwright.text.tokenizer.file_words import coverage
 
 if TYPE_CHECKING:
-    from bertwright.inference.embed import Embedder
-    from bertwright.inference.embed_file import Embedded
     from bertwright.inference.text_files import Texts
+    from bertwright.inference.vectors.embed import Embedder
+    from bertwright.inference.vectors.embed_file import Embedded
 
 
 def embed(
@@ -58,8 +58,8 @@ def embed(
     tokens = options.pooling == "none"
     if tokens and dimensions is not None:
         raise ConfigError("--dimensions is for vectors of texts; leave it out with --pooling none")
-    from bertwright.inference.embed_file import check_suffix, embed_file
-    from bertwright.inference.vector_files import scales_path
+    from bertwright.inference.vectors.embed_file import check_suffix, embed_file
+    from bertwright.inference.vectors.vector_files import scales_path
 
     check_suffix(out, tokens)
     # --resume checks a finished file, and continues an unfinished one beside the file it replaces

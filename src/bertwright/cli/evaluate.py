@@ -57,8 +57,8 @@ def evaluate(
     refuse_existing(out, options.overwrite)
     other_names = read_label_map(label_map)
 
-    from bertwright.labelled.columns import make_columns
     from bertwright.labelled.source import refuse_missing
+    from bertwright.labelled.tables.columns import make_columns
 
     refuse_missing(data)
     columns = make_columns(options.text, options.text2, label)

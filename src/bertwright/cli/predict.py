@@ -45,8 +45,8 @@ def predict(
 
     from bertwright.inference.model import load
     from bertwright.inference.predict_file import predict_file, rows_of_texts
-    from bertwright.labelled.columns import Columns
     from bertwright.labelled.source import refuse_missing
+    from bertwright.labelled.tables.columns import Columns
 
     if input is not None:
         refuse_missing(input)

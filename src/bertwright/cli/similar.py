@@ -44,9 +44,9 @@ def similar(
     if not queries:
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.model import load
-    from bertwright.inference.similar import nearest, strangest
     from bertwright.inference.text_files import open_texts
-    from bertwright.inference.vector_files import read_vectors
+    from bertwright.inference.vectors.similar import nearest, strangest
+    from bertwright.inference.vectors.vector_files import read_vectors
 
     if vectors is not None and corpus_prompt is not None:
         raise ConfigError(

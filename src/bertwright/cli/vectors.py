@@ -17,8 +17,8 @@ from bertwright.console import say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bertwright.inference.embed import Embedder
     from bertwright.inference.text_files import Texts
+    from bertwright.inference.vectors.embed import Embedder
 
 SAMPLE = 128
 """Texts on which a backend or a precision is compared with float32."""
@@ -137,7 +137,7 @@ def make_embedder(
     """
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
-    from bertwright.inference.whitening import load_whitening
+    from bertwright.inference.vectors.whitening import load_whitening
 
     loaded = load(model)
     defaults = loaded.vectors

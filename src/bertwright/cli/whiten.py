@@ -45,7 +45,7 @@ def whiten(
     if out.suffix != ".npz":
         raise ConfigError(f"--out is {out}; expected a name that ends in .npz")
     refuse_existing(out, overwrite)
-    from bertwright.inference.fit_whitening import fit_whitening
+    from bertwright.inference.vectors.fit_whitening import fit_whitening
 
     texts = options.open_texts(input)
     embedder, _ = make_embedder(model, texts, options, normalize=False)

@@ -30,7 +30,7 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, Text, listed, only_text
 from bertwright.nn.encoder import GoesOn
 from bertwright.nn.finite import require_finite
-from bertwright.nn.next_token import NextToken
+from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.products import lay_out
 
 ROWS = 32  # texts at once, of which each needs its own state

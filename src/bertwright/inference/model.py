@@ -36,7 +36,6 @@ from bertwright.inference import fill, generate, next_sentence, score
 from bertwright.inference.attention.maps import AttentionMaps, attention_maps
 from bertwright.inference.backends.choice import BackendChoice, torch_backend
 from bertwright.inference.backends.plain import Backend
-from bertwright.inference.embed import Embedder, layer_tuple
 from bertwright.inference.encode import (
     ModelRunner,
     Text,
@@ -50,7 +49,8 @@ from bertwright.inference.inputs import make_examples
 from bertwright.inference.text_files import chunks
 from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
-from bertwright.inference.whitening import Whitening, load_whitening
+from bertwright.inference.vectors.embed import Embedder, layer_tuple
+from bertwright.inference.vectors.whitening import Whitening, load_whitening
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent

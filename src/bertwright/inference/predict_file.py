@@ -22,10 +22,10 @@ from bertwright.config.task import BleuTokenize, Form, TaskConfig
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import BadRows, Rows, Skipped, shorten
+from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate

@@ -24,8 +24,8 @@ import numpy as np
 from bertwright.arrays import Float32s, Float64s
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embed import normalized
 from bertwright.inference.model import Model
+from bertwright.inference.vectors.embed import normalized
 from bertwright.progress import OnProgress, silent
 
 _TIE = 1e-5

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
 from bertwright.labelled.source import BadRowLog, BadRows, name_of, suffix_of
-from bertwright.labelled.table import Table, open_form, read_table
+from bertwright.labelled.tables.table import Table, open_form, read_table
 from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
 from bertwright.text.corpus.rows import is_json_lines
 

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, plain
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.source import BadValue, listed, shorten
-from bertwright.labelled.table import Row, Table, read_text
+from bertwright.labelled.tables.columns import Columns, plain
+from bertwright.labelled.tables.table import Row, Table, read_text
 
 _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
 from bertwright.labelled.source import BadRowLog, BadRows, Source
-from bertwright.labelled.table import Table, plain_text, read_table
+from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.tables.table import Table, plain_text, read_table
 
 
 @dataclass

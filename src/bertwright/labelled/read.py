@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
@@ -19,9 +18,10 @@ from bertwright.labelled.examples import (
     classes_of,
 )
 from bertwright.labelled.file import File, Read, Reader, ReadOptions, Stream
-from bertwright.labelled.label_names import warn_of_spellings
 from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten, texts_of_folder
-from bertwright.labelled.table import open_form
+from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.tables.label_names import warn_of_spellings
+from bertwright.labelled.tables.table import open_form
 
 
 def read_examples(

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.source import BadValue, shorten
-from bertwright.labelled.table import Row, Table, read_text
+from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.tables.table import Row, Table, read_text
 
 
 def read_span(file: File) -> Stream:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
-from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, shorten
-from bertwright.labelled.table import Row, Table, read_text
+from bertwright.labelled.tables.columns import NAMES, Columns, plain
+from bertwright.labelled.tables.table import Row, Table, read_text
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
 _FIELDS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "tag", "entity"))

@@ -18,11 +18,11 @@ from functools import partial
 from itertools import chain, groupby, zip_longest
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
-from bertwright.labelled.table import WRONG_WIDTH, Table
+from bertwright.labelled.tables.columns import NAMES, Columns, plain
+from bertwright.labelled.tables.table import WRONG_WIDTH, Table
 
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # of a word; of a range of words, or an empty node

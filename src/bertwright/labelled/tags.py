@@ -20,11 +20,11 @@ from itertools import chain
 
 from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError
-from bertwright.labelled.columns import NAMES, plain
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.label_names import UNSEEN, expected_label
 from bertwright.labelled.source import shorten
+from bertwright.labelled.tables.columns import NAMES, plain
+from bertwright.labelled.tables.label_names import UNSEEN, expected_label
 from bertwright.labelled.tagged_texts import read_lists
 from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
 

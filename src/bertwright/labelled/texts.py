@@ -8,14 +8,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bertwright.labelled.columns import NAMES, Columns, plain
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.guess import guess_columns
-from bertwright.labelled.label_names import known_label
-from bertwright.labelled.several_labels import LabelColumns, columns_of_zeros, find_label_columns
 from bertwright.labelled.source import BadValue, listed, shorten
-from bertwright.labelled.table import Row, Table, read_text
+from bertwright.labelled.tables.columns import NAMES, Columns, plain
+from bertwright.labelled.tables.guess import guess_columns
+from bertwright.labelled.tables.label_names import known_label
+from bertwright.labelled.tables.several_labels import (
+    LabelColumns,
+    columns_of_zeros,
+    find_label_columns,
+)
+from bertwright.labelled.tables.table import Row, Table, read_text
 
 
 def read_texts(file: File) -> Stream:

@@ -12,7 +12,7 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.models.system import Opened
 from bertwright.nn.objective import Learner
-from bertwright.nn.translation import Translation
+from bertwright.nn.outputs.translation import Translation
 
 
 def pairs(run: TranslationRun, shards: Shards, split: Split, seed: int) -> ParallelText:

@@ -30,7 +30,7 @@ from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.catalogue import only_bert, system_of
 from bertwright.models.system import KnownWords, Opened, PretrainedEncoder
 from bertwright.nn.objective import Learner
-from bertwright.nn.transformer import FeedForward
+from bertwright.nn.transformer.layers import FeedForward
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.own_loop import own_loop

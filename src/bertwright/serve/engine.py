@@ -44,11 +44,11 @@ from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.backends.plain import Backend, PlainBackend
-from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation.translate import translates
+from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences

@@ -17,10 +17,10 @@ import torch
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.backends.plain import LayerBatch
-from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions, Tokenized, positions_in
 from bertwright.inference.fill import Blanks, predict_blanks
 from bertwright.inference.next_sentence import predict_pairs
+from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.encoder import Encoded, HasAttentionMaps
 from bertwright.serve.engine import Output, Part, RequestItem
 from bertwright.tasks.head import Head

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embed import normalized
 from bertwright.inference.encode import Text, Tokenized, tokenize
+from bertwright.inference.vectors.embed import normalized
 from bertwright.serve.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest, listed

@@ -55,8 +55,8 @@ from bertwright.labelled.examples import GenerationExample
 from bertwright.labelled.texts import TARGETS
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner, Loss
+from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
 from bertwright.nn.products import lay_out
-from bertwright.nn.vocabulary import Transform, VocabularyOutput
 from bertwright.progress import OnProgress
 from bertwright.tasks.collation import Collated, flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch

@@ -13,7 +13,7 @@ from bertwright.errors import ConfigError
 from bertwright.models.awd_lstm.config import AwdLstmConfig
 from bertwright.models.awd_lstm.encoder import AwdLstm
 from bertwright.nn.encoder import Encoded
-from bertwright.nn.next_token import NextToken
+from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.sequences import Inputs, Sequences
 
 CONFIG = AwdLstmConfig(

@@ -15,11 +15,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert
-from bertwright.nn.attention import SelfAttention
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.transformer.attention import SelfAttention
 
 CONFIG = BertConfig(
     vocab_size=53,

@@ -44,11 +44,11 @@ from bertwright.models.bert.encoder import Bert
 from bertwright.models.catalogue import system_of_config
 from bertwright.models.gpt.encoder import Gpt
 from bertwright.models.transformer.encoder import Transformer, TransformerDecoder
-from bertwright.nn.attention import heads_of
-from bertwright.nn.next_token import NextToken
 from bertwright.nn.objective import Learner
-from bertwright.nn.transformer import DecoderLayer
-from bertwright.nn.translation import Translation
+from bertwright.nn.outputs.next_token import NextToken
+from bertwright.nn.outputs.translation import Translation
+from bertwright.nn.transformer.attention import heads_of
+from bertwright.nn.transformer.layers import DecoderLayer
 
 
 class CachedGpt(Graph):

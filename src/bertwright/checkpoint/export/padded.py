@@ -35,8 +35,8 @@ from bertwright.errors import ConfigError
 from bertwright.models.bert.encoder import Bert
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.next_sentence import NextSentence
-from bertwright.nn.attention import attend_rows, heads_of
 from bertwright.nn.objective import Learner
+from bertwright.nn.transformer.attention import attend_rows, heads_of
 from bertwright.tasks.catalogue import kind_of
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -27,7 +27,7 @@ from bertwright.inference.encode import (
 from bertwright.inference.translation.translate import search_targets
 from bertwright.nn.encoder import Encoded, HasAttentionMaps
 from bertwright.nn.finite import require_finite
-from bertwright.nn.translation import Decoder
+from bertwright.nn.outputs.translation import Decoder
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 

@@ -21,8 +21,8 @@ from bertwright.errors import ConfigError
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedBert, packable
 from bertwright.inference.backends.plain import Backend, ExportedBackend, PlainBackend
-from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import ModelRunner, Text
+from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.products import has_bfloat16
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 

@@ -40,7 +40,7 @@ from bertwright.models.bert.encoder import Bert
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.products import reorder, rows_for
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer
+from bertwright.nn.transformer.layers import ACTIVATIONS, TransformerLayer
 from bertwright.threads import one_core_each
 
 Block = tuple[int, int, int, int]

@@ -30,8 +30,8 @@ from bertwright.decoding.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
 from bertwright.nn.finite import require_finite
+from bertwright.nn.outputs.translation import Translation
 from bertwright.nn.products import lay_out
-from bertwright.nn.translation import Translation
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature
 from bertwright.text.framing import ends_of
 

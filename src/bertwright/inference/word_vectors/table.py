@@ -22,8 +22,8 @@ from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.inference.embed import normalized
 from bertwright.inference.model import Model, load
+from bertwright.inference.vectors.embed import normalized
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.encoder import mean_rows
 from bertwright.models.word_vectors.subwords import buckets_of, word_units

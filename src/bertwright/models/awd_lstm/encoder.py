@@ -8,7 +8,7 @@ the last layer is as wide as they are and only those between are wider. In train
 - inputs, what goes from layer to layer, and outputs have variational dropout: one mask a sequence;
 - the recurrent weights have DropConnect: one mask of them a micro-batch.
 
-The penalties AR and TAR (section 4.5) are in `nn/next_token.py`.
+The penalties AR and TAR (section 4.5) are in `nn/outputs/next_token.py`.
 
 Where we differ: a state begins at 0 in every window in place of being carried on (`burn_in` of a
 run gives predictions their context), windows are of the run's length in place of a random one, and

@@ -7,7 +7,7 @@ from bertwright.models.awd_lstm.encoder import AwdLstm, awd_lstm_spec
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.next_token import NextToken
+from bertwright.nn.outputs.next_token import NextToken
 
 
 def next_token(config: AwdLstmConfig, encoder: Encoder) -> NextToken:

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
-from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.stack import GoingOn
-from bertwright.nn.transformer import layers_of
+from bertwright.nn.transformer.embeddings import Embeddings
+from bertwright.nn.transformer.layers import layers_of
+from bertwright.nn.transformer.stack import GoingOn
 
 
 class BertEmbeddings(Embeddings):

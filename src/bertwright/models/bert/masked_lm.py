@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bertwright.models.bert.config import BertConfig
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.vocabulary import Transform, VocabularyOutput
+from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
 
 
 class MaskedLabels(Protocol):

@@ -32,7 +32,7 @@ from bertwright.models.bert.tensorflow import TensorFlowLayout
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System, keep_architecture
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.next_token import tied_next_token
+from bertwright.nn.outputs.next_token import tied_next_token
 
 
 def objectives(config: BertRun) -> list[str]:

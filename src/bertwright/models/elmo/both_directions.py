@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.output import log_uniform, sampled_loss, vocabulary_loss
+from bertwright.nn.outputs.output import log_uniform, sampled_loss, vocabulary_loss
 
 
 class BothDirections(Objective[Any]):

@@ -8,7 +8,7 @@ Learners, section 2.3): norms move before each part, one more follows the last l
 matrices that end a residual branch start scaled by 1 / sqrt(2 L).
 
 Differs: the normal distribution that initializes weights is truncated at two deviations. Keys and
-values are kept when a text goes on (`nn/cache.py`).
+values are kept when a text goes on (`nn/transformer/cache.py`).
 
 Letters: N tokens, H hidden, L layers.
 """
@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.gpt.config import GptConfig
-from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.stack import GoingOn
-from bertwright.nn.transformer import layers_of
+from bertwright.nn.transformer.embeddings import Embeddings
+from bertwright.nn.transformer.layers import layers_of
+from bertwright.nn.transformer.stack import GoingOn
 
 
 class GptEmbeddings(Embeddings):
@@ -55,7 +55,7 @@ def gpt_spec(config: GptConfig) -> EncoderSpec:
 
 
 class Gpt(GoingOn):
-    """The encoder of GPT; its output layer is `nn/next_token.py`, tied."""
+    """The encoder of GPT; its output layer is `nn/outputs/next_token.py`, tied."""
 
     pre_norm = False
 

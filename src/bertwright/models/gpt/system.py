@@ -8,7 +8,7 @@ from bertwright.models.gpt.huggingface import Gpt2Layout, GptLayout
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.next_token import NextToken, tied_next_token
+from bertwright.nn.outputs.next_token import NextToken, tied_next_token
 
 
 def next_token(config: GptConfig, encoder: Encoder) -> NextToken:

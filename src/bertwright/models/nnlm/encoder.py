@@ -6,7 +6,7 @@ Bengio, Ducharme, Vincent, Janvin 2003 (A Neural Probabilistic Language Model, J
     y = b + W x + U tanh(d + H x),    p(w_(t+1)) = softmax(y)
 
 `NnlmEncoder` is C, H and d: its one layer is tanh(d + H x), with direct connections beside x. U and
-b, and W, are the weights of `nn/next_token.py`, as one matrix over both. Differs from the
+b, and W, are the weights of `nn/outputs/next_token.py`, as one matrix over both. Differs from the
 paper: word vectors and tanh units are equally many; before the first token of a sequence stands a
 learned vector; the optimizer is the recipe's.
 

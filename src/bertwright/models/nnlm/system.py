@@ -7,7 +7,7 @@ from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
 from bertwright.models.nnlm.encoder import NnlmEncoder, nnlm_spec
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.next_token import NextToken
+from bertwright.nn.outputs.next_token import NextToken
 
 
 def next_token(config: NnlmConfig, encoder: Encoder) -> NextToken:

@@ -14,7 +14,7 @@ from bertwright.models.system import Opened, System
 from bertwright.models.translation import initialize, pairs
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
-from bertwright.nn.translation import Translation
+from bertwright.nn.outputs.translation import Translation
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 

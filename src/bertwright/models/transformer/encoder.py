@@ -23,13 +23,13 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.transformer.config import TransformerConfig
-from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs
-from bertwright.nn.stack import Stack
-from bertwright.nn.transformer import Cache, DecoderLayer, layers_of, sinusoids
+from bertwright.nn.transformer.embeddings import Embeddings
+from bertwright.nn.transformer.layers import Cache, DecoderLayer, layers_of, sinusoids
+from bertwright.nn.transformer.stack import Stack
 
 
 class TransformerEmbeddings(Embeddings):

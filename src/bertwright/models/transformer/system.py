@@ -7,7 +7,7 @@ from bertwright.models.transformer.config import TransformerConfig, TransformerR
 from bertwright.models.transformer.encoder import Transformer, TransformerDecoder, transformer_spec
 from bertwright.models.translation import initialize, pairs
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.translation import Translation
+from bertwright.nn.outputs.translation import Translation
 
 
 def translation(config: TransformerConfig, encoder: Encoder) -> Translation:

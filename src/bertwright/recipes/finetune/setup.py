@@ -21,7 +21,6 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_ma
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.columns import Columns, make_columns
 from bertwright.labelled.examples import (
     Example,
     TextExample,
@@ -31,6 +30,7 @@ from bertwright.labelled.examples import (
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
+from bertwright.labelled.tables.columns import Columns, make_columns
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of

@@ -13,8 +13,8 @@ from fastapi import APIRouter
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.embed import with_prompt
 from bertwright.inference.encode import kept_tokens, parts_of
+from bertwright.inference.vectors.embed import with_prompt
 from bertwright.serve import replies, schemas
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import invalid_request

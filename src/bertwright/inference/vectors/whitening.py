@@ -6,8 +6,8 @@ do not.
 
     x' = (x - mean) K,   K = U diag(1 / sqrt(s)),   U diag(s) U^T = covariance
 
-The first k columns of K (largest s) reduce the dimension. `inference/fit_whitening.py` fits the
-mean and K; this file applies, saves and loads them. Letters: n vectors, W their numbers.
+The first k columns of K (largest s) reduce the dimension. `inference/vectors/fit_whitening.py` fits
+the mean and K; this file applies, saves and loads them. Letters: n vectors, W their numbers.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.output import BLOCK
-from bertwright.nn.vocabulary import VocabularyOutput
+from bertwright.nn.outputs.output import BLOCK
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
 
 class NextToken(VocabularyOutput, Objective[Any]):

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import NAMES, is_known, plain
 from bertwright.labelled.file import File
 from bertwright.labelled.source import BadValue, listed, shorten
-from bertwright.labelled.table import Row, Table
+from bertwright.labelled.tables.columns import NAMES, is_known, plain
+from bertwright.labelled.tables.table import Row, Table
 
 _NUMBERS_AS_TEXT = re.compile(r"\[?\s*[01](\.0*)?([\s,]+[01](\.0*)?)+\s*,?\s*\]?")
 _HOLDS = dict.fromkeys(("1", "1.0", "1.", "true"), True)

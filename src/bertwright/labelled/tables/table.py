@@ -19,10 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from bertwright.config.task import Form
 from bertwright.errors import DataError
-from bertwright.labelled.columns import NAMES, is_known, plain
-from bertwright.labelled.guess import is_unknown_header
 from bertwright.labelled.label_studio import is_label_studio, rows_of_tasks
-from bertwright.labelled.quotes import split_tsv
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
@@ -35,6 +32,9 @@ from bertwright.labelled.source import (
     shorten,
     suffix_of,
 )
+from bertwright.labelled.tables.columns import NAMES, is_known, plain
+from bertwright.labelled.tables.guess import is_unknown_header
+from bertwright.labelled.tables.quotes import split_tsv
 from bertwright.text.corpus.files import open_bytes
 from bertwright.text.parquet import parquet_rows
 from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogates, split_rows

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.nn.objective import Loss
-from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.outputs.output import vocabulary_loss
 from bertwright.nn.products import product
-from bertwright.nn.transformer import ACTIVATIONS
+from bertwright.nn.transformer.layers import ACTIVATIONS
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from bertwright.config.values import differing_keys
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends.plain import ExportedBackend
-from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
 from bertwright.inference.text_files import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded
-from bertwright.inference.vector_files import (
+from bertwright.inference.vectors.embed import Embedder
+from bertwright.inference.vectors.vector_files import (
     SUFFIXES,
     Coder,
     FinishedFile,

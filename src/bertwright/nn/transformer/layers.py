@@ -17,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.attention import (
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer.attention import (
     Attend,
     CrossAttention,
     SelfAttention,
     attend_rows,
     heads_of,
 )
-from bertwright.nn.dropout import Dropout
-from bertwright.nn.sequences import Sequences
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,

@@ -32,7 +32,7 @@ from bertwright.inference.encode import (
     parts_of,
     tokenize,
 )
-from bertwright.inference.whitening import Whitening
+from bertwright.inference.vectors.whitening import Whitening
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.features import Inside, pool
 from bertwright.nn.finite import require_finite

@@ -1,7 +1,8 @@
 """Fit a whitening on vectors: what `bertwright whiten` runs over a file of texts.
 
 The mean and the covariance of the vectors are summed in float64 as the texts are read, so that
-memory does not grow with their number. `inference/whitening.py` has the formula and applies it.
+memory does not grow with their number. `inference/vectors/whitening.py` has the formula and applies
+it.
 
 Letters: n vectors, W their numbers, k dimensions of a whitened vector.
 """
@@ -12,9 +13,9 @@ import numpy as np
 
 from bertwright.arrays import Float32s, Float64s
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embed import Embedder
 from bertwright.inference.text_files import Texts, bounded
-from bertwright.inference.whitening import Whitening
+from bertwright.inference.vectors.embed import Embedder
+from bertwright.inference.vectors.whitening import Whitening
 from bertwright.progress import OnProgress, silent
 
 _FLOOR = 1e-6

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import HasInputs, Loss, Objective
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Inputs
-from bertwright.nn.vocabulary import VocabularyOutput
 
 
 class Decoder(Protocol):

@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import Combine, VectorPrecision, choose_prompt
 from bertwright.errors import DataError
-from bertwright.inference.embed import Embedder, layer_tuple
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
+from bertwright.inference.vectors.embed import Embedder, layer_tuple
 
 
 class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]

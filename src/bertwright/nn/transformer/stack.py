@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
-from bertwright.nn.embeddings import Embeddings
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.host import send_numbers
 from bertwright.nn.sequences import Inputs
-from bertwright.nn.transformer import TransformerLayer
+from bertwright.nn.transformer.cache import KeyValueCache, read_prompts, read_token
+from bertwright.nn.transformer.embeddings import Embeddings
+from bertwright.nn.transformer.layers import TransformerLayer
 
 
 class Stack(Encoder):

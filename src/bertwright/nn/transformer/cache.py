@@ -18,9 +18,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.nn.attention import attend_packed, attend_rows, heads_of, neighbours, row_bias
 from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer.attention import (
+    attend_packed,
+    attend_rows,
+    heads_of,
+    neighbours,
+    row_bias,
+)
 
 SPARE = 64
 """The number of tokens by which the capacity grows."""

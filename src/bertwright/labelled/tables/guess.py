@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bertwright.labelled.columns import NAMES, plain
+from bertwright.labelled.tables.columns import NAMES, plain
 
 LABEL_CHARACTERS, LABEL_WORDS = 40, 4
 """Of a label, at most."""

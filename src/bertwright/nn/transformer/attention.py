@@ -77,7 +77,8 @@ class SelfAttention(nn.Module):
             x: `[N, H]`.
             sequences: B lengths that sum to N.
             positions: `[R]`, the tokens whose output is computed; None: all.
-            attend: replaces the attention of the sequences to themselves (`nn/cache.py`).
+            attend: replaces the attention of the sequences to themselves
+                (`nn/transformer/cache.py`).
 
         Returns:
             `[N, H]`, or `[R, H]` with `positions`.

@@ -1,0 +1,1 @@
+"""Vectors of texts: to embed, write, whiten and compare them."""

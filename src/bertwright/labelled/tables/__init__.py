@@ -1,0 +1,1 @@
+"""Labelled files that are tables: their rows, columns, quotes and labels."""

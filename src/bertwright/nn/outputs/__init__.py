@@ -1,0 +1,1 @@
+"""Output layers over the vocabulary, and the losses that several systems share."""
