@@ -38,7 +38,6 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import tensorflow as tensorflow
-from bertwright.models.bert.huggingface import architecture
 from bertwright.models.catalogue import only_bert, system_of_config
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.nn.objective import Learner
@@ -274,7 +273,9 @@ def _write_model(
 
     tensors = task_heads.tensors_to_save(given, TENSORFLOW, config, tasks, bool(objectives))
     for task in tasks.values():
-        tensorflow.check_task_head(None if tensors.in_heads else architecture(task))
+        tensorflow.check_task_head(
+            None if tensors.in_heads else TENSORFLOW.names.task_architecture(task)
+        )
     if tasks:
         task_heads.write_tasks(folder, tasks)
     tensorflow.write(folder, tensors.in_model)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ from bertwright.decoding.search import (
 from bertwright.errors import ConfigError
 from bertwright.nn.encoder import Encoder, GoesOn
 from bertwright.nn.host import send
+from bertwright.nn.objective import GivesLogits
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
@@ -38,14 +39,6 @@ def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
     tokens, and those without a token."""
     ends = {tokenizer.special[role] for role in ("sep", "eos") if role in tokenizer.special}
     return ends, {*tokenizer.special.values(), *tokenizer.ids_without_token} - ends
-
-
-@runtime_checkable
-class GivesLogits(Protocol):
-    """A head that predicts the next token."""
-
-    def logits(self, x: Tensor) -> Tensor:
-        """Return the logits of the next token: vectors of R tokens `[R, H]` -> `[R, V]`."""
 
 
 class CausalDecoder:

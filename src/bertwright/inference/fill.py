@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import ModelRunner, is_count, only_text
-from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.nn.finite import require_finite
+from bertwright.nn.objective import GivesLogits
 from bertwright.text.framing import Framing
 from bertwright.text.windows import Span, window_around
 
@@ -69,7 +69,7 @@ def predict_blanks(runner: ModelRunner, x: Tensor, top: int) -> list[Blank]:
     """What stands at K positions, by their vectors `[K, H]` of the last layer; ids that stand for
     no token are left out."""
     head, tokenizer = runner.learner.objectives["masked_lm"], runner.tokenizer
-    assert isinstance(head, MaskedLM)
+    assert isinstance(head, GivesLogits)
     missing = tokenizer.ids_without_token
     with torch.inference_mode():
         probabilities = head.logits(x).float().softmax(-1)[:, : tokenizer.vocab_size]

@@ -20,7 +20,6 @@ from bertwright.decoding.search import RowsInFlight
 from bertwright.decoding.texts import (
     CausalDecoder,
     Generated,
-    GivesLogits,
     GrowingText,
     Prompt,
     continue_prompts,
@@ -30,6 +29,7 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, Text, listed, only_text
 from bertwright.nn.encoder import GoesOn
 from bertwright.nn.finite import require_finite
+from bertwright.nn.objective import GivesLogits
 from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.products import lay_out
 

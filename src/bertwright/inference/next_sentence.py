@@ -9,8 +9,8 @@ from torch import Tensor
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
-from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.finite import require_finite
+from bertwright.nn.objective import GivesLogits
 from bertwright.text.windows import truncate_pair
 
 
@@ -40,7 +40,7 @@ def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
 def predict_pairs(runner: ModelRunner, pooled: Tensor) -> list[float]:
     """The probabilities that B follows A, by the pooler's vectors `[B, H]`."""
     head = runner.learner.objectives["next_sentence"]
-    assert isinstance(head, NextSentence)
+    assert isinstance(head, GivesLogits)
     with torch.inference_mode():
         found = head.logits(pooled).float().softmax(-1)[:, 0]
     probabilities: list[float] = require_finite(found, "probabilities").tolist()

@@ -22,8 +22,8 @@ import torch
 from bertwright.arrays import Float64s
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Ids, ModelRunner, listed, parts_of, positions_in
-from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.nn.finite import require_finite
+from bertwright.nn.objective import GivesLogits
 
 WINDOW = 1024
 """L of a model that reads any length."""
@@ -145,7 +145,7 @@ def _windows(total: int, length: int, stride: int) -> list[tuple[int, int, int]]
 def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
     """Each token but those for begin and end by all others, one mask a sequence."""
     longest, framing = runner.spec.max_length, runner.tokenizer.framing
-    head = cast(MaskedLM, runner.learner.objectives["masked_lm"])
+    head = cast(GivesLogits, runner.learner.objectives["masked_lm"])
     found = []
     for sequence in sequences:
         if longest is not None and len(sequence) > longest:

@@ -78,6 +78,11 @@ class Layout(Generic[C]):
         """
         return {}
 
+    def task_architecture(self, task: TaskConfig) -> str | None:
+        """Return the class of transformers that computes the same scores for a task; None where
+        there is none."""
+        return None
+
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
         """Return the keys of `config.json` for a task head in the model's weights."""
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -34,6 +34,14 @@ class Loss:
             return self
         value = self.total.detach()
         return replace(self, total=value + fraction * (self.total - value))
+
+
+@runtime_checkable
+class GivesLogits(Protocol):
+    """An objective that scores classes, such as the tokens of a vocabulary."""
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the scores of C classes before the softmax: vectors `[R, H]` -> `[R, C]`."""
 
 
 class HasInputs(Protocol):

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from bertwright.config import hub, values
 from bertwright.config.task import TaskConfig
-from bertwright.models.bert.huggingface import architecture
+from bertwright.models.catalogue import MODELS
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
 from bertwright.tasks.catalogue import KINDS
@@ -60,7 +60,7 @@ def card(
         model_type=model_type,
         in_transformers=in_transformers,
         examples=examples,
-        load=_how_to_load(tasks[0]["results"], bool(several), model_type == "bert"),
+        load=_how_to_load(tasks[0]["results"], bool(several), model_type),
     )
 
 
@@ -168,12 +168,14 @@ def _warnings(results: Results) -> list[str]:
     return warnings
 
 
-def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str, Any]:
+def _how_to_load(results: Results, of_several: bool, model_type: str) -> dict[str, Any]:
     task = values.from_dict(TaskConfig, results["task"])
     kind = KINDS[task.kind]
     is_pair = task.text2_column is not None and kind.example_of_pair is not None
     # without a CRF transformers would choose other tags
-    found = architecture(task) if of_bert and not of_several and not task.head.crf else None
+    found = None
+    if not of_several and not task.head.crf:
+        found = MODELS[model_type].load().names.task_architecture(task)
     name = str(results["name"])
     return {
         "input": Markup(kind.example_of_pair if is_pair else kind.example),

@@ -51,7 +51,6 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.huggingface import architecture
 from bertwright.models.bert.system import BERT
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
@@ -279,7 +278,7 @@ def _write_config(
 ) -> None:
     """`config.json` of the model with this head alone, and `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
-    known = task is not None and architecture(task) is not None
+    known = task is not None and BERT.names.task_architecture(task) is not None
     more = BERT.names.task_keys(task) if known and task is not None else None
     checkpoint.write_config(folder, config, objectives, more)
     if task is not None and head is not None:

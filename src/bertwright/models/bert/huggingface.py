@@ -199,6 +199,10 @@ class BertLayout(Layout[BertConfig]):
         linear = "qa_outputs" if task.kind == "span" else "classifier"  # so here and there
         return {name: pair(f"objectives.{name}.{linear}", linear)}
 
+    def task_architecture(self, task: TaskConfig) -> str | None:
+        """See `Layout`."""
+        return architecture(task)
+
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
         """What `config.json` says of a head that transformers knows."""
         keys: dict[str, Any] = {"architectures": [architecture(task)]}
