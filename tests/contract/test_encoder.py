@@ -15,7 +15,7 @@ from bertwright.data.shards import Shards
 from bertwright.data.to_device import to_device
 from bertwright.models.catalogue import system_of_config, trainable
 from bertwright.models.system import System
-from bertwright.nn.encoder import Encoded
+from bertwright.nn.encoder import Encoded, GoesOn
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 
@@ -140,6 +140,43 @@ def test_reading_some_positions_reads_the_same(learner: Learner) -> None:
     whole = encode(learner, inputs)
     some = encode(learner, inputs, positions=positions)
     torch.testing.assert_close(some.at(positions), whole.last[positions])
+
+
+def cut(inputs: Inputs, starts: list[int], stops: list[int]) -> Inputs:
+    """The tokens from `starts` to `stops` of each sequence, in the segment 0."""
+    offsets = inputs.sequences.offsets[:-1]
+    index = [
+        torch.arange(offset + start, offset + stop)
+        for offset, start, stop in zip(offsets, starts, stops, strict=True)
+    ]
+    return Inputs(inputs.ids[torch.cat(index)], Sequences(map(len, index)))
+
+
+def test_further_tokens_together_are_those_one_by_one(learner: Learner) -> None:
+    encoder = learner.eval().encoder
+    if not isinstance(encoder, GoesOn):
+        pytest.skip("does not continue sequences")
+    starts, middles, stops = [3, 6, 1, 4, 1], [7, 7, 5, 5, 2], [9, 8, 8, 6, 4]
+    inputs = make_inputs(learner, stops)
+    with torch.no_grad():
+        # a source that is read both ways is read whole: what follows it comes in parts
+        _, state = encoder.begin(cut(inputs, [0] * 5, starts))
+        _, state = encoder.extend(cut(inputs, starts, middles), state)
+        x, state = encoder.extend(cut(inputs, middles, stops), state)
+        new = torch.arange(5)
+        after, _ = encoder.advance(new, state)
+        for number, stop in enumerate(stops):
+            one = inputs.ids[inputs.sequences.offsets[number] :][:stop]
+            start = starts[number]
+            _, state = encoder.begin(Inputs(one[:start], Sequences([start])))
+            for token in one[start:]:
+                alone, state = encoder.advance(token[None], state)
+            torch.testing.assert_close(x[number], alone[0], atol=1e-6, rtol=0)
+            alone, _ = encoder.advance(new[number : number + 1], state)
+            torch.testing.assert_close(after[number], alone[0], atol=1e-6, rtol=0)
+            if encoder.spec.causal:
+                whole, state = encoder.begin(Inputs(one, Sequences([stop])))
+                torch.testing.assert_close(x[number], whole[0], atol=1e-6, rtol=0)
 
 
 def test_nothing_leaks_across_sequences(learner: Learner) -> None:

@@ -31,6 +31,7 @@ from bertwright.errors import ConfigError
 from bertwright.nn.encoder import Encoder, GoesOn
 from bertwright.nn.host import send
 from bertwright.nn.objective import GivesLogits
+from bertwright.nn.sequences import Inputs
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
@@ -64,9 +65,23 @@ class CausalDecoder:
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """Read B prompts -> logits `[B, V]`, and the state."""
+        order, inputs = self._inputs(source)
+        return self._in_order(order, *self.encoder.begin(inputs))
+
+    def extend(self, source: Sequence[Sequence[int]], state: Any) -> tuple[Tensor, Any]:
+        """Read further tokens of B prompts -> logits `[B, V]`, and the new state."""
+        order, inputs = self._inputs(source)
+        if order != sorted(order):
+            state = state.select(torch.tensor(order))
+        return self._in_order(order, *self.encoder.extend(inputs, state))
+
+    def _inputs(self, source: Sequence[Sequence[int]]) -> tuple[list[int], Inputs]:
+        """Return prompts as inputs, longest first, and the order in which they are."""
         segments = [[0] * len(ids) for ids in source] if self.paired else None
-        order, inputs = make_inputs(list(range(len(source))), source, segments, self.device)
-        x, state = self.encoder.begin(inputs)
+        return make_inputs(list(range(len(source))), source, segments, self.device)
+
+    def _in_order(self, order: list[int], x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return the logits of vectors `[B, H]` and their state in the order of the prompts."""
         if order != sorted(order):
             back = torch.tensor(order).argsort()
             x, state = x.index_select(0, send(back, x.device)), state.select(back)

@@ -1,5 +1,5 @@
-"""Texts that go on from a prompt, by a causal encoder that keeps a state (`GoesOn`: a KV cache, an
-LSTM) and a next-token objective.
+"""Texts that go on from a prompt, by a causal encoder that keeps a state (`GoesOn`: a KV cache, or
+the last tokens of an n-gram model) and a next-token objective.
 
 A prompt of a model that was trained here begins as its training texts did (`BOS A`). That of
 another model begins as transformers begins it: with what its tokenizer's files say, for GPT-2

@@ -203,7 +203,7 @@ class HasAttentionMaps(Protocol):
 
 @runtime_checkable
 class GoesOn(Protocol):
-    """An encoder that can continue sequences token by token from a state.
+    """An encoder that can continue sequences from a state: a KV cache, or the last tokens.
 
     A causal encoder continues a text; BERT continues a source, which it reads bidirectionally. The
     state has the methods that `decoding/search.py` describes.
@@ -215,3 +215,20 @@ class GoesOn(Protocol):
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Read one more token of each sequence, `[B]` -> the last layer there `[B, H]`, and the
         new state."""
+
+    def extend(self, inputs: Inputs, state: Any) -> tuple[Tensor, Any]:
+        """Read one or more further tokens of each sequence, as `advance` would read them one by
+        one.
+
+        With a causal encoder, `begin` and `extend` over the parts of a sequence equal `begin` over
+        the whole. An encoder that reads a source bidirectionally must be given the whole source by
+        `begin`, because each of its tokens sees all others; what follows can be extended.
+
+        Args:
+            inputs: the further tokens of the B sequences of the state, in its order. Without
+                segments, they have the segment of the tokens that `advance` reads.
+            state: the state after the tokens before.
+
+        Returns:
+            The last layer at each last token `[B, H]`, and the new state.
+        """

@@ -71,6 +71,16 @@ class NgramContext(Encoder):
         x = torch.cat([state.ids[:, 1:], ids[:, None]], 1)
         return x, LastTokens(x)
 
+    def extend(self, inputs: Inputs, state: LastTokens) -> tuple[Tensor, LastTokens]:
+        """See `GoesOn`."""
+        x, _ = self.begin(inputs)
+        count = x.shape[1]
+        lengths = inputs.sequences.cu_seqlens.diff().long()[:, None]  # [B, 1]
+        places = torch.arange(count, device=x.device)  # a part shorter than C leaves the first
+        before = state.ids.gather(1, (places + lengths).clamp(max=count - 1))
+        x = x.where(places >= count - lengths, before)
+        return x, LastTokens(x)
+
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`: nothing is trained."""
         return []

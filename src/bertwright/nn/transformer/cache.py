@@ -2,9 +2,10 @@
 
 A new token of each of R sequences attends to all tokens before it in its own sequence. Each
 sequence's row begins at 0; keys past the end of a sequence are masked. The prompts themselves are
-read without padding, as in training.
+read without padding, as in training, whole or in parts.
 
-Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S capacity in tokens.
+Letters: R sequences, N tokens of their prompts, M cached tokens, L layers, A heads, D = H / A, S
+capacity in tokens.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch import Tensor
 from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer.attention import (
+    attend,
     attend_packed,
     attend_rows,
     heads_of,
@@ -60,15 +62,48 @@ class KeyValueCache:
         """Store the keys and values of the prompts in one layer, and compute their attention to
         themselves: qkv `[N, 3 H]` -> `[N, H]`."""
         heads = self.store.shape[3]
-        rows = qkv.view(len(qkv), 3, heads, -1)[:, 1:]
-        for number, part in enumerate(torch.split(rows, sequences.lengths)):
-            self.store[layer, :, number, :, : len(part)] = part.permute(1, 2, 0, 3)  # [2, A, T, D]
+        self._put(layer, qkv, sequences)
         return attend_packed(qkv, heads, sequences, causal=causal)
+
+    def read_further(
+        self, layer: int, qkv: Tensor, sequences: Sequences, keys: Sequences
+    ) -> Tensor:
+        """Store the keys and values of further tokens in one layer, after `make_room`, and compute
+        their attention to the tokens up to themselves.
+
+        Args:
+            layer: the number of the layer, from 0.
+            qkv: `[N, 3 H]`.
+            sequences: the R numbers of further tokens, which sum to N.
+            keys: the R lengths with them, which sum to M.
+
+        Returns:
+            `[N, H]`.
+        """
+        self._put(layer, qkv, sequences)
+        rows = enumerate(self.lengths)
+        cached = torch.cat([self.store[layer, :, n, :, :length] for n, length in rows], 2)
+        k, v = cached.transpose(1, 2).unbind(0)  # [M, A, D]
+        q = qkv.view(len(qkv), 3, self.store.shape[3], -1)[:, 0]
+        return attend(q, k, v, sequences, keys, causal=True)
+
+    def _put(self, layer: int, qkv: Tensor, sequences: Sequences) -> None:
+        """Store the keys and values of the last tokens of each sequence."""
+        rows = qkv.view(len(qkv), 3, self.store.shape[3], -1)[:, 1:]
+        for number, part in enumerate(torch.split(rows, sequences.lengths)):
+            end = self.lengths[number]
+            place = self.store[layer, :, number, :, end - len(part) : end]
+            place.copy_(part.permute(1, 2, 0, 3))  # [2, A, T, D]
+
+    def make_room(self, more: Iterable[int]) -> None:
+        """Make room for so many further tokens of each sequence; called before the first layer
+        reads them."""
+        self.lengths = [length + own for length, own in zip(self.lengths, more, strict=True)]
+        self.store = _with_capacity(self.store, max(self.lengths), SPARE)
 
     def grow(self) -> None:
         """Make room for one more token of each sequence; called before the first layer reads it."""
-        self.lengths = [length + 1 for length in self.lengths]
-        self.store = _with_capacity(self.store, max(self.lengths), SPARE)
+        self.make_room([1] * len(self.lengths))
         self._blocks, self._rows = _blocks(self.lengths, self.store), None
         if min(self.lengths) < max(self.lengths):
             both = [list(range(len(self.lengths))), self.lengths]
@@ -149,6 +184,23 @@ def read_prompts(
             x, sequences, read, partial(cache.read, number, sequences=sequences, causal=causal)
         )
     return x, cache
+
+
+def read_further(
+    layers: Iterable[Any], x: Tensor, sequences: Sequences, cache: KeyValueCache
+) -> Tensor:
+    """Run further tokens of each sequence through the layers, after `cache.make_room`.
+
+    x `[N, H]` -> the last layer at the last token of each sequence `[R, H]`.
+    """
+    layers = list(layers)
+    keys = Sequences(cache.lengths, x.device)
+    last = sequences.cu_seqlens[1:].long() - 1
+    for number, layer in enumerate(layers):
+        read = last if number == len(layers) - 1 else None
+        attends = partial(cache.read_further, number, sequences=sequences, keys=keys)
+        x = layer(x, sequences, read, attends)
+    return x
 
 
 def read_token(layers: Iterable[Any], x: Tensor, cache: KeyValueCache) -> Tensor:

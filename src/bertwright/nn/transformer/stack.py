@@ -14,7 +14,12 @@ from torch import Tensor, nn
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.host import send_numbers
 from bertwright.nn.sequences import Inputs
-from bertwright.nn.transformer.cache import KeyValueCache, read_prompts, read_token
+from bertwright.nn.transformer.cache import (
+    KeyValueCache,
+    read_further,
+    read_prompts,
+    read_token,
+)
 from bertwright.nn.transformer.embeddings import Embeddings
 from bertwright.nn.transformer.layers import TransformerLayer
 
@@ -111,7 +116,7 @@ class Stack(Encoder):
 
 
 class GoingOn(Stack):
-    """A stack that continues sequences token by token over a KV cache."""
+    """A stack that continues sequences over a KV cache."""
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
         """See `GoesOn`. The tokens that follow inputs with segments have segment 1."""
@@ -126,3 +131,16 @@ class GoingOn(Stack):
         self._check(max(state.lengths))
         x = self.embeddings(ids, positions, torch.full_like(ids, state.segment))
         return read_token(self.layers, x, state), state
+
+    def extend(self, inputs: Inputs, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        """See `GoesOn`."""
+        sequences = inputs.sequences
+        before = send_numbers(state.lengths, inputs.ids.device)
+        positions = sequences.positions + before.index_select(0, sequences.index)
+        state.make_room(sequences.lengths)
+        self._check(max(state.lengths))
+        segments = inputs.segments
+        if segments is None:
+            segments = torch.full_like(inputs.ids, state.segment)
+        x = self.embeddings(inputs.ids, positions, segments)
+        return read_further(self.layers, x, sequences, state), state

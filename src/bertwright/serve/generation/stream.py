@@ -45,7 +45,7 @@ class Way:
 
     def keeps_tokens(self, runner: ModelRunner) -> bool:
         """Whether what is kept of a text grows with it. An encoder that reads texts of any length
-        keeps a state of one size (an LSTM, n-grams)."""
+        keeps a state of one size (the last tokens, for n-grams)."""
         return not (self.is_of_encoder and runner.spec.max_length is None)
 
 
