@@ -163,6 +163,7 @@ def test_a_word_that_is_truncated_within_a_character(tmp_path: Path) -> None:
         assert found.notes[0].startswith("1 words")
 
 
+@pytest.mark.slow
 def test_a_compressed_file_takes_the_memory_of_its_vectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,8 @@ from bertwright.text import cluster
 from bertwright.text.cluster import Work, map_on_cluster
 from tests.cli.conftest import JsonOf, Ran
 
+pytestmark = pytest.mark.slow
+
 
 def start(workers: int) -> LocalCluster:
     """A scheduler and workers on this computer; work that ended one is not given to another."""

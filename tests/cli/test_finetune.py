@@ -22,6 +22,7 @@ def paths(files: Files, kind: str) -> list[str]:
     return ["--train", str(files[kind][0]), "--dev", str(files[kind][1])]
 
 
+@pytest.mark.slow
 def test_what_it_says(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     out = tmp_path / "my run"
     words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
@@ -66,6 +67,7 @@ def test_a_saved_configuration_runs_again(
     assert values.differing_keys(*saved) == ["out"]
 
 
+@pytest.mark.slow
 def test_several_tasks(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     sections: dict[str, Any] = {}
     for name, kind in (("mood", "classification"), ("people", "tagging")):
@@ -196,6 +198,7 @@ def test_the_error_of_a_column_has_the_whole_command(ran, tiny, tmp_path):
         assert f"{shown} --text phrase --label polarity" in error
 
 
+@pytest.mark.slow
 def test_several_label_columns_from_the_command_line(ran, json_of, tiny, tmp_path):
     path, out = tmp_path / "toxic.csv", tmp_path / "run"
     rows = [f"some text {n},{n % 2},{n % 3 == 0:d}" for n in range(12)]

@@ -22,6 +22,8 @@ from bertwright.recipes.glue.tasks import SUBMITTED, find_tasks
 from bertwright.report.glue import averages, table
 from tests.cli.conftest import Ran
 
+pytestmark = pytest.mark.slow
+
 THINGS = ("film", "plot", "cast", "music")
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32", "--learning-rate", "0.01"]
 

@@ -77,6 +77,7 @@ def test_json_where_the_output_cannot_hold_it(monkeypatch: pytest.MonkeyPatch) -
         assert json.loads(written.getvalue()) == {"text": text}
 
 
+@pytest.mark.slow
 def test_a_process_among_several_leaves_with_its_code_and_all_it_said(
     command_line: Callable[..., Any],
 ) -> None:

@@ -13,6 +13,8 @@ from bertwright.inference.model import load
 from bertwright.text.treebank.trees import parse_trees
 from tests.cli.conftest import JsonOf, Ran
 
+pytestmark = pytest.mark.slow
+
 NOUNS, VERBS = ("cat", "dog", "bird", "horse"), ("saw", "chased", "liked")
 TREES = [
     f"(S (NP-SBJ (DT the) (NN {noun})) (VP (VBD {verb}) (NP (DT a) (NN {other}))) (. .))"

@@ -119,6 +119,7 @@ def test_what_it_refuses(tiny: Path, finetuned: Finetuned, tmp_path: Path, predi
     assert len(lines(out)) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(finetuned: Finetuned, tmp_path: Path) -> None:
     model = finetuned("classification")
     new = tmp_path / "new"

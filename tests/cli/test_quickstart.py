@@ -27,6 +27,8 @@ from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
 from tests.cli.conftest import Ran
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Finished:

@@ -20,6 +20,7 @@ def options(verb: str, *words: str) -> set[str]:
     return {name.removeprefix("--") for name in names if name.startswith("--")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", COMMON)
 def test_help_shows_common_options_and_help_all_every_one(verb: str, ran: Ran) -> None:
     listed = COMMON[verb].split()

@@ -163,6 +163,7 @@ def test_without_sacrebleu(
         translation.evaluate_translations(["a"], ["a"])
 
 
+@pytest.mark.slow
 def test_checkpoints_are_averaged_and_a_bert_translates_nothing(tmp_path: Path, ran: Ran) -> None:
     data = build_data(tmp_path)
     train(bert_run(data, tmp_path / "run", checkpoint={"every_steps": 6, "keep": 5}))

@@ -49,6 +49,7 @@ def wait_until(happened: object, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_killed_build_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     make_tokenizer([*special, *"abcdefgh."]).save(tmp_path / "tokenizer")

@@ -90,6 +90,7 @@ def figures(a: np.ndarray, b: np.ndarray, is_random: np.ndarray) -> dict[str, fl
     return found
 
 
+@pytest.mark.slow
 def test_equals_the_published_walk_in_distribution(shards: Shards) -> None:
     config = InstanceConfig(sequence_length=50)
     rng = random.Random(3)

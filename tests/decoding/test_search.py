@@ -111,6 +111,7 @@ def test_rows_join_at_any_step() -> None:
     assert [first.ids, second.ids, third.ids] == [row.ids for row in rows]
 
 
+@pytest.mark.slow
 def test_draws_have_the_probabilities_of_the_settings() -> None:
     logits = torch.tensor([1.0, 0.2, 2.0, -1.0, 0.9])
 

@@ -167,6 +167,7 @@ def write_labelled(folder: Path) -> None:
         (folder / f"train-{language}.txt").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 import bertwright
 from tests.house.source import ROOT
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 SMALL = {"preset": "tiny", "steps": 4, "minutes": None, "progress": False, "batch.tokens": 1024}
 SMALLER = {

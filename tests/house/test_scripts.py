@@ -54,6 +54,7 @@ def place(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=place)
 def test_every_option_shown_is_there(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

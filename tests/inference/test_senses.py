@@ -79,6 +79,7 @@ def test_plain_sentences_need_their_word(tmp_path: Path) -> None:
         cluster(np.eye(2, dtype=np.float32), 3)
 
 
+@pytest.mark.slow
 def test_the_verb(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, page = tmp_path / "senses.tsv", tmp_path / "page.html"
     path.write_text(FILE, encoding="utf-8")

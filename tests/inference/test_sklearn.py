@@ -68,6 +68,7 @@ def test_a_column_is_texts(model_folder: Path) -> None:
         step.transform(None)
 
 
+@pytest.mark.slow
 def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> None:
     step = BertVectors(str(model_folder), layers=-1, max_length=4, truncate=True)
     config = VectorConfig((-1,), truncate=True, max_length=4)
@@ -84,6 +85,7 @@ def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> No
         BertVectors(str(model_folder), layers=1.5).fit(TEXTS)
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_may_be_searched(model_folder: Path) -> None:
     pipe = make_pipeline(BertVectors(str(model_folder)), LogisticRegression())
     grid = {"bertvectors__layers": np.arange(-2, 0), "bertvectors__max_length": np.array([4])}
@@ -91,6 +93,7 @@ def test_numbers_of_numpy_may_be_searched(model_folder: Path) -> None:
     assert search.best_params_["bertvectors__layers"] in (-2, -1)
 
 
+@pytest.mark.slow
 def test_prompts_and_dimensions(model_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(model_folder, folder)

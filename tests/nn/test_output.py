@@ -90,6 +90,7 @@ def test_the_loss_of_a_bfloat16_model_is_summed_in_float32() -> None:
     assert bias.grad.dtype == torch.bfloat16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_second_derivatives(smoothing: float) -> None:
     x, weight, bias, labels = inputs(torch.float64)

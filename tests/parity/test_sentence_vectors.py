@@ -56,6 +56,7 @@ def check(found: np.ndarray, expected: np.ndarray) -> None:
 POOLINGS = ["mean-sqrt", "weighted", "last", "cls+max+mean", "mean+cls", "max+mean-sqrt+last"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "normalize", "length"),
     [

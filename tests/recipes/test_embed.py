@@ -186,6 +186,7 @@ embed_file(
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_its_tokens_goes_on(
     embed: Embed, embedder: Embedder, folder: str, lines: str, tmp_path: Path
 ) -> None:

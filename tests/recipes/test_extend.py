@@ -50,6 +50,7 @@ def model(tmp_path: Path) -> Path:
     return write_model(tmp_path / "model", heads, config, vocabulary=closed)
 
 
+@pytest.mark.slow
 def test_extend_then_pretrain(model: Path, tmp_path: Path, capsys: Any) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "extended"
     words = ["tokenizer", "extend", str(corpus), "--model", str(model), "--out", str(out)]

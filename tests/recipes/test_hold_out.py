@@ -73,6 +73,7 @@ def test_of_others_nothing_changes(system: str, data: Path, tmp_path: Path) -> N
     assert rule == (None if system == "word2vec" else "documents")
 
 
+@pytest.mark.slow
 def test_the_rule_is_noted_and_a_resumed_run_keeps_it(data: Path, tmp_path: Path) -> None:
     config = config_of(data, tmp_path / "run", steps=4)
     train(config)

@@ -148,6 +148,7 @@ def test_masked_lm_alone_leaves_the_pooler_as_it_began(data: Path, tmp_path: Pat
     assert not any("pooler" in name for name in moments)
 
 
+@pytest.mark.slow
 def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
     config = config_of(data, tmp_path / "run", epochs=1.5)
     batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, Ranks(0, 1, CPU))
@@ -247,6 +248,7 @@ def test_attention_dropout_and_bf16(data: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_run(data: Path, tmp_path: Path, whole_run: Path) -> None:
     train(config_of(data, tmp_path / "again"))
     train(config_of(data, tmp_path / "other", seed=2))
@@ -268,6 +270,7 @@ def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_slow_start_leaves_a_run_its_minutes_if_they_do_not_count_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

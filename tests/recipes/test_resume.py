@@ -120,6 +120,7 @@ def test_stopped_and_resumed_is_the_same_run(
     assert_same_run(tmp_path / "run", whole_run)
 
 
+@pytest.mark.slow
 def test_stopped_again_and_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_run: Path
 ) -> None:
@@ -173,6 +174,7 @@ def stopped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, t
     return {name: (folder / name, code) for name, code in zip(plan, codes, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGKILL", -9)])
 def test_a_process_stopped_by_a_signal(
     data: Path, stopped: dict[str, tuple[Path, int]], whole_run: Path, name: str, code: int
@@ -196,6 +198,7 @@ def test_a_process_stopped_by_a_signal(
     assert not list((run / "checkpoints").glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_passed_over(
     data: Path, tmp_path: Path, whole_run: Path, stop_at: Callable[[int, int], None]
 ) -> None:
@@ -214,6 +217,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert_same_run(run, whole_run)
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_pushes_no_whole_one_out(
     data: Path, tmp_path: Path, stop_at: Callable[[int, int], None]
 ) -> None:
@@ -231,6 +235,7 @@ def test_a_damaged_checkpoint_pushes_no_whole_one_out(
         train(config_of(data, run, checkpoint={"every_steps": 4, "keep": 1}), resume=True)
 
 
+@pytest.mark.slow
 def test_killed_between_two_renames(
     data: Path, tmp_path: Path, stop_at: Callable[[int, int], None], whole_run: Path
 ) -> None:
@@ -265,6 +270,7 @@ def test_resume_where_nothing_is_begins(data: Path, tmp_path: Path) -> None:
     assert [each["step"] for each in records(tmp_path / "run")] == [2, 2]
 
 
+@pytest.mark.slow
 def test_resume_of_a_run_without_a_checkpoint_begins(
     data: Path, tmp_path: Path, whole_run: Path
 ) -> None:
@@ -325,6 +331,7 @@ def test_resume_keeps_the_measured_precision(
     assert asked == ["auto", "bf16"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -46,6 +46,7 @@ from tests.recipes.sample import (
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_continued_from_a_checkpoint(data: Path, tmp_path: Path, whole_run: Path) -> None:
     nothing = {"learning_rate": 0.0}
     config = config_of(
@@ -146,6 +147,7 @@ def test_a_step_that_is_not_finite_is_left_out(
     assert all(value.isfinite().all() for value in tensors(tmp_path / "run").values())
 
 
+@pytest.mark.slow
 def test_five_steps_in_a_row_end_the_run(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +205,7 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(
     fails(config, BertwrightError, r"loss is .*step-00000004")
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_on_a_step_left_out_fails_unless_held_out_text_speaks_for_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +297,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, steps: object) -> None:
     monkeypatch.setattr(Learner, "forward", poisoned)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +337,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 30, 60, 80])
 def test_a_disk_that_is_really_full(data: Path, small_disk: Path, room: int) -> None:
     """The disk fills at different places of a checkpoint: its weights, its moments, its log."""
@@ -387,6 +392,7 @@ def test_tensorboard_that_is_not_there(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_fit_the_memory_is_never_built(
     data: Path, tmp_path: Path, whole_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,7 @@ def test_chunks_end_where_documents_do(data: Path) -> None:
     assert not counts[:5].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["word2vec-skip-gram", "word2vec-cbow"])
 @pytest.mark.parametrize("loss", ["negative-sampling", "hierarchical-softmax"])
 def test_words_of_one_context_come_together(

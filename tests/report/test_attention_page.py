@@ -32,6 +32,7 @@ def test_the_page_needs_nothing_else() -> None:
         attention_page([made(MOST + 1, MOST + 1)], "mine")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
 def test_all_heads_one_in_detail_light_and_dark_on_a_phone_too(tmp_path: Path) -> None:
     out = tmp_path / "page.html"

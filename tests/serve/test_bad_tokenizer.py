@@ -35,6 +35,7 @@ def with_expression(folder: Path, out: Path, expression: str) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", [0, 2000], ids=["small", "large"])
 def test_a_panic_fails_one_request(
     full: Path, tmp_path: Path, served: Callable[..., TestClient], filler: int

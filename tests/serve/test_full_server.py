@@ -183,6 +183,7 @@ def test_who_is_refused_and_sends_no_body_is_hung_up_on(service: Service) -> Non
         assert [status for status, _, _ in replies(found)] == [429]
 
 
+@pytest.mark.slow
 def test_who_asks_without_end_and_reads_nothing_is_cut(service: Service) -> None:
     service.config = replace(service.config, reply_seconds=1)
     service.active, kept = 1, [0]

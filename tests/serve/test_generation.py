@@ -86,6 +86,7 @@ def test_samples_are_those_of_their_seed(client: TestClient, model: Model) -> No
 SENTENCES = ["a b c", "the d. e f g h i j k", "z", "a b c", "x y the the z"]
 
 
+@pytest.mark.slow
 def test_translations_are_the_librarys(client: TestClient, mt: Path) -> None:
     model = load(mt, device="cpu")
     for options in ({}, {"beam": 1}, {"beam": 3, "length_penalty": 1.5, "max_length": 7}):
@@ -115,6 +116,7 @@ def test_what_cannot_be_translated(client: TestClient) -> None:
     assert found["truncated"] == [{"input": 1, "tokens_cut": 54 - 48}]
 
 
+@pytest.mark.slow
 def test_many_translate_at_once(client: TestClient, mt: Path) -> None:
     known = [each.text for each in load(mt, device="cpu").translate(SENTENCES * 4)]
 
@@ -180,6 +182,7 @@ def test_openais_reply_to_the_letter(client: TestClient, model: Model) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_is_too_long_or_cannot_be(client: TestClient, served: Callable[..., Any]) -> None:
     for path, key in (("/generate", "input"), ("/v1/completions", "prompt")):
         error = check_no(client.post(path, json={key: ["a", LONG], "model": "gpt"}), 400)

@@ -237,6 +237,7 @@ def test_a_field_filled_wrongly_is_told_before_it_is_sent(
     assert server.seen == []
 
 
+@pytest.mark.slow
 @chromium
 def test_texts_of_any_length(tab: Page, server: Fake) -> None:
     tab.open(address(server, f"#tokens?text={'unbelievable ' * 3000}"))
@@ -361,6 +362,7 @@ def test_tab_shows_where_it_is_on_a_phone(tab: Page, server: Fake) -> None:
     assert tab.text(".piece.on") == "river"
 
 
+@pytest.mark.slow
 @chromium
 def test_attention_of_a_long_text(tab: Page, server: Fake) -> None:
     text = "text=" + "the river of " * 25
@@ -390,6 +392,7 @@ def test_sentences_leave_room_for_their_cosines(tab: Page, server: Fake) -> None
     assert tab.run("document.querySelector('.legend .ramp').offsetWidth") > 50
 
 
+@pytest.mark.slow
 @chromium
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_can_be_read(tab: Page, server: Fake, dark: bool) -> None:

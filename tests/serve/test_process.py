@@ -205,6 +205,7 @@ def test_hangup_loads_models_anew(server: Process) -> None:
     assert Client(server.url).embed("a")["vectors"]
 
 
+@pytest.mark.slow
 def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
     made = Process(tmp_path / "log", "--model", f"m={full}")
     made.wait_for("ready")
@@ -233,6 +234,7 @@ def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
     assert [line["event"] for line in made.lines()].count("draining") == 1
 
 
+@pytest.mark.slow
 def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path) -> None:
     words = ("--model", f"m={full}", "--drain-seconds", "1")
     made = Process(tmp_path / "log", *words, program=("-c", HANGING))
@@ -254,6 +256,7 @@ def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path)
     assert [line["status"] for line in made.lines() if line["event"] == "request"] == [503]
 
 
+@pytest.mark.slow
 def test_a_stream_ends_with_an_error_when_the_time_to_drain_is_over(
     gpt: Path, tmp_path: Path
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_stream_ends_with_an_error_when_the_time_to_drain_is_over(
     assert not [line for line in made.lines() if "ASGI" in line["event"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "code"), [((), 0), (("--load-timeout", "0.1"), 1)])
 def test_a_load_that_hangs_does_not_keep_the_process(
     words: tuple[str, ...], code: int, full: Path, tmp_path: Path
@@ -364,6 +368,7 @@ def test_the_addresses_are_told(caplog: pytest.LogCaptureFixture) -> None:
     assert vars(caplog.records[0])["facts"] == {"address": "127.0.0.1:80, [::1]:81"}
 
 
+@pytest.mark.slow
 def test_a_device_that_hangs_ends_the_process(full: Path, tmp_path: Path) -> None:
     words = ("--model", f"m={full}", "--batch-timeout", "3")
     made = Process(tmp_path / "log", *words, program=("-c", HANGING))
@@ -376,6 +381,7 @@ def test_a_device_that_hangs_ends_the_process(full: Path, tmp_path: Path) -> Non
     assert "zebra" not in made.log.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_device_without_room_for_a_batch_is_told_before_anybody_asks(
     full: Path, tmp_path: Path
 ) -> None:
@@ -387,6 +393,7 @@ def test_a_device_without_room_for_a_batch_is_told_before_anybody_asks(
     assert "--batch-tokens below 1,024" in made.log.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Path) -> None:
     (tmp_path / "serve.toml").write_text('max_items = 3\nmax_tokens = 7\nhost = "127.0.0.1"\n')
     made = Process(

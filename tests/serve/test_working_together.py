@@ -49,6 +49,7 @@ def with_server(
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
+@pytest.mark.slow
 def test_answers_under_load_are_those_given_alone(full: Path) -> None:
     chance = random.Random(0)
     model = load(full, device="cpu")
@@ -78,6 +79,7 @@ def test_answers_under_load_are_those_given_alone(full: Path) -> None:
     with_server(test, full)
 
 
+@pytest.mark.slow
 def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
     vectors = {}
     for folder in (full, bare):
@@ -131,6 +133,7 @@ def test_one_that_cannot_be_loaded_keeps_no_other(
     with_server(test, f"a={full}", f"b={bare}")
 
 
+@pytest.mark.slow
 def test_a_load_that_hangs_keeps_no_other(
     full: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -265,6 +268,7 @@ def test_large_replies_that_nobody_takes_are_bounded(
     with_server(test, full, queue_requests=4)
 
 
+@pytest.mark.slow
 def test_a_model_that_changes_while_it_is_loaded_is_not_served(
     full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -313,6 +313,7 @@ def well_formed(draw: st.DrawFn, iobes: bool) -> list[str]:
     return tags
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["IOB2", "IOBES"])
 @given(data=st.data())
 def test_well_formed_tags_as_in_seqeval(scheme: str, data: st.DataObject) -> None:

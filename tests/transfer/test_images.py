@@ -50,6 +50,7 @@ def test_what_is_trained(images: ModuleType, way: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_experiment_runs(
     images: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hf:bert-tiny-one", "hf:org/bert", "hf:org/bert@main"])
 def test_a_model_is_fetched_once_and_then_found_offline(
     hub: Hub, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -198,6 +198,7 @@ def test_operations_are_those_that_are_done(masked: int) -> None:
     assert said == counter.get_total_flops() - pooler
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_bert_needs_no_compiler() -> None:
     """`nn.Embedding` on the meta device imports torch._dynamo, which takes longer than loading."""
     code = (

@@ -123,6 +123,7 @@ TASK = """\
 """
 
 
+@pytest.mark.slow
 def test_a_file_of_a_babi_task_is_built_trained_on_and_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

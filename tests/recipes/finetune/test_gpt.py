@@ -110,6 +110,7 @@ def test_a_pair_in_both_orders_has_no_order(gpt: Path) -> None:
         torch.testing.assert_close(scores[0], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "multiple-choice", "generation"])
 def test_every_kind_learns(kind: str, gpt: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, kind)

@@ -69,6 +69,7 @@ TRANSFERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", TRANSFERS, ids=lambda c: "-".join(map(str, c.values())))
 def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "tagging")
@@ -93,6 +94,7 @@ def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: P
     assert not list(out.glob(".features*"))
 
 
+@pytest.mark.slow
 def test_several_seeds_are_logged_and_the_best_is_kept(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     out = tmp_path / "run"
@@ -108,6 +110,7 @@ def test_several_seeds_are_logged_and_the_best_is_kept(model: Path, tmp_path: Pa
     assert any("seed 2 (1 to 3)" in line for line in said)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     runs = []
@@ -119,6 +122,7 @@ def test_the_same_seed_gives_the_same_run(model: Path, tmp_path: Path) -> None:
         assert torch.equal(value, runs[1][1][name]), name
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept_or_the_last(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     out = tmp_path / "run"
@@ -132,6 +136,7 @@ def test_the_best_epoch_is_kept_or_the_last(model: Path, tmp_path: Path) -> None
     assert last["metrics"]["accuracy"] == told[-1]["accuracy"]
 
 
+@pytest.mark.slow
 def test_patience_ends_a_seed_that_does_not_improve(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     results, _ = learn(
@@ -181,6 +186,7 @@ def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
         assert scores == pytest.approx(prediction.scores, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     tasks = []
     for name, kind in (("words", "classification"), ("tags", "tagging")):
@@ -204,6 +210,7 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     assert passed == pytest.approx(6 * (120 + 1.5 * 120), rel=0.02)
 
 
+@pytest.mark.slow
 def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "span")
     for path in (train, dev):
@@ -426,6 +433,7 @@ def test_a_small_model_takes_a_higher_rate() -> None:
     assert finetuning.rate_of(replace(frozen, network="bilstm"), 256) == 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "tagging"])
 def test_it_shows_what_it_will_cost_and_how_far_it_is(
     model: Path, tmp_path: Path, kind: str

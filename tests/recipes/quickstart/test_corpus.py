@@ -248,6 +248,7 @@ def test_nothing_found(tmp_path: Path) -> None:
         write_python_docs(tmp_path / "out", search=[str(tmp_path)])
 
 
+@pytest.mark.slow
 def test_this_machine_has_modules() -> None:
     modules = find_modules()
     names = {module.name for module in modules}

@@ -121,6 +121,7 @@ def test_without_a_bert_all_weights_are_random(trees: Path, tmp_path: Path) -> N
     assert 0.01 < table.std() < 0.03
 
 
+@pytest.mark.slow
 def test_it_is_trained_and_parses(
     bert: Path, trees: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

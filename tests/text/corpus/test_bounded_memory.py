@@ -46,6 +46,7 @@ def peak_of(work: Callable[[], int]) -> tuple[int, float]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", COMPRESSORS)
 def test_a_compressed_file_is_decompressed_in_small_parts(tmp_path: Path, suffix: str) -> None:
     compressor, count = COMPRESSORS[suffix](), 120
@@ -90,6 +91,7 @@ def test_rows_of_different_lengths_come_whole_and_in_order(tmp_path: Path) -> No
     assert [text for block in blocks for text in block] == texts
 
 
+@pytest.mark.slow
 def test_a_line_of_json_of_many_megabytes_is_read_in_parts(tmp_path: Path) -> None:
     path, count = tmp_path / "rows.jsonl.gz", 80
     compressor = zlib.compressobj(6, zlib.DEFLATED, 31)
