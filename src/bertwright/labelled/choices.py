@@ -1,4 +1,4 @@
-"""Multiple choice: the rows of SWAG, HellaSwag, COPA (labels from 0) and RACE (from A)."""
+"""Read multiple choice: tables like SWAG, HellaSwag and COPA (labels from 0) or RACE (from A)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 
 
 def read_choices(file: File) -> Stream:
-    """The examples of a table. One column of choices holds lists; several hold a choice each, in
-    the order of their numbers."""
+    """Read a table of multiple-choice questions.
+
+    The choices are either one column of lists, or several numbered columns with one choice each.
+    """
     table = file.table()
     chosen, choices = file.chosen, _choices(table)
     target = file.label(table, "right choices", [*choices, *chosen.texts()])
@@ -36,14 +38,14 @@ def read_choices(file: File) -> Stream:
         return ChoiceExample(first, texts, second, label, id_, line)
 
     examples = table.examples([*columns.names(), *choices], make)
-    return file.found(examples, columns, table, *choices)
+    return file.stream(examples, columns, table, *choices)
 
 
 def _choices(table: Table) -> list[str]:
     numbered: dict[str, dict[int, str]] = {}
     for column in table.columns:
-        if found := _NUMBERED.fullmatch(plain(column)):
-            numbered.setdefault(found[1], {})[int(found[2])] = column
+        if match := _NUMBERED.fullmatch(plain(column)):
+            numbered.setdefault(match[1], {})[int(match[2])] = column
     for columns in numbered.values():
         first, last = min(columns), max(columns)
         if first < 2 <= len(columns):
@@ -70,7 +72,7 @@ def _texts(row: Row, columns: list[str]) -> tuple[str, ...]:
 
 
 def _label(value: Any, texts: tuple[str, ...], where: str) -> int:
-    """The number of the right choice; where labels seem to count from 1, that is an error."""
+    """Return the index of the right choice. It is an error if labels seem to count from 1."""
     name = str(value).strip().removesuffix(".0")
     number = int(name) if name.isdecimal() else -1
     if len(name) == 1 and name.isascii() and name.isalpha():
@@ -78,7 +80,7 @@ def _label(value: Any, texts: tuple[str, ...], where: str) -> int:
     if number == len(texts) and name.isdecimal():
         raise DataError(
             f"{where}: the label {shorten(value)} is one more than the last of {number} choices, "
-            "which count from 0; where labels count from 1, take 1 from each"
+            "which count from 0; if the labels count from 1, subtract 1 from each"
         )
     if not 0 <= number < len(texts):
         expected = f"0 to {len(texts) - 1}, or a letter from A"

@@ -1,4 +1,4 @@
-"""A labelled file that is about to be read: how, and what is found in it."""
+"""The options for reading a labelled file, the opened file, and the examples read from it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from bertwright.labelled.tables.table import Table, plain_text, read_table
 
 @dataclass
 class Stream:
-    """The examples of one file, to be gone through once, and how it is read."""
+    """The examples of one file, to be iterated once, and how the file is read."""
 
     examples: Iterable[Example]
     columns: Columns
-    """The columns that were found; None for what the file or the task has not."""
+    """The columns that are read; None for what the file or the task does not have."""
     format: str
-    """In words: `TSV with the columns text, label`."""
+    """A description of the format, such as `TSV with the columns text, label`."""
     log: BadRowLog
-    """What was left out, complete when all is read."""
+    """The rows that were left out; complete when all examples are read."""
     source: Source
     scheme: Scheme = "none"
-    """How the tags mark entities (tagging)."""
+    """The tagging scheme, which says how tags mark entities (tagging only)."""
     classes: tuple[str, ...] = ()
-    """All classes in their order, where the file has a 0 or 1 for each; else empty."""
+    """All classes in their order if the file has a 0 or 1 for each of them; otherwise empty."""
     unanswerable: bool = False
-    """Whether some questions have no answer (span); of a stream, whether SQuAD JSON says so."""
+    """Whether some questions have no answer (span only). For a stream, whether SQuAD JSON says
+    so.
+    """
 
     @property
     def warnings(self) -> list[str]:
-        """All warnings, complete when all is read."""
+        """All warnings; complete when all examples are read."""
         return [*self.log.warnings, *self.source.warnings(), *self.log.summary()]
 
 
@@ -51,25 +53,33 @@ class ReadOptions:
     """How a file is read."""
 
     require_labels: bool = True
-    """Without, plain text is read too."""
+    """Whether labels are read. If they are not, a file of plain text is accepted too."""
     format: Form | None = None
-    """The form of the file; None: by its suffix or its header."""
+    """The format of the file; None detects it from the suffix or the header."""
     labels: Sequence[str] | None = None
-    """The known ones; a row with another one is a bad row."""
+    """The known labels; a row with any other label is a bad row. None accepts every label."""
     label_map: Mapping[str, str] = field(default_factory=dict)
-    """Other names of labels: what each of them is read as."""
+    """Renames labels while reading: from the name in the file to the name used."""
     multi_label: bool = False
-    """A label is any number of classes: a list, or a text with commas."""
+    """Whether a label is any number of classes: a list, or a text separated by commas."""
     hint: Columns = field(default_factory=Columns)
-    """Columns of the training file, taken where no option names others; with two texts, pairs."""
+    """The columns of the training file. They are used where no option names a column. If they have
+    two texts, the examples are pairs.
+    """
     iob1_as_iob2: bool = False
-    """Give tags in IOB1 as IOB2, the same entities."""
+    """Whether IOB1 tags are converted to IOB2. The entities stay the same."""
     as_scheme: Scheme | None = None
-    """That of training, in which tags of another one are given, the same entities."""
+    """The tagging scheme of training. Tags in another scheme are converted to it; the entities stay
+    the same.
+    """
     bad_rows: BadRows = "refuse"
+    """Whether a row that cannot be read is an error or is skipped and counted."""
     bad_tags: Literal["mend", "refuse"] = "mend"
+    """Whether tags that break their scheme are corrected and counted, or are an error."""
     wrong_answers: Literal["skip", "refuse", "keep"] = "skip"
-    """What becomes of answers that are not at their start; to evaluate, their texts count."""
+    """What happens to answers that are not found at their start offset. Evaluation keeps them,
+    because only their texts are compared.
+    """
 
 
 @dataclass(frozen=True)
@@ -77,18 +87,22 @@ class Reader:
     """How the labelled files of a kind of task are read."""
 
     read: Callable[[File], Stream]
-    """Reads the examples of a file."""
+    """Returns the examples of a file."""
     classes: bool = False
-    """Labels are classes: few beside the examples, and a folder may hold a folder for each."""
+    """Whether labels are classes. Then there are few of them, and a folder may hold one folder of
+    texts for each class.
+    """
     numbers: bool = False
     """Labels are numbers."""
     words: bool = False
-    """Sentences are read word by word: columns with a number for a name are those of words."""
+    """Whether sentences are read word by word. Then a column given by number is a column of
+    words.
+    """
 
 
 @dataclass
 class File:
-    """A file that is about to be read."""
+    """An opened file, ready to be read."""
 
     source: Source
     form: Form
@@ -98,37 +112,39 @@ class File:
     log: BadRowLog
 
     def table(self) -> Table:
-        """The table that it is; what is not `chosen` is chosen as in training."""
-        hint, bare = self.options.hint, self.form == "text"
-        if bare and not self.options.require_labels:
+        """Read the file as a table, and complete `chosen` with the columns of the training file."""
+        hint, is_plain_text = self.options.hint, self.form == "text"
+        if is_plain_text and not self.options.require_labels:
             tabs = self.options.format is not None or self.reader.words
             table = plain_text(self.source, hint.text2 is not None, tabs, self.log)
         else:
             names = [*self.chosen.names(), *hint.names()]
-            table = read_table(self.source, "tsv" if bare else self.form, names, self.log)
+            table = read_table(self.source, "tsv" if is_plain_text else self.form, names, self.log)
         self.chosen = self.chosen.or_of(hint, table.columns)
         return table
 
     def label(self, table: Table, what: str, used: Sequence[str | None] = ()) -> str | None:
-        """The column of labels; None where they are not read."""
+        """Return the column of labels, or None if labels are not read."""
         if not self.options.require_labels:
             return None
         return table.find(self.chosen.label, what, "--label", used)
 
     def refuse_unused(self, used: Sequence[str], form: str) -> None:
-        """Raise DataError for a column that is named but not read."""
+        """Raise DataError if an option names a column that this format does not use."""
         for name in ("text", "text2", "label", "labels"):
             value = getattr(self.chosen, name)
             if name == "labels":
                 name, value = "label", " ".join(value) or None
             if value is not None and name not in used:
                 what = f"--{name} {value} names a column, but {self.log.name} is read {form}"
-                raise DataError(f"{what}; leave the option out")
+                raise DataError(f"{what}, which does not use it; leave the option out")
 
-    def found(
+    def stream(
         self, examples: Iterable[Example], columns: Columns, form: Table | str, *more: str
     ) -> Stream:
-        """The examples, read of a form in words, or of these columns of a table and `more`."""
+        """Return the stream of `examples`. `form` describes the format, or is the table whose
+        `columns`, and `more` columns, were read.
+        """
         if isinstance(form, Table):
             form = f"{form.format} with the columns {', '.join([*columns.names(), *more])}"
         return Stream(examples, columns, form, self.log, self.source)

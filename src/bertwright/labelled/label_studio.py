@@ -1,7 +1,7 @@
-"""Label Studio's JSON export, as rows with a text and its label or entities.
+"""Convert Label Studio's JSON export to rows with a text and its label or entities.
 
-A row of the export is a task: `data` holds its texts, `annotations` (of old versions `completions`)
-what each annotator marked, as results with a `type` and a `value`:
+A row of the export is a task. `data` holds its texts; `annotations` (`completions` in old versions)
+hold each annotator's results, which have a `type` and a `value`:
 
 | type | value | becomes |
 |---|---|---|
@@ -10,8 +10,8 @@ what each annotator marked, as results with a `type` and a `value`:
 | rating, number | `{"rating": 4}`, `{"number": 0.5}` | `label` |
 | textarea | `{"text": ["A summary."]}` | `target` |
 
-Of several controls of one type each becomes a column of its own, called as the control is. The
-first annotation that was not cancelled counts.
+If there are several controls of the same type, each becomes a column with the control's name. Of
+several annotations, the first that was not cancelled is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ANNOTATIONS = ("annotations", "completions")
 
 
 def is_label_studio(row: Any) -> bool:
-    """Whether a row of JSON is a task of Label Studio."""
+    """Return whether a row of JSON is a task of Label Studio."""
     return (
         isinstance(row, dict)
         and isinstance(row.get("data"), dict)
@@ -34,8 +34,11 @@ def is_label_studio(row: Any) -> bool:
 
 
 def rows_of_tasks(tasks: Iterable[tuple[int, Any]], log: BadRowLog) -> list[tuple[int, Any]]:
-    """Return a row for each task. Where some are annotated, the others are left out and counted; so
-    are further annotations of one task."""
+    """Return a row for each task.
+
+    If some tasks are annotated, the others are skipped and counted. Further annotations of a task
+    are ignored and counted.
+    """
     annotated: list[tuple[int, Any, Sequence[Any]]] = []
     unmarked: list[tuple[int, Any, Sequence[Any]]] = []
     controls: dict[str, dict[str, None]] = {}
@@ -72,7 +75,7 @@ def _column(result: dict[str, Any]) -> str:
             return "entities"
         case "textarea":
             return "target"
-    return ""  # relations, and what is no label of a text
+    return ""  # relations, and results that do not label a text
 
 
 def _row(task: Any, results: Sequence[Any], controls: dict[str, dict[str, None]]) -> Any:
@@ -85,12 +88,12 @@ def _row(task: Any, results: Sequence[Any], controls: dict[str, dict[str, None]]
         if not kind:
             continue
         for name in names:
-            own = [
+            control_results = [
                 each
                 for each in results
                 if _column(each) == kind and str(each.get("from_name")) == name
             ]
-            values = [each.get("value") or {} for each in own]
+            values = [each.get("value") or {} for each in control_results]
             row[kind if len(names) == 1 else name] = _value(kind, values, row)
     return row
 
@@ -98,19 +101,19 @@ def _row(task: Any, results: Sequence[Any], controls: dict[str, dict[str, None]]
 def _value(kind: str, values: Sequence[Any], row: dict[str, Any]) -> Any:
     if kind == "entities":
         return [_entity(value, row) for value in values]
-    found: list[Any] = []
+    values_held: list[Any] = []
     for value in values:
         held = next((value[k] for k in ("choices", "rating", "number", "text") if k in value), None)
-        found += held if isinstance(held, list) else [held]
-    return found[0] if len(found) == 1 else found
+        values_held += held if isinstance(held, list) else [held]
+    return values_held[0] if len(values_held) == 1 else values_held
 
 
 def _entity(value: dict[str, Any], row: dict[str, Any]) -> Any:
-    """`[start, end, label]`, counted in characters; the export may count an emoji as two."""
+    """Return `[start, end, label]`, counted in characters. The export may count an emoji as two."""
     labels = value.get("labels") or value.get("hypertextlabels") or []
     start, end, marked = value.get("start"), value.get("end"), value.get("text")
     if len(labels) != 1 or not isinstance(start, int) or not isinstance(end, int):
-        return value  # an error where it is read
+        return value  # the reader of entities reports the error
     texts = [text for text in row.values() if isinstance(text, str)]
     if isinstance(marked, str) and not any(text[start:end] == marked for text in texts):
         for text in texts:

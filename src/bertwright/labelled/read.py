@@ -1,5 +1,7 @@
-"""Users' own labelled files, in whatever common form they come, to examples. All forms, columns and
-options are listed in docs/tasks-formats.md."""
+"""Read users' labelled files, in any common format, into examples.
+
+docs/tasks-formats.md lists all formats, columns and options.
+"""
 
 from __future__ import annotations
 
@@ -30,53 +32,55 @@ def read_examples(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),  # noqa: B008
 ) -> Read:
-    """Read one file of examples, also compressed, or rows in memory; `-` is standard input, of
-    which all but Parquet is read too. The reader is that of the kind of task (`TaskKind.reader`),
-    which says what the columns mean; `columns` are those that the user names.
+    """Read all examples of one file, which may be compressed, or of rows in memory.
+
+    `-` reads standard input, except for Parquet. `reader` belongs to the kind of task
+    (`TaskKind.reader`) and says what the columns mean; `columns` are those that the user names.
 
     Raises:
-        DataError: a missing, doubled or unused column; a bad row; names file and line.
+        DataError: a column is missing, doubled or unused, or a row is bad; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    found = stream_examples(path, reader, columns, options)
-    examples = list(found.examples)
+    stream = stream_examples(path, reader, columns, options)
+    examples = list(stream.examples)
     if not examples:
-        summary = " ".join(found.log.summary())
-        raise DataError(f"{found.log.name} has no example. {summary}".strip())
-    warn_of_labels(examples, reader, found, options)
+        summary = " ".join(stream.log.summary())
+        raise DataError(f"{stream.log.name} has no example. {summary}".strip())
+    warn_of_labels(examples, reader, stream, options)
     if any(isinstance(each, SpanExample) and each.answers == () for each in examples):
-        found.unanswerable = True
-    return Read(**{**vars(found), "examples": examples})
+        stream.unanswerable = True
+    return Read(**{**vars(stream), "examples": examples})
 
 
 def warn_of_labels(
-    examples: Sequence[Example], reader: Reader, found: Stream, options: ReadOptions
+    examples: Sequence[Example], reader: Reader, stream: Stream, options: ReadOptions
 ) -> None:
-    """Add warnings of labels that cannot be what is meant: the same for all examples, nearly as
-    many as examples, or one under two names."""
+    """Add warnings of labels that are probably a mistake: the same label for all examples, nearly
+    as many labels as examples, or two spellings of one label.
+    """
     counts = Counter(name for each in examples for name in classes_of(each))
     labels = {_label_of(each) for each in examples}
-    few = not found.classes and not options.labels and reader.classes
+    few = not stream.classes and not options.labels and reader.classes
     alike = len(examples) > 1 and len(labels) == 1 and labels != {None}
     if alike or (len(counts) == 1 and counts.total() >= len(examples) > 1):
         label = next(iter(labels)) if alike else (*counts,)
         names = label if isinstance(label, tuple) else (label,)
         shown = f"the label{'s' * (len(names) > 1)} {listed(names)}" if names else "no class"
-        found.log.warn(f"all have {shown}; there is nothing to tell apart")
+        stream.log.warn(f"all have {shown}; there is nothing to tell apart")
     elif few and 2 * len(counts) > len(examples) > 2:
-        found.log.warn(
+        stream.log.warn(
             f"{len(counts):,} classes in {len(examples):,} examples; is --label the right column?"
         )
-    for name in found.classes if len(examples) > 1 and len(labels) > 1 else ():
+    for name in stream.classes if len(examples) > 1 and len(labels) > 1 else ():
         if counts[name] in (0, len(examples)):
             none = "no example has" if not counts[name] else "all examples have"
-            found.log.warn(f"{none} the class {shorten(name)}")
+            stream.log.warn(f"{none} the class {shorten(name)}")
     if not options.labels:
-        warn_of_spellings(counts, found.log)
+        warn_of_spellings(counts, stream.log)
 
 
 def _label_of(example: Example) -> Hashable:
-    """The label, to compare; None where examples of its kind may well have the same."""
+    """Return the label for comparison; None if examples of this kind may well share a label."""
     if isinstance(example, TextExample | ChoiceExample):
         return example.label
     return example.target if isinstance(example, GenerationExample) else None
@@ -85,8 +89,11 @@ def _label_of(example: Example) -> Hashable:
 def stream_examples(
     path: Path | str | Rows, reader: Reader, columns: Columns, options: ReadOptions
 ) -> Stream:
-    """The same as a stream, which may be empty; a bad row is found when it is reached. JSON that is
-    one value, as SQuAD's, and tags are held in memory whole, of others no more than is needed."""
+    """Return the examples of a file as a stream, which may be empty.
+
+    A bad row is reported when it is reached. JSON that is a single value (SQuAD's) and tagged files
+    are held in memory whole; other formats are read as needed.
+    """
     path = Path(path) if isinstance(path, str) else path
     if reader.classes and isinstance(path, Path) and path.is_dir():
         path = texts_of_folder(path, label=options.require_labels) or path

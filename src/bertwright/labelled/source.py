@@ -1,4 +1,4 @@
-"""One labelled file: its lines, decompressed and decoded, and what of it cannot be read."""
+"""Open one labelled file: decompress and decode its lines, and log what cannot be read."""
 
 from __future__ import annotations
 
@@ -15,66 +15,69 @@ from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tables import EXCEL_SEPARATOR, split_lines
 
 BadRows = Literal["refuse", "skip"]
-"""Whether rows that cannot be read stop the reading or are left out."""
-HEAD_LINES = 200  # that are looked at before the form is decided
-HEAD_CHARACTERS = 1 << 24  # after which no more lines are, so that memory has a bound
+"""Whether a row that cannot be read is an error (`refuse`) or is skipped and counted (`skip`)."""
+HEAD_LINES = 200  # how many lines are read to detect the format
+HEAD_CHARACTERS = 1 << 24  # the most characters of these lines, which bounds the memory
 
 
 @dataclass
 class Skipped:
-    """How many examples were left out for one reason, and the first lines."""
+    """The number of examples skipped for one reason, and the first of their lines."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
 
 
 class Counts(dict[str, Skipped]):
-    """Examples by what was done with them, or why."""
+    """Counts examples by what was done with them, or why."""
 
     def add(self, line: int, what: str) -> None:
-        """Count the one at a line."""
-        each = self.setdefault(what, Skipped())
-        each.count += 1
-        if len(each.lines) < 5:
-            each.lines.append(line)
+        """Count the example at a line."""
+        skipped = self.setdefault(what, Skipped())
+        skipped.count += 1
+        if len(skipped.lines) < 5:
+            skipped.lines.append(line)
 
 
 @dataclass
 class BadRowLog:
-    """Stops at a bad row, or leaves it out and counts it."""
+    """Raises an error for a bad row, or skips and counts it."""
 
     name: str
     policy: BadRows = "refuse"
     unit: str = "line"
-    """What is counted: `line`, `row` or `question`."""
+    """The unit in which places are counted: `line`, `row` or `question`."""
     never: str = ""
-    """A reason for which nothing is left out: it is an error under any policy."""
+    """A reason that is always an error, even with `--bad-rows skip`."""
     skipped: Counts = field(default_factory=Counts)
-    """Left out, by the reason."""
+    """The skipped rows, by reason."""
     mended: Counts = field(default_factory=Counts)
-    """Read otherwise than they are written, by a description."""
+    """The rows that were read differently from how they are written, by description."""
     warnings: list[str] = field(default_factory=list)
 
     def at(self, line: int) -> str:
-        """`FILE, line 12`"""
+        """Return a place for messages, such as `FILE, line 12`."""
         return f"{self.name}, {self.unit} {line:,}"
 
     def bad(self, line: int, reason: str, came: str, expected: str) -> None:
-        """A row that cannot be read, for a `reason` in the same few words for all such rows: an
-        error, or left out and counted."""
+        """Raise DataError for a row that cannot be read, or skip and count it.
+
+        The `reason` is the same short phrase for all rows of a kind; `came` and `expected` complete
+        the message.
+        """
         if self.policy == "refuse" or reason == self.never:
             what = f"{reason}: {came}" if came else reason
-            skip = "" if reason == self.never else ". To leave such rows out: --bad-rows skip"
+            skip = "" if reason == self.never else ". To skip such rows: --bad-rows skip"
             raise DataError(f"{self.at(line)}: {what}; expected {expected}{skip}")
         self.skipped.add(line, reason)
 
     def warn(self, message: str) -> None:
-        """Add a warning about the file, once."""
+        """Add a warning about the file, unless it was added before."""
         if (warning := f"{self.name}: {message}") not in self.warnings:
             self.warnings.append(warning)
 
     def summary(self) -> list[str]:
-        """A sentence for each reason and each description."""
+        """Return a sentence for each kind of row that was skipped or corrected."""
         left_out = {f"left out, {reason}": each for reason, each in self.skipped.items()}
         return [
             f"{self.name}: {each.count:,} {what} "
@@ -85,12 +88,14 @@ class BadRowLog:
 
 
 class BadValue(ValueError):
-    """A value of a row that cannot be used: the reason, what came, and what was expected."""
+    """A value of a row that cannot be used; its arguments are the reason, the value and what was
+    expected.
+    """
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in memory, in place of a file; the name is for messages."""
+    """Rows in memory that are read in place of a file; the name is for messages."""
 
     name: str
     rows: list[dict[str, Any]]
@@ -98,22 +103,22 @@ class Rows:
 
 @dataclass
 class Source:
-    """An open file; of Parquet, which is no text, and of rows in memory no lines."""
+    """An opened file. Parquet files and rows in memory have no lines."""
 
     name: str
     path: Path
     head: list[str] = field(default_factory=list)
-    """The first lines, without their ends."""
+    """The first lines, without their line ends."""
     rest: Iterator[str] = field(default_factory=lambda: iter(()))
     """The lines after `head`."""
     report: CorpusReport = field(default_factory=CorpusReport)
-    """Malformed bytes that were replaced, known when all is read."""
+    """Counts malformed bytes that were replaced; complete when all lines are read."""
     json: Any = None
-    """The value of a JSON file, once it is read; the rows in memory."""
+    """The parsed value of a JSON file, once it is read; or the rows in memory."""
     separator: str | None = None
-    """What the first line of a CSV file of Excel says: `;` of `sep=;`."""
+    """The separator given by the first line of a CSV file from Excel: `;` for `sep=;`."""
     quotes: bool = True
-    """Whether quoted fields of TSV are recognized; not where `--format tsv` says that it is TSV."""
+    """Whether quoted fields of TSV are recognized. They are not with `--format tsv`."""
 
     @property
     def first(self) -> str:
@@ -121,11 +126,11 @@ class Source:
         return next(line for line in self.head if line.strip())
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """All lines with their numbers, from 1."""
+        """Yield all lines with their numbers, from 1."""
         return enumerate(itertools.chain(self.head, self.rest), 1)
 
     def warnings(self) -> list[str]:
-        """Warnings of zero bytes, and of bytes that are not UTF-8."""
+        """Return warnings of zero bytes and of bytes that are not UTF-8."""
         warnings = []
         if self.report.zero_bytes:
             count = self.report.zero_bytes
@@ -133,29 +138,34 @@ class Source:
         if self.report.invalid_utf8:
             warnings.append(
                 f"{self.name}: {self.report.invalid_utf8:,} malformed UTF-8 sequences were "
-                f"replaced by U+FFFD (first: {self.report.invalid_places[0]}). If it is of "
-                "another encoding, as CSV of Excel is, convert it: "
+                f"replaced by U+FFFD (first: {self.report.invalid_places[0]}). If the file has "
+                "another encoding, as CSV files from Excel often do, convert it: "
                 "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
             )
         return warnings
 
 
 def name_of(path: Path | Rows) -> str:
-    """The name for messages."""
+    """Return the name of a file for messages."""
     if isinstance(path, Rows):
         return path.name
     return "standard input" if str(path) == "-" else str(path)
 
 
 def suffix_of(path: Path) -> str:
-    """The extension, in lower case; compression left aside. "" for standard input."""
+    """Return the file's suffix in lower case, without that of compression; "" for standard
+    input.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     return next((each for each in reversed(suffixes) if each not in COMPRESSED_SUFFIXES), "")
 
 
 def open_source(path: Path) -> Source:
-    """Open a text file and read its first lines; DataError for one that is missing, a folder,
-    empty, binary or not UTF-8."""
+    """Open a text file and read its first lines.
+
+    Raises:
+        DataError: the file is missing, a folder, empty, binary or not UTF-8.
+    """
     name, report = name_of(path), CorpusReport()
     lines = _lines(open_bytes(path), name, report)
     head = list[str]()
@@ -166,35 +176,41 @@ def open_source(path: Path) -> Source:
         head.append(line)
         size += len(line)
     separator = None
-    if head and (said := EXCEL_SEPARATOR.fullmatch(head[0])):
-        separator, head[0] = said[1], ""  # an empty line is no row, and lines keep their numbers
+    if head and (match := EXCEL_SEPARATOR.fullmatch(head[0])):
+        separator, head[0] = match[1], ""  # an empty line is skipped and keeps the line numbers
     if not any(line.strip() for line in head):
         raise DataError(f"{name} is empty; expected labelled examples or texts")
     return Source(name, path, head, lines, report, separator=separator)
 
 
 def refuse_missing(path: str) -> None:
-    """Raise DataError for a file that is not there, before what takes long; not for `-`. One that
-    is there is not opened: what a pipe gives would be lost."""
-    there = _texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
-    if path != "-" and not there:
+    """Raise DataError early if a file does not exist. An existing file is not opened, because
+    reading from a pipe would lose its content; `-` (standard input) is not checked.
+    """
+    exists = _texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
+    if path != "-" and not exists:
         open_bytes(Path(path)).close()
 
 
 def _lines(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
-    """Lines without their ends; the file is closed after the last."""
+    """Yield the lines without their line ends, and close the file after the last."""
     with stream:
         yield from split_lines(read_text(stream, name, report), name)
 
 
 def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
-    """The texts of a folder's `.txt` files, None if it has none; their label is the folder below it
-    that they are in, as `FOLDER/pos/7.txt`. With `label` DataError for one that is in no folder."""
+    """Return the texts of a folder's `.txt` files, or None if it has none.
+
+    With `label`, the label of `FOLDER/pos/7.txt` is `pos`; a file that is in no such folder is a
+    DataError.
+    """
     rows: list[dict[str, Any]] = []
     for path in _texts_in(folder):
         parts = path.relative_to(folder).parts
         if label and len(parts) == 1:
-            raise DataError(f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt")
+            raise DataError(
+                f"{path} is not in the folder of a class; expected {folder}/CLASS/FILE.txt"
+            )
         lines = _lines(open_bytes(path), str(path), CorpusReport())
         row = {"text": "\n".join(lines).strip(), "id": "/".join(parts)}
         rows.append(row | ({"label": parts[0]} if label else {}))
@@ -202,18 +218,18 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
 
 
 def _texts_in(folder: Path) -> list[Path]:
-    """Its texts, but for hidden ones and those of hidden folders."""
-    found = [path for path in folder.rglob("*") if suffix_of(path) in TEXT_SUFFIXES]
-    return sorted(path for path in found if "/." not in f"/{path.relative_to(folder).as_posix()}")
+    """Return the text files of a folder, without hidden files and those in hidden folders."""
+    paths = [path for path in folder.rglob("*") if suffix_of(path) in TEXT_SUFFIXES]
+    return sorted(path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}")
 
 
 def shorten(text: object) -> str:
-    """`repr` of the first characters, for a message."""
+    """Return the `repr` of the first characters of a text, for a message."""
     text = str(text)
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def listed(names: Sequence[object], most: int = 20) -> str:
-    """Names for a message, each shortened."""
+    """Return shortened names joined by commas, for a message."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(map(shorten, names[:most])) + more

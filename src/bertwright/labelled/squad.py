@@ -1,5 +1,7 @@
-"""Questions to passages: SQuAD 1.1 and 2.0 (CMRC 2018 is the same shape), and flat rows as
-`datasets` writes them. `answer_start` counts characters of the passage from 0."""
+"""Read questions about passages: SQuAD 1.1 and 2.0, and the flat rows that `datasets` writes.
+
+CMRC 2018 has the form of SQuAD. `answer_start` counts characters of the passage from 0.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from bertwright.labelled.tables.table import Row, Table, read_text
 
 
 def read_span(file: File) -> Stream:
-    """The questions of SQuAD JSON or of a table."""
+    """Read the questions of SQuAD JSON or of a table."""
     table = file.table()
     is_squad = "paragraphs" in table.columns and "question" not in table.columns
     if is_squad:
@@ -26,15 +28,15 @@ def read_span(file: File) -> Stream:
     question = table.find(file.chosen.text, "questions", "--text")
     context = table.find(file.chosen.text2, "passages", "--text2")
     columns = Columns(question, context, file.label(table, "answers"))
-    found = file.found(_examples(file, table, columns), columns, table)
-    found.unanswerable = is_squad and any(
+    stream = file.stream(_examples(file, table, columns), columns, table)
+    stream.unanswerable = is_squad and any(
         row.get("is_impossible") is True for row in file.source.json
     )
-    return found
+    return stream
 
 
 def _questions(table: Table) -> list[Row]:
-    """Each entry of `qas` of a table of articles, with the title and the passage it is of."""
+    """Return a row for each entry of `qas`, with the title and passage it belongs to."""
     try:
         rows = [
             row | {"title": title, "context": paragraph.get("context")}
@@ -44,7 +46,7 @@ def _questions(table: Table) -> list[Row]:
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{table.name} has no questions: {error}; expected SQuAD's data, paragraphs, qas"
+            f"{table.name} has no questions: {error}; expected SQuAD's keys data, paragraphs, qas"
         ) from error
     return [row | {"answers": []} if row.get("is_impossible") is True else row for row in rows]
 
@@ -66,7 +68,7 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExampl
             if policy == "refuse":
                 text, at = next(each for each in answers if each not in right)
                 what = f"the answer {shorten(text)} is not at character {at:,} of its passage"
-                raise DataError(f"{log.at(line)}: {what}. To leave such out: --wrong-answers skip")
+                raise DataError(f"{log.at(line)}: {what}. To skip these: --wrong-answers skip")
             if policy == "skip" and not right:
                 log.skipped.add(line, "no answer is at its answer_start")
                 return None
@@ -77,7 +79,7 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExampl
 
 
 def _answers(value: Any) -> tuple[tuple[str, int], ...]:
-    """Texts with their starts; an empty text is no answer."""
+    """Return the texts of the answers with their starts, without empty texts."""
     try:
         if isinstance(value, dict):
             pairs = [*zip(value["text"], value["answer_start"], strict=True)]

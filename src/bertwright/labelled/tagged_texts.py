@@ -1,7 +1,8 @@
-"""Texts and lists of words with tags, from JSON lines, JSON and Parquet; plain text to be tagged.
+"""Read tagged texts and tagged lists of words from JSON lines, JSON and Parquet, and plain text.
 
-Entities may be marked in a text by characters, as doccano, Prodigy and spaCy write them. Words
-(`split_words`) are split once more where one begins or ends within them. Tags are IOB2.
+Entities may be marked by character offsets in a text, as doccano, Prodigy and spaCy do. The text is
+split into words (`split_words`); a word is split again if an entity begins or ends within it. The
+tags are IOB2.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
 _FIELDS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "tag", "entity"))
 _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
-"""The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
+"""Unicode blocks of Chinese and Japanese punctuation: 。、「」 and full- or half-width forms."""
 
 
 def read_lists(file: File, table: Table) -> Stream:
-    """The sentences of a table of words or texts; rows of one `document` are each other's context.
-    Of a text, which is split into words, the tags are those of the entities marked in it."""
+    """Read the sentences of a table of words or texts.
+
+    Rows with the same `document` are each other's context. A text is split into words, whose tags
+    follow from the entities marked in it.
+    """
     log, names = file.log, {*map(plain, table.columns)}
-    # where entities are marked in texts, words, as Prodigy's `tokens`, have no tags
+    # if entities are marked in texts, lists of words such as Prodigy's `tokens` have no tags
     marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
     words = table.find(file.chosen.text, "texts or words" if marked else "words or texts", "--text")
     what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
@@ -51,14 +55,14 @@ def read_lists(file: File, table: Table) -> Stream:
                 return example
             entities = [] if given is None and accepted == "accept" else given
             return _marked(example, entities, log)
-        own = _strings(value, words)
+        tokens = _strings(value, words)
         tags = None if label is None else _strings(given, label)
-        if tags is not None and len(tags) != len(own):
-            came = f"{len(own)} words, {len(tags)} tags"
-            raise BadValue("sentence with a ragged line", came, "a tag a word")
-        return TaggingExample(own, tags, number, id=id_, line=line)
+        if tags is not None and len(tags) != len(tokens):
+            came = f"{len(tokens)} words, {len(tags)} tags"
+            raise BadValue("sentence with a ragged line", came, "a tag for each word")
+        return TaggingExample(tokens, tags, number, id=id_, line=line)
 
-    return file.found(table.examples([words, label, document, answer], make), columns, table)
+    return file.stream(table.examples([words, label, document, answer], make), columns, table)
 
 
 def _strings(value: Any, column: str | None) -> tuple[str, ...]:
@@ -73,22 +77,23 @@ def _strings(value: Any, column: str | None) -> tuple[str, ...]:
 
 
 def text_example(text: str, line: int) -> TaggingExample:
-    """A text split into words."""
+    """Split a text into words and return them as an example without tags."""
     offsets = tuple(split_words(text))
     words = tuple(text[start:end] for start, end in offsets)
     return TaggingExample(words, None, text=text, offsets=offsets, line=line)
 
 
 def _marked(example: TaggingExample, value: Any, log: BadRowLog) -> TaggingExample:
-    """The example of a text with the tags of the entities of its row; words in which one begins or
-    ends are split there."""
+    """Return the example with tags for the entities of its row. A word is split where an entity
+    begins or ends within it.
+    """
     text, offsets = example.text or "", example.offsets or ()
     if not isinstance(value, list):
         raise BadValue("no list of entities", shorten(value), 'a list of [start, end, "label"]')
     entities = sorted({_entity(each, text) for each in value})
     for (_, end, _), (start, stop, _) in pairwise(entities):
         if start < end:
-            raise BadValue("entities that overlap", shorten(text[start:stop]), "one tag a word")
+            raise BadValue("entities that overlap", shorten(text[start:stop]), "one tag per word")
     ends = sorted({end for each in entities for end in each[:2]})
     words = [
         word
@@ -103,16 +108,15 @@ def _marked(example: TaggingExample, value: Any, log: BadRowLog) -> TaggingExamp
     if len(words) > len(offsets):
         log.mended.add(
             example.line,
-            "texts have entities that begin or end within a word, which is split there; characters "
-            "are counted as in Python, an emoji as one",
+            "texts have entities that begin or end within a word, which is split there (characters "
+            "are counted as in Python, where an emoji is one)",
         )
     spelled = tuple(text[start:end] for start, end in words)
     return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))
 
 
 def _entity(value: Any, text: str) -> tuple[int, int, str]:
-    """The first character of an entity, one after the last, and its label; without white space at
-    its ends."""
+    """Return the start, end and label of an entity, without white space at its ends."""
     given = value
     if isinstance(value, dict):
         given = [next((value[name] for name in names if name in value), None) for names in _FIELDS]
@@ -134,11 +138,11 @@ def _entity(value: Any, text: str) -> tuple[int, int, str]:
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """The first character of each word and one after its last.
+    """Return the start and end of each word of a text, in characters.
 
-    Split at white space; punctuation around a word, each Chinese character and each mark of Chinese
-    and Japanese stand alone. Other punctuation within a word stays: `U.S`, `e-mail`, `don't`,
-    `ジョン・スミス`.
+    Words are separated by white space. Punctuation around a word, each Chinese character and each
+    Chinese or Japanese punctuation mark are words of their own. Other punctuation within a word
+    stays: `U.S`, `e-mail`, `don't`, `ジョン・スミス`.
     """
     words: list[tuple[int, int]] = []
     for solid in re.finditer(r"\S+", text):
@@ -155,7 +159,7 @@ def _stands_alone(character: str) -> bool:
 
 
 def _without_marks(text: str, start: int, stop: int) -> list[tuple[int, int]]:
-    """A word, and the punctuation around it by itself."""
+    """Return a word and, separately, each punctuation mark around it."""
     first, last = start, stop
     while first < last and is_punctuation(text[first]):
         first += 1

@@ -1,12 +1,13 @@
-"""Words with tags, a word a line or a row: CoNLL columns, CoNLL-U, tables of words.
+"""Read tagged words from CoNLL columns, CoNLL-U and tables of words, one word a line or row.
 
-CoNLL columns (CoNLL 2000 and 2003) are separated by tabs if every line has one, else by blanks; a
-sentence a line is `w w w TAB t t t` (Resume-NER). Lines before a sentence that begin with `#` and
-have not the columns of a word are comments (MultiCoNER). Where the first column holds the tags of
-entities, the words are in the second (MIT's restaurants and movies). Where the first column counts
-the words of each sentence, the second is the word and all lines that begin with `#` are comments:
-CoNLL-U (Nivre et al. 2020), GermEval 2014. Of CoNLL-U ranges (`1-2`) and empty nodes (`1.1`) are
-not read.
+- CoNLL columns (CoNLL 2000 and 2003) are separated by tabs if every line has one, else by blanks.
+- A line may also be a whole sentence, `w w w TAB t t t` (Resume-NER).
+- Lines before a sentence that begin with `#` and lack the columns of a word are comments
+  (MultiCoNER).
+- If the first column holds entity tags, the words are in the second (MIT's restaurants and movies).
+- If the first column numbers the words of a sentence, the second holds the words and all lines that
+  begin with `#` are comments: CoNLL-U (Nivre et al. 2020), GermEval 2014. Ranges (`1-2`) and empty
+  nodes (`1.1`) of CoNLL-U are skipped.
 """
 
 from __future__ import annotations
@@ -25,39 +26,42 @@ from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.table import WRONG_WIDTH, Table
 
 _BLANKS = re.compile(r"[ \t]+")
-_NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # of a word; of a range of words, or an empty node
+_NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # numbers a word, a range of words, or an empty node
 _DOCUMENT = "-DOCSTART-"
 _ENTITY_TAG = re.compile(r"[BIESMLU]-.+", re.DOTALL)
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_VALUES = ("feats", "deps", "misc")  # where `_` is a value; in others it is a missing one
+_VALUES = ("feats", "deps", "misc")  # columns where `_` is a value; elsewhere a value is missing
 _Word = tuple[tuple[int, int], int, list[str]]  # sentence and document by number, line, cells
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the lines of a file are columns."""
+    """How lines are divided into columns."""
 
     tabs: bool
     width: int
-    """Columns of a line; ragged lines have others."""
+    """The number of columns of a line; other lines are ragged."""
     names: tuple[str, ...] = ()
-    """What the columns are called, by the first line or by CoNLL-U."""
+    """The names of the columns, from the first line or from CoNLL-U; empty if there are none."""
     a_line: bool = False
-    """Whether a line is a sentence: its words, a tab, its tags."""
+    """Whether each line is a sentence: its words, a tab, its tags."""
     word: int = 0
-    """The column of words, from 0."""
+    """The index of the column of words, from 0."""
     numbered: bool = False
-    """Whether the number of a word in its sentence stands before it."""
+    """Whether the first column numbers the words of each sentence."""
     universal: bool = False  # CoNLL-U
     usual_word: int = 0
-    """The column of words unless an option or the tags say another."""
+    """The column of words that is used unless an option or the tags point to another."""
     tags: frozenset[str] = frozenset()
-    """The values of the last column in the first lines; of entity tags alone, else empty."""
+    """The values of the last column in the first lines if all are entity tags, else empty."""
 
     def is_comment(self, line: str, begins: bool) -> bool:
-        """Whether a line that begins with # is a comment: any where words are numbered; else one at
-        the beginning of a sentence that has not the columns of a word, or no tag in the last."""
+        """Return whether a line is a comment. `begins` says whether it stands before a sentence.
+
+        Where words are numbered, every line that begins with # is one. Otherwise it must stand
+        before a sentence and lack the columns of a word, or a tag in the last column.
+        """
         if line[:1] != "#" or self.numbered:
             return line[:1] == "#"
         if not begins or self.a_line:
@@ -72,8 +76,8 @@ class Layout:
 
 
 def read_conll(file: File) -> Stream:
-    """The sentences of CoNLL columns, CoNLL-U or a sentence a line."""
-    file.refuse_unused(("text", "label"), "as a word a line")
+    """Read the sentences of CoNLL columns, CoNLL-U, or one sentence a line."""
+    file.refuse_unused(("text", "label"), "with one word a line")
     layout = _layout(file.source, file.form == "conllu")
     layout, tag = _chosen_columns(file, layout)
     columns = [layout.word]
@@ -88,25 +92,27 @@ def read_conll(file: File) -> Stream:
         form += f", tags in column {layout.names[tag] if layout.names else tag + 1}"
     check = partial(_check, layout, columns[1:])
     examples = _sentences(_words(file.source, layout, file.log), columns, file.log, check)
-    found = file.chosen
+    chosen = file.chosen
     if layout.word != layout.usual_word:  # for files that are read like this one
         label = file.chosen.label or (None if tag is None else str(tag + 1))
-        found = Columns(str(layout.word + 1), None, label)
-    return file.found(examples, found, form)
+        chosen = Columns(str(layout.word + 1), None, label)
+    return file.stream(examples, chosen, form)
 
 
 def _layout(source: Source, universal: bool = False) -> Layout:
-    """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words."""
+    """Return the layout of the first lines. They are CoNLL-U with `universal`, or if there are ten
+    columns with numbered words.
+    """
     lines = [line for line in _not_blank(source) if not line.startswith(_DOCUMENT)]
     if not lines:
-        raise DataError(f"{source.name} has no words; expected a word and its tag a line")
+        raise DataError(f"{source.name} has no words; expected a word and its tag in each line")
     lines = [line for line in lines if line[0] != "#"] or lines
     tabs = all("\t" in line for line in lines)
     rows = [_split(line, tabs) for line in lines]
     word = _word_of_header(rows[0])
-    own = rows[word is not None :]
-    counts = [row[0] for row in own if len(row) > 2 and _NUMBER.fullmatch(row[0])]
-    numbered = len(counts) == len(own) and "1" in counts and {*counts} != {"1"}
+    body = rows[word is not None :]
+    counts = [row[0] for row in body if len(row) > 2 and _NUMBER.fullmatch(row[0])]
+    numbered = len(counts) == len(body) and "1" in counts and {*counts} != {"1"}
     if universal or (tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}):
         return Layout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True, usual_word=1)
     sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
@@ -114,15 +120,19 @@ def _layout(source: Source, universal: bool = False) -> Layout:
     names = () if word is None else tuple(rows[0])
     word = int(numbered) if word is None else word
     width = 2 if a_line else len(rows[0])
-    last = {row[-1] for row in own if len(row) == width}
+    last = {row[-1] for row in body if len(row) == width}
     tags = frozenset(last if width > 1 and all(map(is_tag, last)) else ())
     return Layout(tabs, width, names, a_line, word, numbered, usual_word=word, tags=tags)
 
 
 def _chosen_columns(file: File, layout: Layout) -> tuple[Layout, int | None]:
-    """The layout with its column of words, and the column of tags (None where they are not read):
-    those that options name, or where the last column has no tags of entities but one other has
-    them alone, that one, and the words in the first of the others."""
+    """Return the layout with its column of words, and the column of tags (None if tags are not
+    read).
+
+    Columns named by options come first. Otherwise, if the last column does not hold entity tags but
+    exactly one other column does, that column holds the tags, and the first of the others the
+    words.
+    """
     options, chosen = file.options, file.chosen
     word = None if chosen.text is None else _column(layout, chosen.text)
     if chosen.text is not None and word is None:
@@ -132,19 +142,19 @@ def _chosen_columns(file: File, layout: Layout) -> tuple[Layout, int | None]:
     if (
         word is None
         and chosen.label is None
-        and (found := _entity_column(file, layout)) is not None
+        and (entities := _entity_column(file, layout)) is not None
     ):
-        others = [at for at in range(layout.width) if at != found]
-        moved = layout.word == found
+        others = [at for at in range(layout.width) if at != entities]
+        moved = layout.word == entities
         layout = replace(layout, word=others[0] if moved else layout.word)
         if options.require_labels:
-            column, words = found + 1, layout.word + 1
+            column, words = entities + 1, layout.word + 1
             file.log.warn(
                 f"column {column} has tags of entities and the last has not; taken are column "
                 f"{column} for the tags and column {words} for the words. If that is wrong, name "
                 f"them: --text {column} --label {layout.width}"
             )
-        return layout, found if options.require_labels else None
+        return layout, entities if options.require_labels else None
     layout = layout if word is None else replace(layout, word=word)
     if not options.require_labels:
         return layout, None
@@ -159,7 +169,7 @@ def _chosen_columns(file: File, layout: Layout) -> tuple[Layout, int | None]:
 
 
 def _column(layout: Layout, name: str) -> int | None:
-    """Index of the column of a name, or number from 1; None if there is none."""
+    """Return the index of the column with this name or number (from 1), or None."""
     names = [*map(plain, layout.names)]
     if plain(name) in names:
         return names.index(plain(name))
@@ -168,8 +178,9 @@ def _column(layout: Layout, name: str) -> int | None:
 
 
 def _entity_column(file: File, layout: Layout) -> int | None:
-    """The one column that holds tags of entities alone, where the last does not; None if the last
-    does, or not one alone."""
+    """Return the one column that holds only entity tags; None if there is not exactly one, or it is
+    the last.
+    """
     if layout.width < 2 or layout.a_line or layout.universal or layout.names:
         return None
     rows = [
@@ -179,16 +190,16 @@ def _entity_column(file: File, layout: Layout) -> int | None:
         and len(cells := _split(line, layout.tabs)) == layout.width
     ]
     columns = [{row[at] for row in rows} for at in range(layout.width)]
-    found = [
+    matches = [
         at
         for at, values in enumerate(columns)
         if all(map(is_tag, values)) and any(value != "O" for value in values) and len(values) > 1
     ]
-    return found[0] if len(found) == 1 and found[0] != layout.width - 1 else None
+    return matches[0] if len(matches) == 1 and matches[0] != layout.width - 1 else None
 
 
 def is_tag(value: str) -> bool:
-    """Whether a value is O, or a letter of a scheme with a type, as B-PER."""
+    """Return whether a value is O, or a letter of a scheme with a type, such as B-PER."""
     return value == "O" or bool(_ENTITY_TAG.fullmatch(value))
 
 
@@ -210,15 +221,20 @@ def _split(line: str, tabs: bool) -> list[str]:
 
 
 def _word_of_header(cells: Sequence[str]) -> int | None:
-    """Which cell is the name of words, where the cells are names of words and tags."""
+    """Return the index of the words' column if the cells are a header with words and tags, else
+    None.
+    """
     names = [*map(plain, cells)]
     words = (at for at, name in enumerate(names) if name in {*chain(*NAMES["words"]), "text"})
     return next(words, None) if {*chain(*NAMES["tags"])}.intersection(names) else None
 
 
 def _tag_index(file: File, layout: Layout) -> int:
-    """Index of the column of tags, from 0: the one that an option names, or numbers from 1; else
-    that of the training file, if it is there; else UPOS or the last."""
+    """Return the index of the column of tags, from 0.
+
+    It is the column that an option names or numbers from 1, else that of the training file if it
+    exists, else UPOS or the last column.
+    """
     chosen, width, names = file.chosen.label, layout.width, [*map(plain, layout.names)]
     usual = ("upos" if layout.universal else str(width), str(width - 1))  # the last may be the word
     for column in (file.options.hint.label or "", *usual) if chosen is None else (chosen,):
@@ -266,8 +282,11 @@ def _sentences(
     log: BadRowLog,
     check: Callable[[list[str], list[str] | None], None] | None = None,
 ) -> Iterator[TaggingExample]:
-    """The sentences of words; `columns` are those of the word and of its tag. One with a word that
-    is empty, or fails the `check` behind the word before it, is a bad row, at that line."""
+    """Yield the sentences of words; `columns` are the indices of the word and of its tag.
+
+    A sentence is a bad row if one of its words is empty, or fails the `check` after the word before
+    it.
+    """
     for (_, document), group in groupby(words, key=lambda each: each[0]):
         rows = [(line, cells) for _, line, cells in group]
         before = None
@@ -281,12 +300,14 @@ def _sentences(
         except BadValue as error:
             log.bad(line, *error.args)
             continue
-        own, *tags = (tuple([cells[column] for _, cells in rows]) for column in columns)
-        yield TaggingExample(own, tags[0] if tags else None, document, line=rows[0][0])
+        spelled, *tags = (tuple([cells[column] for _, cells in rows]) for column in columns)
+        yield TaggingExample(spelled, tags[0] if tags else None, document, line=rows[0][0])
 
 
 def _check(layout: Layout, tag: list[int], cells: list[str], before: list[str] | None) -> None:
-    """Raise BadValue for a line that has not the columns of a word behind the one `before`."""
+    """Raise BadValue if a line does not have the columns of a word that follows the word
+    `before`.
+    """
     if len(cells) != layout.width:
         tabs = ", separated by tabs" if layout.tabs else ""
         expected = f"{layout.width}{tabs}, and a blank line between sentences"
@@ -302,8 +323,10 @@ def _check(layout: Layout, tag: list[int], cells: list[str], before: list[str] |
 
 
 def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
-    """Whether a file whose name says nothing is words in columns and no plain text: with
-    `-DOCSTART-`, with the columns of CoNLL-U, or with a known label at the end of every line."""
+    """Return whether a file without a telling name has one word a line and is not plain text.
+
+    It does if it has `-DOCSTART-`, the columns of CoNLL-U, or a known label in every line.
+    """
     lines = _not_blank(source)
     if any(line.startswith(_DOCUMENT) for line in lines):
         return True
@@ -316,16 +339,20 @@ def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
 
 
 def are_words(columns: Sequence[str]) -> bool:
-    """Whether the rows under these names are words, not texts."""
+    """Return whether a table with these columns has one word a row, and not texts."""
     names = {*map(plain, columns)}
     return all(names & {*chain(*NAMES[what])} for what in ("words", "sentences"))
 
 
 def read_words(file: File, table: Table) -> Stream:
-    """The sentences of a table of words. One begins where its column changes, or that of the
-    document; where they are empty the last goes on."""
+    """Read the sentences of a table of words.
+
+    A sentence begins where the value of its column, or that of the document, changes. Empty cells
+    continue the sentence.
+    """
     log = file.log
-    log.never = WRONG_WIDTH  # it may have begun a sentence, whose words must not join the last one
+    # A skipped row might have begun a sentence, whose words would then join the sentence before it.
+    log.never = WRONG_WIDTH
     words = table.find(file.chosen.text, "words", "--text")
     columns = Columns(words, None, file.label(table, "tags"))
     sentences = table.find(None, "sentences", "--text", columns.names())
@@ -349,4 +376,4 @@ def read_words(file: File, table: Table) -> Stream:
             yield key, line, cells
 
     examples = _sentences(rows(), range(len(names)), log)
-    return file.found(examples, columns, table, sentences)
+    return file.stream(examples, columns, table, sentences)

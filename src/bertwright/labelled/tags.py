@@ -1,4 +1,4 @@
-"""Tagging: which form a file has, its sentences, and how its tags mark entities.
+"""Read files for tagging, and detect and convert tagging schemes.
 
 | scheme | first word | further words | last word | only word |
 |---|---|---|---|---|
@@ -6,8 +6,9 @@
 | iob2 | B | I | I | B |
 | iobes | B | I | E | S |
 
-IOBES goes by other letters too, which files keep: BMES writes M for I; BILOU L for E and U for S.
-A sequence that breaks its scheme is read as by conlleval (Tjong Kim Sang and Buchholz 2000).
+IOBES has variants with other letters, which are preserved: BMES writes M for I; BILOU writes L for
+E and U for S. A sequence that breaks its scheme is read as conlleval reads it (Tjong Kim Sang and
+Buchholz 2000).
 """
 
 from __future__ import annotations
@@ -28,31 +29,34 @@ from bertwright.labelled.tables.label_names import UNSEEN, expected_label
 from bertwright.labelled.tagged_texts import read_lists
 from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
 
-_TAG = re.compile(r"([BIESMLU])(?:-(.+))?", re.DOTALL)  # bare: of one type, without a name
+_TAG = re.compile(r"([BIESMLU])(?:-(.+))?", re.DOTALL)  # a letter alone: the one type has no name
 _SAME = {"M": "I", "L": "E", "U": "S"}
 _MISSPELT = re.compile(r"\d+|[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
-"""A tag of an entity in another spelling: `3`, `b-per`, `B_PER`, `PER-B`."""
+"""An entity tag in an unsupported spelling: `3`, `b-per`, `B_PER`, `PER-B`."""
 
 
 def read_tagging(file: File) -> Stream:
-    """The sentences of a file, with tags that follow one scheme."""
+    """Read the sentences of a file, with tags that follow one scheme."""
     label, file.form = file.options.require_labels, _form(file)
     if file.form in ("conll", "conllu"):
-        found = read_conll(file)
+        stream = read_conll(file)
     else:
         file.refuse_unused(("text", "label"), "as sentences")
         table = file.table()
         in_rows = file.form in ("csv", "tsv") and (label or are_words(table.columns))
-        found = (read_words if in_rows else read_lists)(file, table)
+        stream = (read_words if in_rows else read_lists)(file, table)
     if label:
-        found.examples, found.scheme, title = _with_scheme(found.examples, file)
-        found.format += f"; {title}"
-    return found
+        stream.examples, stream.scheme, title = _with_scheme(stream.examples, file)
+        stream.format += f"; {title}"
+    return stream
 
 
 def _form(file: File) -> Form:
-    """The form of a file to be tagged: TSV is a table only if its header names words and sentences
-    or, without labels, texts; else a word a line."""
+    """Return the format of a file for tagging.
+
+    TSV is a table only if its header names words and sentences or, without labels, texts; otherwise
+    it has one word a line.
+    """
     if file.form not in ("tsv", "text"):
         return file.form
     options, names = file.options, {*map(plain, file.source.first.split("\t"))}
@@ -69,7 +73,7 @@ def _form(file: File) -> Form:
 def _with_scheme(
     examples: Iterable[Example], file: File
 ) -> tuple[list[TaggingExample], Scheme, str]:
-    """The examples with tags that follow one scheme, the scheme, and what it is called."""
+    """Return the examples with tags in one scheme, the scheme, and its name."""
     options, log, labels = file.options, file.log, file.options.labels
     sentences = [(each, each.tags or ()) for each in examples if isinstance(each, TaggingExample)]
     if options.label_map:
@@ -80,36 +84,38 @@ def _with_scheme(
     given = options.as_scheme or ("iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme)
     if "none" in (options.as_scheme, scheme):
         scheme = given
-    own = letters_of(counts)
-    letters = own if labels is None else letters_of(labels)
+    letters_of_file = letters_of(counts)
+    letters = letters_of_file if labels is None else letters_of(labels)
     strays, known = stray_tags(counts) if scheme != "none" else set(), {*(labels or ())}
-    kept = list[TaggingExample]()
+    converted = list[TaggingExample]()
     for each, tags in sentences:
-        right = mend(tags, scheme, own)
+        right = mend(tags, scheme, letters_of_file)
         if right != tags or strays:
             _refuse_tag(each, right, scheme, strays, file)
         if right != tags:
             what = f"sentences with tags that break the scheme {scheme}"
-            log.mended.add(each.line, f"{what}, mended as conlleval reads them")
-        if (given, letters) != (scheme, own):
+            log.mended.add(each.line, f"{what}, corrected as conlleval reads them")
+        if (given, letters) != (scheme, letters_of_file):
             right = mend(right, given, letters)
         unseen = [tag for tag in right if tag not in known]
         if labels is None or not unseen:
-            kept.append(replace(each, tags=right))
+            converted.append(replace(each, tags=right))
         else:
             log.bad(each.line, UNSEEN, shorten(unseen[0]), expected_label(unseen[0], labels))
     named = [tag for tag in counts if tag not in ("O", "o")]
     if scheme == "none" and named and all(map(_MISSPELT.fullmatch, named)):
         log.warn(
-            f"the tags are as {shorten(named[0])}; if they mark entities, write them as B-PER, "
-            "I-PER and O: so each is a label of its word"
+            f"the tags look like {shorten(named[0])}, so each is read as a label of its word; if "
+            "they mark entities, write them as B-PER, I-PER and O"
         )
     title = scheme_title(scheme, counts)
-    return kept, given, title if given == scheme else f"{title}, given as {given.upper()}"
+    return converted, given, title if given == scheme else f"{title}, given as {given.upper()}"
 
 
 def _mapped(tag: str, names: Mapping[str, str]) -> str:
-    """What a tag is read as: by its own name, or by that of its type, as `PER` of `B-PER`."""
+    """Return the renamed tag. The name may be that of the whole tag or of its type, as `PER` in
+    `B-PER`.
+    """
     letter, sign, label = tag.partition("-")
     return names.get(tag) or (f"{letter}-{names[label]}" if sign and label in names else tag)
 
@@ -117,10 +123,12 @@ def _mapped(tag: str, names: Mapping[str, str]) -> str:
 def _refuse_tag(
     example: TaggingExample, right: Sequence[str], scheme: Scheme, strays: set[str], file: File
 ) -> None:
-    """Raise DataError for a tag of no scheme or, with `--bad-tags refuse`, one that breaks it."""
+    """Raise DataError for a tag outside the scheme or, with `--bad-tags refuse`, one that breaks
+    it.
+    """
     for word, (tag, mended) in enumerate(zip(example.tags or (), right, strict=True), 1):
         if tag in strays:
-            what = f"is none of the scheme {scheme}; expected O, or a letter with a type, as B-PER"
+            what = f"is not in the scheme {scheme}; expected O, or a letter with a type, as B-PER"
         elif tag != mended and file.options.bad_tags == "refuse":
             what = f"breaks the scheme {scheme}; expected {shorten(mended)} (or --bad-tags mend)"
         else:
@@ -130,21 +138,26 @@ def _refuse_tag(
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """`("B", "PER")` of `B-PER`; `("O", "")` outside; M, L and U become I, E and S."""
-    found = _TAG.fullmatch(tag)
-    return (_SAME.get(found[1], found[1]), found[2] or "") if found else ("O", "")
+    """Return the letter and type of a tag: `("B", "PER")` for `B-PER`, `("O", "")` outside
+    entities. M, L and U become I, E and S.
+    """
+    match = _TAG.fullmatch(tag)
+    return (_SAME.get(match[1], match[1]), match[2] or "") if match else ("O", "")
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """The scheme that the tags of all sentences follow; `none` of tags that are neither O nor a
-    letter with a type, as parts of speech, and of O alone. Where nearly all words have tags of a
-    scheme, the others are slips (`stray_tags`). What is legal in both IOB1 and IOB2 is IOB2."""
+    """Return the scheme that the tags of all sentences follow.
+
+    It is `none` if tags are neither O nor a letter with a type (parts of speech, for example), or
+    if all are O. If at most one tag in ten does not fit the scheme, these tags are regarded as
+    mistakes (`stray_tags`). Tags that are valid in both IOB1 and IOB2 are IOB2.
+    """
     sentences = list(sentences)
     counts = Counter(tag for sentence in sentences for tag in sentence)
     strays = stray_tags(counts)
     letters = {tag[:1] for tag in counts.keys() - strays - {"O"}}
     needed = "BISU" if any(label for _, label in map(split_tag, counts)) else "B"
-    most = counts.total() // 10  # slips in a file of entity tags
+    most = counts.total() // 10  # mistakes allowed in a file of entity tags
     if not letters.intersection(needed) or sum(counts[tag] for tag in strays) > most:
         return "none"
     if letters & set("ESMLU"):
@@ -155,32 +168,40 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def stray_tags(tags: Iterable[str]) -> set[str]:
-    """Those that mark no entity; beside tags with a type also those without, but for O."""
-    found = set(tags) - {"O"}
-    typed = {tag for tag in found if split_tag(tag)[1]}
-    return found - typed if typed else {tag for tag in found if not _TAG.fullmatch(tag)}
+    """Return the tags that mark no entity, except O. If some tags have a type, those without are
+    included.
+    """
+    others = set(tags) - {"O"}
+    typed = {tag for tag in others if split_tag(tag)[1]}
+    return others - typed if typed else {tag for tag in others if not _TAG.fullmatch(tag)}
 
 
 def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Entities as `(first word, one after the last, type)`, read as conlleval does: one begins at
-    B, at S, after O, E or S, and where the type changes, whatever the scheme says; so one rule
-    reads IOB1, IOB2 and IOBES, and every sequence has a reading."""
-    found = []
+    """Return the entities as `(first word, one after the last, type)`, read as conlleval reads
+    them.
+
+    An entity begins at B, at S, after O, E or S, and where the type changes, whatever the scheme
+    says. This one rule reads IOB1, IOB2 and IOBES, and gives every sequence a reading.
+    """
+    entities = []
     start, before = 0, ("O", "")
     for number, each in enumerate([*map(split_tag, tags), ("O", "")]):
         inside = before[0] != "O"
         begins = each[0] in "BS" or before[0] in "OES" or before[1] != each[1]
         if inside and (each[0] == "O" or begins):
-            found.append((start, number, before[1]))
+            entities.append((start, number, before[1]))
         if each[0] != "O" and (begins or not inside):
             start = number
         before = each
-    return found
+    return entities
 
 
 def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str, ...]:
-    """The same entities, tagged as the scheme says; legal tags come back as they are, with `none`
-    all. `letters` is what IOBES writes inside, at the end and for an only word: `MES`, `ILU`."""
+    """Return tags for the same entities that follow the scheme; valid tags are returned unchanged.
+
+    With the scheme `none` all tags are returned unchanged. `letters` are those that IOBES writes
+    inside, at the end and for a single word: `IES`, `MES` or `ILU`.
+    """
     if scheme == "none":
         return tuple(tags)
     inside, last, only = tuple(letters if scheme == "iobes" else "IIB")
@@ -198,14 +219,16 @@ def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str
 
 
 def scheme_title(scheme: Scheme, tags: Iterable[str]) -> str:
-    """What a scheme is called with the letters of these tags: IOB2, IOBES, BMES, BILOU."""
+    """Return the name of a scheme, given the letters of these tags: IOB2, IOBES, BMES, BILOU."""
     if scheme == "iobes":
         return {"MES": "BMES", "ILU": "BILOU"}.get(letters_of(tags), "IOBES")
     return "a label a word" if scheme == "none" else scheme.upper()
 
 
 def letters_of(tags: Iterable[str]) -> str:
-    """What a file in IOBES, BMES or BILOU writes inside, at the end and for an only word."""
+    """Return the letters that IOBES, BMES or BILOU tags use inside, at the end and for a single
+    word.
+    """
     seen = {tag[:1] for tag in tags}
     return ("M" if "M" in seen else "I") + ("LU" if seen & {"L", "U"} else "ES")
 

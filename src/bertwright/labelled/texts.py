@@ -1,5 +1,8 @@
-"""Texts or pairs with a class, classes or a number, and sources with a target to be written: rows
-of a table, or plain lines to predict. A source with several targets is several rows."""
+"""Read texts for classification and regression, and sources with targets for generation.
+
+The input is a table of labelled rows, or plain lines to predict. A source with several targets is
+several rows.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +46,17 @@ def read_texts(file: File) -> Stream:
             return None
         return TextExample(text, text2, _label(value, file, line), id_, line)
 
-    found = file.found(table.examples(columns.names(), make), columns, table)
-    found.classes = () if label is None else label.classes or ()
-    return found
+    stream = file.stream(table.examples(columns.names(), make), columns, table)
+    stream.classes = () if label is None else label.classes or ()
+    return stream
 
 
 def _take_guessed_columns(table: Table, file: File) -> None:
-    """Choose the columns of a table of two by their values, where neither an option nor a name says
-    which is the label, and warn of what was taken. Set the guess for messages of other tables."""
+    """Choose the columns of a two-column table by their values, and warn of it.
+
+    This happens only if neither an option nor a known name says which column is the label. For
+    other tables, the guess is stored for error messages.
+    """
     if not file.options.require_labels:
         return
     numbers = file.reader.numbers
@@ -83,7 +89,7 @@ def _take_guessed_columns(table: Table, file: File) -> None:
 
 
 def _label_columns(table: Table, file: File) -> LabelColumns | None:
-    """Where the labels stand; None where they are not read."""
+    """Return the columns of labels, or None if labels are not read."""
     if not file.options.require_labels:
         return None
     used = file.chosen.texts()
@@ -94,8 +100,11 @@ def _label_columns(table: Table, file: File) -> LabelColumns | None:
 
 
 def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
-    """The columns of a classification or regression file. A text that is chosen alone stands alone,
-    also where its name is half of a pair; where training's text did, it does."""
+    """Return the columns of a classification or regression file.
+
+    A single chosen text is not joined to a pair, even if its name is half of a known pair; the same
+    holds if training used a single text.
+    """
     chosen, hint = file.chosen, file.options.hint
     labels = () if label is None else label.columns
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
@@ -117,7 +126,7 @@ def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
 
 
 def read_targets(file: File) -> Stream:
-    """Read source texts with their targets."""
+    """Read source texts with their target texts."""
     table = file.table()
     target = file.label(table, "targets", [file.chosen.text])
     source = table.find(file.chosen.text, "sources", "--text", [target])
@@ -127,15 +136,15 @@ def read_targets(file: File) -> Stream:
         return GenerationExample(read_text(row, source), written, id_, line)
 
     examples = table.examples([source, target], make)
-    return file.found(examples, Columns(source, None, target), table)
+    return file.stream(examples, Columns(source, None, target), table)
 
 
 def _label(value: Any, file: File, line: int) -> Label:
     several, known = file.options.multi_label, file.options.labels
     if file.reader.numbers:
         return _number(value)
-    found = _several(value) if several else [value]
-    names = [_class_name(each) for each in found]
+    values = _several(value) if several else [value]
+    names = [_class_name(each) for each in values]
     names = [file.options.label_map.get(name, name) for name in names]
     if known is not None:
         names = [known_label(name, known, file.log, line) for name in names]
@@ -145,7 +154,7 @@ def _label(value: Any, file: File, line: int) -> Label:
 
 
 def _several(value: Any) -> Sequence[Any]:
-    """The classes of one row: a list, or what stands between commas."""
+    """Return the classes of one row: a list, or the parts between commas."""
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
         expected = "classes with commas between, or a list in JSON lines"
         raise BadValue("list written as text", shorten(value), expected)
@@ -160,7 +169,7 @@ def _class_name(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # what tables make of whole numbers where some are missing
+        value = int(value)  # tables turn integers into floats if some values are missing
     if isinstance(value, list | dict):
         came = shorten(json.dumps(value))
         raise BadValue("label of a wrong type", came, "one class; for several: --multi-label")
@@ -176,7 +185,7 @@ def _number(value: Any) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadValue("label is no number", shorten(value), "one as 1.5 (with a point)")
+        raise BadValue("label is no number", shorten(value), "a number such as 1.5 (with a point)")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Which column holds what: the one that an option names, or one with a known name."""
+"""Find the column for each purpose: the one that an option names, or one with a known name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bertwright.labelled.source import listed
 _NAMES = {
     "texts": "text sentence text_a | review content question tweet comment document message "
     "utterance | title headline description body query input comment_text",
-    # MNLI and SNLI have the five annotators' labels beside gold_label
+    # MNLI and SNLI have the five annotators' labels in addition to gold_label
     "labels": "gold_label | label labels | is_duplicate quality target class category "
     "entailment_judgment | entailment_label sentiment intent topic emotion answer | "
     "score rating stars",
-    # a first and a second text each; the last is of MRPC
+    # the first and the second text; the last pair is MRPC's
     "pairs": "sentence1 sentence2 | premise hypothesis | question1 question2 | question sentence | "
     "question passage | text1 text2 | text_a text_b | sentence_a sentence_b | text text2 | "
     "text text_pair | query document | query passage | #1_string #2_string",
@@ -41,21 +41,25 @@ _NAMES = {
     "predictions": "prediction predicted pred | label value answer choice tags text",
 }
 NAMES = {what: [group.split() for group in names.split("|")] for what, names in _NAMES.items()}
-"""Names are compared in lower case, with spaces and hyphens as underscores. The first group with a
-column in the file decides; two columns of one group are ambiguous."""
+"""The known names of columns, in groups. The first group with a column in the file decides; two
+columns of the same group are ambiguous. Names are compared as `plain` returns them.
+"""
 _KNOWN = frozenset(chain(*chain(*NAMES.values())))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that options name, or number from 1; None: by their known names."""
+    """The columns that options name, or number from 1. None: they are found by their known
+    names.
+    """
 
     text: str | None = None
     text2: str | None = None
     label: str | None = None
     labels: tuple[str, ...] = ()
-    """Several in place of `label`: a column for each class, or the names of the classes of a list
-    of 0 and 1."""
+    """Several columns in place of `label`: one for each class; or the names of the classes, if one
+    column has lists of 0 and 1.
+    """
 
     def __post_init__(self) -> None:
         names = self.names()
@@ -63,15 +67,17 @@ class Columns:
             raise DataError(f"a column is named twice: {listed(names)} (--text, --text2, --label)")
 
     def texts(self) -> list[str]:
-        """Those of texts that are not None."""
+        """Return the columns of texts that are not None."""
         return [name for name in (self.text, self.text2) if name is not None]
 
     def names(self) -> list[str]:
-        """Those that are not None."""
+        """Return all columns that are not None."""
         return self.texts() + ([] if self.label is None else [self.label]) + [*self.labels]
 
     def or_of(self, hint: Columns, there: Sequence[str]) -> Columns:
-        """These, or where none is chosen, those of the training file that are `there`."""
+        """Return these columns, completed with those of the training file that are among
+        `there`.
+        """
         names = {*map(plain, there)}
         text, text2, label = self.text, self.text2, self.label
         if not self.texts() and names.issuperset(map(plain, hint.texts())):
@@ -86,7 +92,7 @@ class Columns:
 
 
 def make_columns(text: str | None, text2: str | None, label: str | Sequence[str] | None) -> Columns:
-    """Return the columns that options name; the label is one or several."""
+    """Return the columns that options name; `label` is one column or several."""
     several = (label,) if isinstance(label, str) else tuple(label or ())
     if len(several) == 1:
         return Columns(text, text2, several[0])
@@ -94,11 +100,11 @@ def make_columns(text: str | None, text2: str | None, label: str | Sequence[str]
 
 
 def plain(name: str) -> str:
-    """A name as names are compared."""
+    """Return a name in the form in which names are compared: lower case, with underscores."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def is_known(name: str) -> bool:
-    """Whether the name is one that headers have."""
+    """Return whether headers commonly use this name."""
     name = plain(name)
     return name in _KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")

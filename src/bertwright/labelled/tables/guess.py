@@ -1,7 +1,7 @@
-"""Which columns of a file without known names hold texts and labels, by the values of its rows.
+"""Guess from the values which columns hold texts and labels, if no column has a known name.
 
-A file of two columns of which one has few short values is read so, and what was taken is said. Of
-other files the guess is part of the message, as the options of a command to try.
+A file of two columns, one of which has few short values, is read by the guess, with a warning. For
+other files the guess becomes part of the error message, as options to try.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 from bertwright.labelled.tables.columns import NAMES, plain
 
 LABEL_CHARACTERS, LABEL_WORDS = 40, 4
-"""Of a label, at most."""
+"""The longest value that can be a label."""
 
 
 class Guess(NamedTuple):
-    """Columns that probably hold texts and labels; None: it is not clear."""
+    """The columns that probably hold texts and labels; None if it is not clear."""
 
     text: str | None
     label: str | None
 
     def options(self) -> tuple[str, ...]:
-        """As options of the command line."""
+        """Return the guess as options of the command line."""
         pairs = (("--text", self.text), ("--label", self.label))
         return tuple(word for option, name in pairs if name is not None for word in (option, name))
 
@@ -33,7 +33,9 @@ class Guess(NamedTuple):
 def guess_columns(
     names: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: bool = False
 ) -> Guess:
-    """Return the column of the longest texts, and the one of few short values, or of `numbers`."""
+    """Return the column with the longest texts and the column with few short values (or
+    `numbers`).
+    """
     ids = {*NAMES["ids"][0]}
     columns = {
         name: [_text(row[at]) for row in rows]
@@ -53,8 +55,10 @@ def guess_columns(
 
 
 def is_unknown_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether a first row names columns by names that are not known: short words, of which one
-    stands in a column of numbers, or of few values that all come more than once and never as this.
+    """Return whether the first row is a header although none of its names is known.
+
+    It is one if all its cells are short words, and one of them stands above a column of numbers, or
+    above a column of few repeated values that never contains it.
     """
     names = [cell.strip() for cell in first]
     rows = [row for row in rest if len(row) == len(first)]
@@ -75,7 +79,7 @@ def is_unknown_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bo
 
 
 def _are_labels(values: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether values are short, few, and shorter and fewer than the texts."""
+    """Return whether the values are short and few, and shorter and fewer than the texts."""
     if not all(
         value and len(value) <= LABEL_CHARACTERS and len(value.split()) <= LABEL_WORDS
         for value in values

@@ -1,5 +1,7 @@
-"""Rows of TSV, with their quotes as `text/quotes.py` finds them; fields that are quoted, or that
-look quoted where a quote is a character, are counted.
+"""Split TSV into rows, with or without CSV quoting.
+
+`text/quotes.py` decides from the first lines whether fields are quoted. Fields that are quoted, and
+fields that look quoted in a file where quotes are text, are counted and reported.
 """
 
 from __future__ import annotations
@@ -16,24 +18,24 @@ from bertwright.text.tables import MAX_ROW_CHARACTERS
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"[^"\t]*""[^\t]*"(?=\t|$)')
 UNQUOTED = (
-    "lines have fields quoted as in CSV, which are read without their quotes (as they are: "
+    "lines have fields quoted as in CSV, which are read without their quotes (to keep the quotes: "
     "--format tsv)"
 )
 LOOK_QUOTED = (
-    "lines have fields that look quoted as in CSV beside others that are not, so all are read as "
-    "they are (without their quotes: --format csv)"
+    "lines have fields that look quoted as in CSV, but other fields are not, so all are read with "
+    "their quotes (to remove the quotes: --format csv)"
 )
 
 
 def split_tsv(
     lines: Iterator[str], log: BadRowLog, *, quotes: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of TSV that are not empty, with the line that each begins at.
+    """Yield each row of TSV that is not empty, with the number of the line it begins at.
 
-    With `quotes` quoted fields are recognized; otherwise a quote is a character.
+    With `quotes`, quoted fields are recognized; otherwise a quote is an ordinary character.
 
     Raises:
-        DataError: a quote that is not closed, in a file of quoted fields.
+        DataError: if the file has quoted fields and one of its quotes is not closed.
     """
     number = 0
     for number, line in enumerate(lines, 1):
@@ -81,6 +83,6 @@ def _unquoted(lines: Iterator[tuple[int, str]], log: BadRowLog) -> Iterator[tupl
             begin = last + 1
     except csv.Error as error:
         raise DataError(
-            f"{log.name}, line {begin or last:,}: {error}; expected closed quotes, as the quoted "
-            "fields before are as in CSV. Where a quote is a character: --format tsv"
+            f"{log.name}, line {begin or last:,}: {error}; expected closed quotes, because the "
+            "fields before are quoted as in CSV. If quotes are ordinary characters: --format tsv"
         ) from error

@@ -1,13 +1,13 @@
-"""Texts with several labels: how a file says which classes hold.
+"""Read texts with several labels each.
 
-| a row of the file | classes |
+| a row of the file | its classes |
 |---|---|
-| a list of names, or names with commas between | those named |
+| a list of names, or names separated by commas | those named |
 | a list of 0 and 1 (`[0, 1, 1]`), of one length in all rows | by position; an option names them |
 | a column of 0 and 1 for each class (Jigsaw's files) | the columns' names |
 
-Lists of 0 and 1 are known by their first rows: read as names, the same classes would hold for every
-text of such a file.
+A list of 0 and 1 is recognized by the first rows. If it were read as names, every text of such a
+file would have the same classes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,25 @@ from bertwright.labelled.tables.table import Row, Table
 _NUMBERS_AS_TEXT = re.compile(r"\[?\s*[01](\.0*)?([\s,]+[01](\.0*)?)+\s*,?\s*\]?")
 _HOLDS = dict.fromkeys(("1", "1.0", "1.", "true"), True)
 _HOLDS |= dict.fromkeys(("0", "0.0", "0.", "false"), False)
-_NOT_LABELLED = ("-1", "-1.0")  # of rows that Jigsaw's test file does not score
+_NOT_LABELLED = ("-1", "-1.0")  # marks the rows of Jigsaw's test file that are not scored
 
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """Where the classes of a row stand."""
+    """The columns that hold the classes of a row."""
 
     columns: tuple[str, ...]
-    """One, or one for each class."""
+    """One column, or one for each class."""
     classes: tuple[str, ...] | None = None
-    """The classes in their order where there is a 0 or 1 for each; None: the cells name them."""
+    """The classes in their order if there is a 0 or 1 for each; None if the cells name the
+    classes.
+    """
 
     def read(self, row: Row, file: File, line: int) -> Any:
-        """Return the names of the classes of a row, or its cell where cells name them; None where
-        the row is not labelled, which is counted."""
+        """Return the names of a row's classes, or its cell if cells name the classes.
+
+        A row that is marked as not labelled is counted, and None is returned.
+        """
         if self.classes is None:
             return row[self.columns[0]]
         cells = [row[column] for column in self.columns]
@@ -49,7 +53,7 @@ class LabelColumns:
             if len(cells) != len(self.classes):
                 came = shorten(row[self.columns[0]])
                 expected = f"a 0 or 1 for each of {len(self.classes)} classes, as in the first rows"
-                raise BadValue("labels of another form than in the first rows", came, expected)
+                raise BadValue("labels in another form than in the first rows", came, expected)
         if all(_spelled(cell) in _NOT_LABELLED for cell in cells):
             file.log.skipped.add(line, "the labels are -1: the row is not labelled")
             return None
@@ -62,39 +66,41 @@ class LabelColumns:
 
 
 def find_label_columns(table: Table, file: File, used: Sequence[str | None]) -> LabelColumns:
-    """Return where the classes stand: in the columns that options name, in those of the classes of
-    the model, in the column with a known name, or in columns of 0 and 1.
+    """Return the columns that hold the classes.
+
+    They are the columns that options name, else the columns named like the model's classes, else
+    the column with a known name, else the columns of 0 and 1.
 
     Raises:
-        DataError: no such columns, or names for another number of classes.
+        DataError: there are no such columns, or the number of names is wrong.
     """
     chosen, known = file.chosen, tuple(file.options.labels or ())
     names = chosen.labels
     if len(names) > 1:
-        there = [table.has(name) for name in names]
-        if all(there):
+        exists = [table.has(name) for name in names]
+        if all(exists):
             columns = tuple(table.named(name, "--label") for name in names)
             return LabelColumns(columns, _renamed(columns, known))
-        if any(there[1:]):
-            missing = [name for name, is_there in zip(names, there, strict=True) if not is_there]
+        if any(exists[1:]):
+            missing = [name for name, is_there in zip(names, exists, strict=True) if not is_there]
             raise table.error(f"no column {listed(missing)}", "--label")
-        column = table.named(names[0], "--label") if there[0] else None
+        column = table.named(names[0], "--label") if exists[0] else None
         column = column or table.find(None, "labels", "--label", used)
-        return _of_column(table, file, column, names[there[0] :])
+        return _of_column(table, file, column, names[exists[0] :])
     if chosen.label is None and len(known) > 1 and all(map(table.has, known)):
         return LabelColumns(tuple(table.named(name, "--label") for name in known), known)
     column = None if chosen.label else table.known("labels", "--label", used)
-    if column is None and chosen.label is None and (found := columns_of_zeros(table, used)):
+    if column is None and chosen.label is None and (zeros := columns_of_zeros(table, used)):
         file.log.warn(
-            f"no column has labels by its name; taken is a class a column, of {listed(found)}, as "
-            "they hold 0 and 1. To name others: --label COLUMN COLUMN ..."
+            f"no column has a known name of labels; {listed(zeros)} hold 0 and 1, and are read as "
+            "one class each. To name others: --label COLUMN COLUMN ..."
         )
-        return LabelColumns(tuple(found), _renamed(found, known))
+        return LabelColumns(tuple(zeros), _renamed(zeros, known))
     return _of_column(table, file, column or table.find(chosen.label, "labels", "--label", used))
 
 
 def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ()) -> LabelColumns:
-    """One column: of lists of 0 and 1 if its first rows say so."""
+    """Return one column; if its first rows are lists of 0 and 1, return their classes too."""
     at = table.columns.index(column)
     first = [row[at] for row in table.sample()]
     lists = [_positions(cell) for cell in first if cell is not None]
@@ -103,9 +109,9 @@ def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ())
     if width < 2 or _are_own_names(lists, file.options.labels):
         if names:
             raise DataError(
-                f"{table.name} has no column {listed(names)}, and the column {shorten(column)} has "
-                "no list of 0 and 1 in every row, whose classes they could name; it has the "
-                f"columns {listed(table.columns)}"
+                f"{table.name} has no column {listed(names)}, and they cannot name classes either, "
+                f"because the column {shorten(column)} does not have a list of 0 and 1 in every "
+                f"row; the file has the columns {listed(table.columns)}"
             )
         return LabelColumns((column,))
     known = tuple(file.options.labels or ())
@@ -120,13 +126,15 @@ def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ())
         called = f"are called {', '.join(classes)}; to name them: --label NAME NAME ..."
         order = f"are taken in the order of the model: {listed(classes)}"
         file.log.warn(
-            f"a label has a 0 or 1 for each of {width} classes, which {order if known else called}"
+            f"labels are lists of 0 and 1 for {width} classes, which {order if known else called}"
         )
     return LabelColumns((column,), classes)
 
 
 def _are_own_names(lists: Sequence[Any], known: Sequence[str] | None) -> bool:
-    """Whether 0 and 1 are two of the model's classes, and the lists could be of their names."""
+    """Return whether 0 and 1 are names of the model's classes, and the lists can be lists of
+    names.
+    """
     return (
         known is not None
         and {"0", "1"} <= {*known}
@@ -135,11 +143,12 @@ def _are_own_names(lists: Sequence[Any], known: Sequence[str] | None) -> bool:
 
 
 def columns_of_zeros(table: Table, used: Sequence[str | None]) -> list[str]:
-    """The columns that hold 0 and 1 alone and are not known for anything else; [] if fewer than
-    two."""
+    """Return the columns that hold only 0 and 1 and have no other known purpose; [] if fewer than
+    two.
+    """
     rows = table.sample()
     ids = {*NAMES["ids"][0]}
-    found = [
+    zeros = [
         column
         for at, column in enumerate(table.columns)
         if column not in used
@@ -148,18 +157,21 @@ def columns_of_zeros(table: Table, used: Sequence[str | None]) -> list[str]:
         and rows
         and all(_spelled(row[at]) in (*_HOLDS, *_NOT_LABELLED) for row in rows)
     ]
-    return found if len(found) > 1 else []
+    return zeros if len(zeros) > 1 else []
 
 
 def _renamed(columns: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The names of columns, spelled as the model's classes where letters alone differ."""
-    own = {plain(name): name for name in known}
-    return tuple(own.get(plain(column), column) for column in columns)
+    """Return column names, spelled like the model's classes if only their capitalization
+    differs.
+    """
+    spelling = {plain(name): name for name in known}
+    return tuple(spelling.get(plain(column), column) for column in columns)
 
 
 def _positions(value: Any) -> list[Any] | None:
-    """The values of a list of 0 and 1, also of one that is written as text; None of anything
-    else."""
+    """Return the values of a list of 0 and 1, which may be written as text; None for anything
+    else.
+    """
     if isinstance(value, str) and _NUMBERS_AS_TEXT.fullmatch(value.strip()):
         return re.split(r"[\s,]+", value.strip().strip("[]").strip(" ,"))
     if not isinstance(value, list | tuple) or not value:

@@ -1,8 +1,9 @@
-"""The forms of files, and those that are rows and columns: TSV, CSV, JSON, JSON lines, Parquet.
+"""Detect the format of a labelled file, and read the formats that are tables.
 
-A form is what `--format` names, else the file's suffix (`FORMS`), else its first line: that of TSV
-and CSV is a header with a column chosen or a known name, of CSV two. TSV has no quoting: GLUE's
-files hold quote characters as text.
+Tables are TSV, CSV, JSON, JSON lines, Parquet and fastText's lines. The format is the one that
+`--format` names, else that of the file's suffix (`FORMS`), else that of the first line: a file is
+TSV or CSV without a suffix if the first line is a header with a chosen or known name (CSV needs
+two). TSV without quoting is the default, because GLUE's files hold quote characters as text.
 """
 
 from __future__ import annotations
@@ -41,56 +42,60 @@ from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogat
 
 E = TypeVar("E")
 FORMS: dict[str, Form] = {f".{form}": form for form in get_args(Form) if form != "text"}
-"""The form that a suffix says."""
+"""The format of each suffix."""
 FORMS |= {".ndjson": "jsonl"}
 FORMS |= dict.fromkeys((".conll03", ".bio", ".iob", ".iob2", ".bmes", ".bioes"), "conll")
 Row = dict[Any, Any]
-"""The values of a row by the names of their columns; None where the row lacks one."""
+"""The values of a row by column name; None for a value that the row lacks."""
 WRONG_WIDTH = "wrong number of fields"
 _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
 PREFIX = "__label__"
-"""What a label begins with in fastText's files."""
+"""The prefix of labels in fastText's files."""
 _LABEL_WORDS = re.compile(rf"(?<!\S){PREFIX}\S*\s*")
 _MARK = re.compile(r"[*?#%]{0,3}")  # what linguists wrote before a sentence, nearly always "*"
 
 
 @dataclass
 class Table:
-    """A file of rows, whose columns are found by their names."""
+    """A file of rows, with columns that are found by name."""
 
     name: str
     columns: list[str]
-    """In their order; of a file without a header `1`, `2`, ..."""
+    """The names in order; `1`, `2`, ... if the file has no header."""
     format: str
-    """`TSV`, `JSON lines`, ..."""
+    """The name of the format, such as `TSV` or `JSON lines`."""
     rows: Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
-    """Where each row stands (line or row, from 1), and the values of some columns. Called once."""
+    """Yields, for the given columns, the number of each row (its line or row, from 1) and its
+    values. It can be called only once.
+    """
     log: BadRowLog
     first: str = ""
-    """For messages about a file without a header: its first line."""
+    """The first line of a file without a header, for messages."""
     sample: Callable[[], list[list[Any]]] = list
-    """The values of all columns of the first rows, from which forms of labels are known; `rows`
-    gives them again."""
+    """Returns the values of all columns of the first rows, to detect the form of labels. `rows`
+    yields these rows again.
+    """
     guess: tuple[str, ...] = ()
-    """Options that name the columns which probably are meant, for messages."""
+    """Options that name the columns that are probably meant, for messages."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a column of this name, or number from 1."""
-        there = name in self.columns or plain(name) in map(plain, self.columns)
-        return there or (name.isdecimal() and 1 <= int(name) <= len(self.columns))
+        """Return whether there is a column with this name, or with this number from 1."""
+        named = name in self.columns or plain(name) in map(plain, self.columns)
+        return named or (name.isdecimal() and 1 <= int(name) <= len(self.columns))
 
     def named(self, name: str, option: str) -> str:
-        """The column that an option names, or numbers from 1, also where there is a header; letters
-        may differ in case if one column only fits."""
-        near = [column for column in self.columns if plain(column) == plain(name)]
-        if name in self.columns or len(near) == 1:
-            return name if name in self.columns else near[0]
+        """Return the column that an option names, or numbers from 1 (even if there is a header).
+        Capitalization may differ if only one column fits.
+        """
+        matches = [column for column in self.columns if plain(column) == plain(name)]
+        if name in self.columns or len(matches) == 1:
+            return name if name in self.columns else matches[0]
         if name.isdecimal() and 1 <= int(name) <= len(self.columns):
             return self.columns[int(name) - 1]
         raise self.error(f"no column {shorten(name)}", option)
 
     def error(self, what: str, option: str) -> DataError:
-        """The error of a table that has `what`, where an option is to name a column."""
+        """Return the error for a table that has `what`, with the option that names a column."""
         options = [*self.guess]
         if option.startswith("--") and option.split()[-1] not in options:
             options += [*option.split(), "COLUMN"]
@@ -101,35 +106,38 @@ class Table:
         )
 
     def known(self, what: str, option: str, used: Sequence[str | None] = ()) -> str | None:
-        """The column with a known name that is not `used`; several of one group are an error."""
+        """Return the column with a known name that is not `used`. It is an error if several fit."""
         for group in chain.from_iterable(NAMES[each] for each in what.split(" or ")):
-            found = [each for each in self.columns if plain(each) in group and each not in used]
-            if len(found) > 1:
-                raise self.error(f"several columns of {what} ({listed(found)})", option)
-            if found:
-                return found[0]
+            matches = [each for each in self.columns if plain(each) in group and each not in used]
+            if len(matches) > 1:
+                raise self.error(f"several columns of {what} ({listed(matches)})", option)
+            if matches:
+                return matches[0]
         return None
 
     def find(
         self, chosen: str | None, what: str, option: str, used: Sequence[str | None] = ()
     ) -> str:
-        """The column chosen, or the `known` one; it is an error if there is none."""
-        found = self.known(what, option, used) if chosen is None else self.named(chosen, option)
-        if found is None:
+        """Return the chosen column, or the `known` one. It is an error if there is none."""
+        column = self.known(what, option, used) if chosen is None else self.named(chosen, option)
+        if column is None:
             names = [*chain(*NAMES[what.partition(" or ")[0]])]
             raise self.error(f"no column of {what} ({', '.join(names[:4])}, ...)", option)
-        return found
+        return column
 
     def id(self, used: Sequence[str]) -> str | None:
-        """The column that names the rows; None if there is none but those that are `used`."""
+        """Return the unused column that identifies rows, or None."""
         free = {plain(name): name for name in reversed(self.columns) if name not in used}
         return next((free[name] for name in NAMES["ids"][0] if name in free), None)
 
     def examples(
         self, columns: Sequence[str | None], make: Callable[[Row, str, int], E | None]
     ) -> Iterator[E]:
-        """What `make` makes of each row (of the columns that are not None), its id ("" without one)
-        and its line; where it raises `BadValue`, the row is a bad one."""
+        """Yield what `make` returns for each row, and skip rows for which it returns None.
+
+        `make` is given the values of `columns`, the row's id ("" if it has none) and its line. A
+        row for which it raises `BadValue` is a bad row.
+        """
         names = [name for name in columns if name is not None]
         id_ = self.id(names)
         names += [id_] if id_ else []
@@ -146,7 +154,7 @@ class Table:
 
 
 def read_text(row: Row, column: str | None) -> str:
-    """A text of a row; BadValue where it is empty, missing or no text."""
+    """Return a text of a row; raise BadValue if it is empty, missing or not a text."""
     value = row[column]
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         value = str(value)
@@ -161,7 +169,9 @@ def read_text(row: Row, column: str | None) -> str:
 def open_form(
     path: Path | Rows, named: Sequence[str], form: Form | None = None
 ) -> tuple[Source, Form]:
-    """Open a file. Its form is the one given, or that of its suffix or first line; else `text`."""
+    """Open a file and detect its format: the one given, else that of its suffix or first line, else
+    `text`.
+    """
     if isinstance(path, Rows):
         return Source(path.name, Path(path.name), json=path.rows), "json"
     by_suffix = FORMS.get(suffix_of(path))
@@ -192,8 +202,12 @@ def _by_first_line(line: str, named: Sequence[str]) -> Form:
 
 
 def read_table(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
-    """The table that a file is; `named` are the columns that options name, or that training had.
-    DataError where it is none, MissingExtra where pyarrow is not installed."""
+    """Return the table of a file. `named` are the columns that options name or that training used.
+
+    Raises:
+        DataError: the file is not such a table.
+        MissingExtra: the format needs pyarrow, which is not installed.
+    """
     if form == "parquet":
         return _parquet(source.path, log)
     if form in ("json", "jsonl"):
@@ -204,7 +218,9 @@ def read_table(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
 
 
 def _fasttext(source: Source, log: BadRowLog) -> Table:
-    """fastText's lines: a text among whose words those that begin with `__label__` are labels."""
+    """Read fastText's lines: words that begin with `__label__` are labels, the others are the
+    text.
+    """
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
         for number, line in source.lines():
@@ -220,11 +236,13 @@ def _fasttext(source: Source, log: BadRowLog) -> Table:
 
 
 def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
-    """A text a line, `tabs` in it or not, or a pair with a tab between."""
+    """Read one text from each line, or a pair of texts separated by a tab. `tabs` allows tabs in a
+    text.
+    """
     if not tabs and not pair and "\t" in source.first:
         raise DataError(
             f"{source.name} has a tab in its first line, but no header. Name the column: --text 1; "
-            "or say that a line is a text: --format text"
+            "or read each whole line as a text: --format text"
         )
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
@@ -235,7 +253,7 @@ def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
             elif len(texts) == 1 + pair:
                 yield number, [texts[columns.index(name)] for name in names]
             else:
-                expected = "two texts with one tab between, as the model was trained on pairs"
+                expected = "two texts separated by one tab, because the model was trained on pairs"
                 log.bad(number, "no pair of texts", "", expected)
 
     columns = ["text", "text2"] if pair else ["text"]
@@ -249,11 +267,11 @@ def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
         return split_tsv(lines, log, quotes=source.quotes)
 
     def head() -> list[list[str]]:
-        """The first rows, whole ones; the header among them."""
-        found: list[list[str]] = []
-        with suppress(DataError):  # the last lines may be a part of a row
-            found += (row for _, row in split_all(iter(source.head), BadRowLog(source.name)))
-        return found
+        """Return the complete rows of the first lines, including the header."""
+        first_rows: list[list[str]] = []
+        with suppress(DataError):  # the first lines may end inside a row
+            first_rows += (row for _, row in split_all(iter(source.head), BadRowLog(source.name)))
+        return first_rows
 
     split = split_all((line for _, line in source.lines()), log)
     first = next(split)
@@ -267,19 +285,19 @@ def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
     elif len(columns) > 1 and is_unknown_header(columns, head()[1:]):
         header = first[1]
         log.warn(
-            f"the first line is taken for a header, as its {listed(columns)} stand above values of "
-            "another kind"
+            f"the first line is read as a header, because its cells {listed(columns)} stand above "
+            "values of another kind"
         )
     else:
         columns = [str(number) for number in range(1, len(columns) + 1)]
         format += " without a header"
-        shown = f" by number, as its first line, {listed(first[1])}, has no known name"
+        shown = f" by number, because its first line, {listed(first[1])}, has no known name"
 
     def rows(wanted: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
         indices = [columns.index(name) for name in wanted]
         for number, row in split if header else chain([first], split):
             if row == header:
-                log.bad(number, "the header again", "", "one")
+                log.bad(number, "the header again", "", "one header")
             elif len(row) == len(columns):
                 yield number, [row[index] for index in indices]
             else:
@@ -293,8 +311,9 @@ def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog)
 
 
 def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
-    """Whether the first row names the columns: one that is chosen or known; where columns are
-    chosen by number, more than half of all are known."""
+    """Return whether the first row is a header: it contains a chosen or a known name. If columns
+    are chosen by number, more than half of its names must be known.
+    """
     names = {*map(plain, first)}
     if any(name in first or plain(name) in names for name in named if not name.isdecimal()):
         return True
@@ -313,7 +332,7 @@ def _refuse_doubled(columns: Sequence[str], name: str) -> None:
 
 
 def _json_value(source: Source, log: BadRowLog) -> Any:
-    """The whole value of a JSON file; None if it is JSON lines, a row a line."""
+    """Return the whole value of a JSON file, or None if the file is JSON lines."""
     if source.json is not None:
         return source.json
     value = _parse(source.first, log)
@@ -335,7 +354,9 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse(line: str, log: BadRowLog) -> Any:
-    """A value, or the error. Half characters become U+FFFD, with one warning a file."""
+    """Return the parsed value, or the error. Lone surrogates become U+FFFD, with one warning a
+    file.
+    """
     try:
         value = json.loads(line, object_pairs_hook=_no_doubles)
         if "\\ud" in line or "\\uD" in line:
@@ -349,7 +370,9 @@ def _parse(line: str, log: BadRowLog) -> Any:
 
 
 def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
-    """An array of objects, `{"data": [...]}`, or an object a line; the keys are the columns."""
+    """Read an array of objects, `{"data": [...]}`, or one object a line; the keys are the
+    columns.
+    """
     begin = source.json is None and source.first.strip()
     lines = form == "jsonl" and not (begin and (begin[0] == "[" or begin == "{"))
     value = None if lines else _json_value(source, log)
@@ -386,7 +409,7 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
 
 
 def _parquet(path: Path, log: BadRowLog) -> Table:
-    """A Parquet file; numbers of classes that `datasets` wrote become the classes' names."""
+    """Read Parquet; class indices written by `datasets` become class names."""
     log.unit = "row"
     with open_bytes(path) as stream, open_parquet(stream, log.name) as file:
         schema = file.schema_arrow
@@ -407,11 +430,11 @@ def _parquet(path: Path, log: BadRowLog) -> Table:
 
 
 def _class_names(metadata: bytes) -> dict[str, list[str]]:
-    """Names of the classes of each column, from what `datasets` puts into the schema."""
+    """Return each column's class names from the metadata that `datasets` adds to the schema."""
     try:
         features = json.loads(metadata)["info"]["features"].items()
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {}  # the schema is of another program
+        return {}  # another program wrote the schema
     kinds = {name: each.get("feature", each) for name, each in features if isinstance(each, dict)}
     named = {name: each.get("names") for name, each in kinds.items() if isinstance(each, dict)}
     return {name: names for name, names in named.items() if names}
