@@ -47,7 +47,7 @@ def test_to_predict_the_texts_alone(reviews: Path) -> None:
     (reviews / "top.txt").write_text("one more")
     stream = parse_stream(reviews, "classification")
     assert [each.id for each in stream.examples][-1] == "top.txt"
-    with pytest.raises(DataError, match=r"top.txt is in no folder of a class.*CLASS/FILE.txt"):
+    with pytest.raises(DataError, match=r"top.txt is not in the folder of a class.*CLASS/FILE.txt"):
         parse(reviews, "classification")
 
 

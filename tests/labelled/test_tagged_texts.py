@@ -103,7 +103,7 @@ def test_the_columns_may_be_named(write: Write) -> None:
         ({"text": "ab", "label": ["O"]}, "'ab' in the column 'text'; expected a list of strings"),
         (
             {"text": "Bank of China", "label": [[8, 13, "LOC"], [0, 13, "ORG"]]},
-            "line 1: entities that overlap: 'China'; expected one tag a word",
+            "line 1: entities that overlap: 'China'; expected one tag per word",
         ),
         ({"text": "ab", "other": []}, r"no column of entities or tags \(entities, spans, label"),
     ],
@@ -152,6 +152,6 @@ def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
     text = "\N{GRINNING FACE} Ann Lee lives"
     assert tagged(read(write, {"text": text, "label": [[2, 9, "P"]]}))[0][1] == "O B-P I-P O"
     found = read(write, {"text": text, "label": [[3, 10, "P"]]})
-    assert "an emoji as one" in found.warnings[0]
-    with pytest.raises(DataError, match=r"of 15 characters.*an emoji as one"):
+    assert "where an emoji is one" in found.warnings[0]
+    with pytest.raises(DataError, match=r"of 15 characters.*where an emoji is one"):
         read(write, {"text": text, "label": [[11, 16, "P"]]})

@@ -147,7 +147,7 @@ def test_one_tag_only_is_told(write):
 def test_a_slip_among_the_tags_of_entities_is_refused_with_its_own_line(write, slip):
     words = ["a B-LOC", "b I-LOC", "c O", "", *(f"{letter} O" for letter in "defghijkl")]
     with pytest.raises(
-        DataError, match=rf"line 5, word 5: the tag '{slip}' is none of the scheme iob2"
+        DataError, match=rf"line 5, word 5: the tag '{slip}' is not in the scheme iob2"
     ):
         parse(write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""])), "tagging")
     tokens, tags = zip(*(word.split() for word in words if word), strict=True)
@@ -172,7 +172,7 @@ def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
         assert tagged(read) == [("w w w w", tags)]
         assert read.scheme == scheme
     with pytest.raises(
-        DataError, match=f"line 1, word 1: the tag 'NN' is none of the scheme {scheme}"
+        DataError, match=f"line 1, word 1: the tag 'NN' is not in the scheme {scheme}"
     ):
         parse(write("a.txt", "a NN\nb VB\n"), "tagging", labels=labels, as_scheme=scheme)
 

@@ -1,13 +1,13 @@
-"""What a BERT must beat: simple models on the same files, evaluated by the same metrics.
+"""Simple baselines for fine-tuning: models on the same files, evaluated with the same metrics.
 
-Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
-Manning, "Baselines and Bigrams", ACL 2012); of one or two characters where most letters are of a
-script without blanks. Features of a pair: those of each text, their absolute difference, their
-product, their cosine and that of runs of three characters. Words: the word, its ends and its shape
-("Xx", "d-x"), and its two neighbours (Ratinov and Roth, CoNLL 2009).
+Texts are classified by TF-IDF of words and bigrams, with 1 + log of the counts (Wang and Manning,
+"Baselines and Bigrams", ACL 2012), or of one and two characters if most letters belong to a script
+without blanks. The features of a pair are those of each text, their absolute difference and
+product, their cosine, and the cosine of their character trigrams. Words are tagged by the word, its
+prefix and suffixes, its shape ("Xx", "d-x") and its two neighbours (Ratinov and Roth, CoNLL 2009).
 
-All is trained on the training examples alone, in one thread and without torch: on one core less
-than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003.
+The models are fitted on the training examples only, in one thread and without torch. On one core
+this takes less than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.text.scripts import without_blanks, word_pattern
 
 _C = 10.0
-"""Of logistic regression: the best of 0.3, 1 and 10 on SST-2, TREC-6 and AG News."""
+"""C of logistic regression: the best of 0.3, 1 and 10 on SST-2, TREC-6 and AG News."""
 _NO_WORDS = ("...", "...")
-"""Added to what TF-IDF is fitted on: it refuses texts without a single word."""
+"""Texts added before fitting TF-IDF, which refuses texts without a single word."""
 _FEATURES = 2**20
 _UPDATES = 1_000_000
-"""Words seen in training, at least; 20 passes at most."""
+"""The least number of words seen in training, in at most 20 passes."""
 
 
 Guess = tuple[Float64s, Int64s]
-"""Of a sentence of W words: the probability of each of C tags [W, C], and the tag of each word."""
+"""For a sentence of W words: the probability of each of C tags [W, C], and the tag of each word
+[W].
+"""
 
 
 def text_baselines(
     task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
 ) -> Mapping[str, Sequence[TextPrediction]]:
-    """Return classes or label sets for `dev`: the most frequent, and by TF-IDF."""
+    """Return predictions for `dev` by the majority class (or label set) and by TF-IDF."""
     majority = _majority(task, train, dev)
     return {"majority": majority, "tfidf": _labels(task, train, dev, seed)}
 
@@ -49,7 +51,7 @@ def text_baselines(
 def number_baselines(
     task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
 ) -> Mapping[str, Sequence[NumberPrediction]]:
-    """Return numbers for `dev`: the mean, and by TF-IDF."""
+    """Return predictions for `dev` by the mean of the training numbers and by TF-IDF."""
     mean = NumberPrediction(float(np.mean([cast(float, e.label) for e in train])))
     return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
 
@@ -57,20 +59,25 @@ def number_baselines(
 def tag_baselines(
     task: TaskConfig, train: Sequence[TaggingExample], dev: Sequence[TaggingExample], seed: int
 ) -> Mapping[str, Sequence[Guess]]:
-    """Return tags for each sentence of `dev`: each word's most frequent, and by its shape."""
+    """Return tags for each sentence of `dev`: each word's most frequent tag, and a model of word
+    shapes.
+    """
     usual = _most_frequent(task, train, dev)
     return {"majority": usual, "word_shape": _by_shape(task, train, dev, seed)}
 
 
 def _tfidf(texts: Sequence[str]) -> Any:
-    """TF-IDF fitted on `texts`: of words and pairs of words, or of one and two characters.
-    What is seen once says little and is most of all but a small file."""
+    """Return TF-IDF fitted on `texts`, of words and bigrams or of one and two characters.
+
+    In files of more than 1,000 texts, features that occur once are ignored: they say little and are
+    most of all features.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    alone = without_blanks(texts[:1000])
+    by_character = without_blanks(texts[:1000])
     return TfidfVectorizer(
-        analyzer="char" if alone else "word",
-        token_pattern=None if alone else rf"{word_pattern()}|[^\w\s]",
+        analyzer="char" if by_character else "word",
+        token_pattern=None if by_character else rf"{word_pattern()}|[^\w\s]",
         ngram_range=(1, 2),
         sublinear_tf=True,
         min_df=2 if len(texts) > 1000 else 1,
@@ -78,7 +85,7 @@ def _tfidf(texts: Sequence[str]) -> Any:
 
 
 def _prediction(task: TaskConfig, scores: Float64s) -> TextPrediction:
-    """The likeliest class of scores [C], or the labels whose probability is 0.5 or more."""
+    """Return the most probable class for scores [C], or with multi-label all with at least 0.5."""
     named = dict(zip(task.labels, scores.tolist(), strict=True))
     if task.multi_label:
         return TextPrediction(tuple(label for label, p in named.items() if p >= 0.5), named)
@@ -86,7 +93,9 @@ def _prediction(task: TaskConfig, scores: Float64s) -> TextPrediction:
 
 
 def _majority(task: TaskConfig, train: Sequence[Any], dev: Sequence[Any]) -> list[TextPrediction]:
-    """The most frequent class, or the labels that half of the examples have, for every one."""
+    """Predict for every example the most frequent class, or the labels that half of the examples
+    have.
+    """
     several = task.multi_label
     counts = Counter(label for e in train for label in (e.label if several else [e.label]))
     fractions = np.array([counts[label] / len(train) for label in task.labels])
@@ -96,25 +105,25 @@ def _majority(task: TaskConfig, train: Sequence[Any], dev: Sequence[Any]) -> lis
 def _most_frequent(
     task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample]
 ) -> list[Guess]:
-    """Each word's most frequent tag."""
+    """Predict each word's most frequent tag."""
     numbers = {label: number for number, label in enumerate(task.labels)}
     counts: dict[str, Counter[int]] = {}
     for example in train:
         for word, tag in zip(example.words, example.tags, strict=True):
             counts.setdefault(word, Counter())[numbers[tag]] += 1
-    usual = {word: own.most_common(1)[0][0] for word, own in counts.items()}
+    usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
     otherwise = numbers.get("O", sum(counts.values(), Counter()).most_common(1)[0][0])
-    found = []
+    guesses = []
     for example in dev:
         best = np.array([usual.get(word, otherwise) for word in example.words])
-        found.append((np.eye(len(task.labels))[best], best))
-    return found
+        guesses.append((np.eye(len(task.labels))[best], best))
+    return guesses
 
 
 def _by_shape(
     task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample], seed: int
 ) -> list[Guess]:
-    """Tags by logistic regression on each word, its shape and its neighbours."""
+    """Predict tags by logistic regression on each word, its shape and its neighbours."""
     from sklearn.feature_extraction import FeatureHasher
     from sklearn.linear_model import SGDClassifier
 
@@ -138,7 +147,10 @@ def _by_shape(
 
 
 def shape(word: str) -> str:
-    """ "Xx" of "Brussels", "X.X." of "U.S.", "d-x" of "3-year": runs of a kind as one letter."""
+    """Return the shape of a word: "Xx" for "Brussels", "X.X." for "U.S.", "d-x" for "3-year".
+
+    A run of characters of the same kind becomes one letter.
+    """
     kinds = (
         "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in word
     )
@@ -146,37 +158,41 @@ def shape(word: str) -> str:
 
 
 def _word_features(examples: Sequence[TaggingExample]) -> Iterator[list[str]]:
-    """Names of the features that each word of all examples has."""
+    """Yield the names of the features of each word of all examples."""
     for example in examples:
         words = ["", *example.words, ""]
         shapes = list(map(shape, words))
         for at in range(1, len(words) - 1):
             word, low = words[at], words[at].lower()
-            own = [f"w{word}", f"l{low}", f"s{shapes[at]}"]
+            itself = [f"w{word}", f"l{low}", f"s{shapes[at]}"]
             ends = [f"p{low[:3]}", f"e{low[-2:]}", f"e{low[-3:]}"]
             near = [f"-{words[at - 1]}", f"+{words[at + 1]}", f"n{shapes[at - 1]} {shapes[at + 1]}"]
-            yield own + ends + near
+            yield itself + ends + near
 
 
 def _labels(
     task: TaskConfig, train: Sequence[Any], dev: Sequence[Any], seed: int
 ) -> list[TextPrediction]:
-    """Classes or label sets of `dev` by TF-IDF and logistic regression learned on `train`."""
+    """Predict classes or label sets for `dev` by TF-IDF and logistic regression fitted on
+    `train`.
+    """
     x, x_dev = _features(train, dev)
-    found = np.zeros((len(dev), len(task.labels)))
+    probabilities = np.zeros((len(dev), len(task.labels)))
     if task.multi_label:
         for number, label in enumerate(task.labels):
             gold = np.array([label in e.label for e in train])
-            found[:, number] = _probabilities(x, gold, x_dev, seed)[:, -1] * gold.any()
+            probabilities[:, number] = _probabilities(x, gold, x_dev, seed)[:, -1] * gold.any()
     else:
         numbers = {label: number for number, label in enumerate(task.labels)}
         gold = np.array([numbers[e.label] for e in train])
-        found[:, np.unique(gold)] = _probabilities(x, gold, x_dev, seed)
-    return [_prediction(task, row) for row in found]
+        probabilities[:, np.unique(gold)] = _probabilities(x, gold, x_dev, seed)
+    return [_prediction(task, row) for row in probabilities]
 
 
 def _numbers(train: Sequence[Any], dev: Sequence[Any]) -> list[NumberPrediction]:
-    """Numbers of `dev` by ridge regression learned on `train`, within the range of the latter."""
+    """Predict numbers for `dev` by ridge regression fitted on `train`, clipped to the range of
+    `train`.
+    """
     from sklearn.linear_model import Ridge
 
     x, x_dev = _features(train, dev)
@@ -186,7 +202,7 @@ def _numbers(train: Sequence[Any], dev: Sequence[Any]) -> list[NumberPrediction]
 
 
 def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int) -> Float64s:
-    """Probability of each class that `gold` has, [E, classes]."""
+    """Return the probability of each class that occurs in `gold`, [E, classes]."""
     from sklearn.linear_model import LogisticRegression
 
     if len(known := np.unique(gold)) == 1:
@@ -197,7 +213,7 @@ def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int) -> Float64s:
 
 
 def _features(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Any, Any]:
-    """Sparse features of both, [E, F] each."""
+    """Return the sparse features of `train` and `dev`, [E, F] each."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -209,11 +225,11 @@ def _features(train: Sequence[Any], dev: Sequence[Any]) -> tuple[Any, Any]:
     size = (1, 3) if without_blanks(texts[:1000]) else (3, 3)
     runs = TfidfVectorizer(analyzer="char", ngram_range=size, sublinear_tf=True)
     runs.fit([*texts, *seconds, *_NO_WORDS])
-    found = []
+    features = []
     for side in (train, dev):
         first, second = [e.text for e in side], [e.text2 or "" for e in side]
         x, y = words.transform(first), words.transform(second)
         shared = runs.transform(first).multiply(runs.transform(second))
         cosines = [csr_matrix(each.sum(axis=1)) for each in (x.multiply(y), shared)]
-        found.append(hstack([x, y, abs(x - y), x.multiply(y), *cosines]).tocsr())
-    return found[0], found[1]
+        features.append(hstack([x, y, abs(x - y), x.multiply(y), *cosines]).tocsr())
+    return features[0], features[1]

@@ -1,4 +1,4 @@
-"""Instances as batches of tensors, end to end, and which instances go together.
+"""Build batches of tensors from instances, and group instances into batches.
 
 Letters: see `tasks/head.py`.
 """
@@ -29,13 +29,14 @@ def make_batch(
     device: torch.device | str = "cpu",
     with_labels: bool = True,
 ) -> LabelledBatch:
-    """Return the batch of the instances numbered `rows`, for the head `name`.
+    """Return the batch of the instances with the indices `rows`, for the head `name`.
 
-    Its own `rows` say which results are of which: of a span task these numbers in the order of the
-    sequences, of tagging the number of every sentence of an instance.
+    The batch's own `rows` say which example each result belongs to. For a span task they are the
+    given indices in the order of the sequences; for tagging, the index of every sentence of an
+    instance.
 
     Raises:
-        ValueError: no rows, or a label that is wanted and not known.
+        ValueError: `rows` is empty, or a label is needed and not known.
     """
     chosen = [instances[row] for row in rows]
     if not chosen:
@@ -46,29 +47,31 @@ def make_batch(
                 raise ValueError(
                     f"instance {row} has no label; make the batch with with_labels=False"
                 )
-    made = kind_of(task.kind).collate(task, chosen, rows, with_labels)
+    arrays = kind_of(task.kind).collate(task, chosen, rows, with_labels)
 
     def put(array: npt.NDArray[Any]) -> Tensor:
         return send(torch.from_numpy(array), device)
 
     return LabelledBatch(
         task=name,
-        inputs=inputs_to_device(made.inputs, device),
-        rows=tuple(made.rows),
-        labels=None if made.labels is None else put(made.labels),
-        owners=put(made.owners),
-        words=None if made.words is None else put(made.words),
-        counts=made.counts,
-        first_words=made.first_words,
-        texts=made.texts,
+        inputs=inputs_to_device(arrays.inputs, device),
+        rows=tuple(arrays.rows),
+        labels=None if arrays.labels is None else put(arrays.labels),
+        owners=put(arrays.owners),
+        words=None if arrays.words is None else put(arrays.words),
+        counts=arrays.counts,
+        first_words=arrays.first_words,
+        texts=arrays.texts,
     )
 
 
 def instance_batches(
     instances: Sequence[Instance], most_tokens: int, rows: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """Numbers of instances, all or `rows`, longest first, in batches of at most so many tokens (or
-    of one)."""
+    """Return batches of instance indices (all, or `rows`), longest first.
+
+    A batch has at most `most_tokens` tokens, or a single instance.
+    """
     rows = range(len(instances)) if rows is None else rows
     lengths = [instances[row].num_tokens for row in rows]
     return [[rows[n] for n in part] for part in token_batches(lengths, most_tokens)]

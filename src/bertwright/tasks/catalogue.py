@@ -1,7 +1,7 @@
-"""The catalogue of kinds of tasks: name -> what needs no torch, and what imports its record.
+"""The catalogue of the kinds of tasks: a name, its description, and the function that loads it.
 
-A record imports torch with its head, so it is imported when its function is called; the command
-line and pages read the rest.
+A record (`TaskKind`) imports torch with its head, so it is imported only when its function is
+called. The command line and the pages read the other fields, which need no torch.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of the catalogue."""
+    """One kind of task in the catalogue."""
 
     help: str
-    """What it predicts, in a few words."""
+    """What the kind predicts, in a few words."""
     load: Callable[[], TaskKind[Any, Any, Any]]
-    """Imports and returns its record."""
+    """Imports and returns the kind's record."""
     pipeline: str = "other"
-    """Its name among the tasks of Hugging Face's hub."""
+    """The name of the task on Hugging Face's hub (`pipeline_tag`)."""
     example: str = '"A text."'
-    """An input of `Model.predict` as Python, for model cards."""
+    """An example input of `Model.predict` as Python code, for model cards."""
     example_of_pair: str | None = None
-    """The same where the task was trained on pairs of texts."""
+    """The same for a task that was trained on pairs of texts."""
     separator: str = ", "
-    """What stands between the parts of a label where it is shown."""
+    """The separator between the parts of a label where it is displayed."""
     nothing: str = "none"
-    """How an empty label is shown."""
+    """How an empty label is displayed."""
 
 
 def _classification() -> TaskKind[Any, Any, Any]:
@@ -108,14 +108,14 @@ KINDS: dict[str, Entry] = {
         '("A text.", ["one ending", "another ending"])',
     ),
     "generation": Entry(
-        "a text that is written from a source", _generation, "text-generation", '"A source."'
+        "a text generated from a source text", _generation, "text-generation", '"A source."'
     ),
 }
-"""Kind of task, by the `kind` in `task.json`."""
+"""The kinds of tasks, by the `kind` in `task.json`."""
 
 
 def check_kind(name: object) -> str:
-    """Return the name of a kind of task.
+    """Return `name` if it is a kind of task.
 
     Raises:
         ConfigError: there is no kind of this name.
@@ -123,8 +123,8 @@ def check_kind(name: object) -> str:
     if isinstance(name, str) and name in KINDS:
         return name
     near = get_close_matches(name, KINDS, n=1) if isinstance(name, str) else []
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"kind is {name!r}; expected one of {', '.join(KINDS)}{meant}")
+    suggestion = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"kind is {name!r}; expected one of {', '.join(KINDS)}{suggestion}")
 
 
 def kind_of(name: str) -> TaskKind[Any, Any, Any]:

@@ -1,14 +1,14 @@
 """Multiple choice: which of several texts is right (SWAG; Devlin et al. 2019, section 4.4).
 
-**Instances.** Each choice is a sequence of its own, [CLS] A [SEP] B [SEP], where A is the text and
-B what begins every choice with the choice behind it, as transformers' SWAG example builds it. A
-long pair is read in windows (`text/windows.py`); `Instance.owners` says which choice a window is
-of.
+**Instances.** Each choice is a sequence of its own, [CLS] A [SEP] B [SEP]. A is the text; B is the
+common beginning of the choices followed by the choice, as in transformers' SWAG example. A long
+pair is read in windows (`text/windows.py`); `Instance.owners` says which choice a window belongs
+to.
 
-**Head.** Each choice gets one score, through the pooler over [CLS], dropout and a linear layer, as
-`BertForMultipleChoice` of transformers; or over other layers (`HeadConfig`). A choice in several
-windows has the mean, or the largest, of their scores. The loss is a cross-entropy over an example's
-choices, whose number differs from example to example.
+**Head.** Each choice gets one score, from the pooler over [CLS], dropout and a linear layer, as in
+`BertForMultipleChoice` of transformers; or from other layers (`HeadConfig`). The scores of a choice
+that is read in several windows are averaged, or their maximum is taken. The loss is the
+cross-entropy over an example's choices, whose number may differ between examples.
 
 **Predictions.** The probability of a choice is the softmax over the choices of its example.
 
@@ -46,21 +46,23 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class ChoiceInstance(Instance):
-    """A text with all its choices, each in its windows."""
+    """A text with all its choices, each divided into windows."""
 
     label: int | None = None
-    """Number of the right choice."""
+    """The index of the right choice."""
     owners: tuple[int, ...] = ()
-    """Which choice each window is of."""
+    """The index of the choice that each window belongs to."""
 
 
 def make_choice_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[ChoiceExample]
 ) -> tuple[list[ChoiceInstance], Lengths]:
-    """One instance an example, with the windows of all its choices.
+    """Return one instance for each example, with the windows of all its choices.
 
-    The tokens of an example in `Lengths` are those of its longest choice. Raises `DataError` for an
-    empty text or choice, with the line.
+    `Lengths` counts the tokens of an example's longest choice.
+
+    Raises:
+        DataError: a text or choice is empty; names the line.
     """
 
     def texts_of(example: ChoiceExample) -> dict[str, str]:
@@ -75,7 +77,7 @@ def make_choice_instances(
     lengths = Lengths()
     for number, example, (first, *seconds) in tokenized(tokenizer, examples, texts_of):
         count = len(seconds)
-        most = max(1, task.most_windows // count)  # of a choice
+        most = max(1, task.most_windows // count)  # windows of each choice
         read = [make_windows(task, framing, first, second, most) for second in seconds]
         ids = tuple(window for windows, *_ in read for window in windows)
         segments = tuple(window for _, windows, _ in read for window in windows)
@@ -87,40 +89,42 @@ def make_choice_instances(
 
 
 class MultipleChoice(TextHead):
-    """Which choice is right?"""
+    """Head that scores each choice of a multiple-choice question."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
-            spec: of the encoder.
-            task: of kind `multiple-choice`.
+            spec: the specification of the encoder.
+            task: a task of kind `multiple-choice`.
 
         Raises:
-            ConfigError: layers the encoder does not have.
+            ConfigError: the head reads layers that the encoder does not have.
         """
         super().__init__(spec, task, 1)
 
     def count(self, batch: LabelledBatch) -> int:
-        """Return E, the examples of a batch."""
+        """Return E, the number of examples in a batch."""
         return len(batch.counts)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """One a choice, `[M]` float32, choices of all examples counted through."""
+        """Return one score for each choice, `[M]` float32, for the choices of all examples in
+        order.
+        """
         scores = self.classifier(self.dropout(self.vectors(encoded)))  # [B, 1]
         if batch.owners is not None:
             scores = merge(scores, batch.owners, sum(batch.counts), self.task.merge)
-        one: Tensor = scores[:, 0]
-        return one
+        score: Tensor = scores[:, 0]
+        return score
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
-        """Loss summed over the examples of a batch."""
+        """Return the loss summed over the examples of a batch."""
         assert batch.labels is not None
         scores = self.scores(encoded, batch)[:, None]  # [M, 1]
         count = len(batch.counts)
         owners = owners_of(batch.counts, scores.device)
         sizes = send_numbers(batch.counts, scores.device)
-        gold = sizes.cumsum(0) - sizes + batch.labels  # [E]: the right one among M
+        gold = sizes.cumsum(0) - sizes + batch.labels  # [E]: the index of the right one among M
         logs = log_softmax(scores, owners, count)[gold]
         best = merge(scores.detach(), owners, count, "max")
         return Loss(-logs.sum(), count, (scores.detach()[gold] >= best).sum())
@@ -129,7 +133,7 @@ class MultipleChoice(TextHead):
 def choice_metrics(
     task: TaskConfig, examples: Sequence[ChoiceExample], predictions: Sequence[ChoicePrediction]
 ) -> Metrics:
-    """The number of a choice."""
+    """Return the accuracy of the predicted choices."""
     gold = np.array([e.label for e in examples], dtype=np.int64)
     predicted = np.array([p.choice for p in predictions], dtype=np.int64)
     confidence = np.array([p.scores[p.choice] for p in predictions])
@@ -150,7 +154,7 @@ def choice_metrics(
 def collate_choices(
     task: TaskConfig, instances: Sequence[ChoiceInstance], rows: Sequence[int], with_labels: bool
 ) -> Collated:
-    """Return the batch of some instances; the choices of all of them are counted through."""
+    """Return the batch of some instances; the choices of all of them are numbered consecutively."""
     inputs, order, owners = windows_of(instances)
     counts = [max(instance.owners) + 1 for instance in instances]
     sizes = np.array(counts, np.int64)
@@ -166,12 +170,13 @@ def decode_choices(
     instances: Sequence[ChoiceInstance],
     scored: Iterator[Scored],
 ) -> Iterator[tuple[int, ChoicePrediction]]:
-    """Yield the likeliest choice of each example."""
+    """Yield the most probable choice of each example."""
     for batch, _, scores in scored:
         parts = torch.split(scores.cpu(), list(batch.counts))
-        for row, own in zip(batch.rows, parts, strict=True):
-            likely = torch.softmax(own, 0)
-            yield row, ChoicePrediction(int(likely.argmax()), tuple(likely.tolist()))
+        for row, part in zip(batch.rows, parts, strict=True):
+            probabilities = torch.softmax(part, 0)
+            choice = int(probabilities.argmax())
+            yield row, ChoicePrediction(choice, tuple(probabilities.tolist()))
 
 
 def _parse_input(given: Any) -> ChoiceExample | None:

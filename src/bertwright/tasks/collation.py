@@ -1,7 +1,7 @@
-"""Instances laid end to end, as NumPy arrays; `batch.py` makes tensors of them.
+"""Collate instances into NumPy arrays, end to end; `batch.py` turns them into tensors.
 
-The windows of a batch are sorted, longest first, so that equal lengths lie side by side
-(`nn/sequences.py`). Letters: see `tasks/head.py`.
+The windows of a batch are sorted, longest first, so that windows of nearly equal length are
+neighbours (`nn/sequences.py`). Letters: see `tasks/head.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bertwright.tasks.instances import Instance
 
 @dataclass(frozen=True)
 class Collated:
-    """A batch before it goes to a device; the fields are those of `LabelledBatch`."""
+    """A batch as arrays; the fields are those of `LabelledBatch`."""
 
     inputs: InputArrays
     rows: Sequence[int]
@@ -38,9 +38,9 @@ class Windows(NamedTuple):
 
     inputs: InputArrays
     order: Int64s
-    """[B]: the number of each window where those of all instances are counted in turn."""
+    """[B]: the index of each window among all windows of the instances in their order."""
     owners: Int64s
-    """[B]: which of the instances each window is of."""
+    """[B]: the index of the instance that each window belongs to."""
 
 
 def windows_of(instances: Sequence[Instance]) -> Windows:

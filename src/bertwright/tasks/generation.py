@@ -1,34 +1,38 @@
-"""Generation: the encoder itself writes a target from a source, without a decoder of its own.
+"""Generation: the encoder itself generates a target from a source, without a separate decoder.
 
 **Instances.** A sequence is `[CLS] source [SEP] target [SEP]` (Dong et al. 2019, section 2.1), read
-in one window: of a source that leaves no room for a target the rest is not read, and a target's
-tokens beyond `max_target_tokens` are not trained on. Both are counted in `Lengths`.
+in one window. A source is truncated so that it leaves room for a target, and a target to
+`max_target_tokens`. Both are counted in `Lengths`.
 
-**Head.** BERT reads the source both ways and the target from left to right (UniLM; section 2.1, the
-sequence-to-sequence mask); a causal encoder reads both from left to right. From the last token of
-the source on, each position's vector predicts the token that follows:
+**Head.** BERT reads the source bidirectionally and the target from left to right (UniLM; section
+2.1, the sequence-to-sequence mask); a causal encoder reads both from left to right. From the last
+token of the source on, the vector at each position predicts the next token:
 
-`loss = -sum_i log softmax(W t(x_i) + b)[token_(i+1)]`, W the token embeddings, t the dense layer,
-activation and norm of the masked-LM head (`models/bert/masked_lm.py`), whose weights initialize it,
-and of a causal encoder the identity. Training smooths the target distribution by 0.1, as UniLM's
-fine-tuning does (section 3.1). Where we differ: UniLM masks some tokens of the target and predicts
-these; here every position predicts the next token, so that each step trains on all of them and
-decoding reads each token once.
+`loss = -sum_i log softmax(W t(x_i) + b)[token_(i+1)]`
 
-**Predictions.** The sources, each once, are read without padding and continued token by token
-(`decoding/texts.py`); rows leave when their text ends, and the next source joins.
+W is the token embeddings, and t is the dense layer, activation and norm of the masked-LM head
+(`models/bert/masked_lm.py`), whose weights initialize it; for a causal encoder, t is the identity.
+Training smooths the target distribution by 0.1, as UniLM's fine-tuning does (section 3.1). One
+thing differs from UniLM, which masks some tokens of the target and predicts these: here every
+position predicts the next token, so that each step trains on all of them and decoding reads each
+token once.
 
-**Metrics.** Rows with the same source are references of one example, as E2E has them.
+**Predictions.** Each distinct source is read once, without padding, and continued token by token
+(`decoding/texts.py`). Batching is continuous: a finished text leaves the batch and the next source
+joins it.
 
-- ROUGE-L (Lin 2004) as Google's rouge-score, F1 with stemming, against the best reference; of
-  other languages than English, over Unicode words or characters (`text_metrics.py`). It selects the
-  model: BLEU is 0 where no four tokens in a row are right, as at first;
-- BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018; not smoothed but for exp), of all
-  predictions together, its tokenizer chosen by the script of the targets or by `bleu_tokenize`;
-- exact match, but for blanks around the text.
+**Metrics.** Rows with the same source are references of one example, as in E2E.
 
-Where no prediction has a capital letter, as of an uncased model, BLEU and exact match compare in
-lower case (`rules` says so).
+- ROUGE-L (Lin 2004) as Google's rouge-score computes it: F1 with stemming, against the best
+  reference. For languages other than English, it compares Unicode words or characters
+  (`text_metrics.py`). It is the main metric, because BLEU is 0 as long as no four tokens in a row
+  are right, as early in training.
+- BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018; with `exp` smoothing), over all
+  predictions together. The tokenizer is chosen by the script of the targets, or by `bleu_tokenize`.
+- Exact match, ignoring white space around the text.
+
+If no prediction has a capital letter, as with an uncased model, BLEU and exact match are computed
+on lower-cased text (`rules` says so).
 
 Letters: N tokens, K predicted tokens, B sources, R rows (texts), H hidden, V vocabulary.
 """
@@ -75,7 +79,7 @@ from bertwright.tasks.text_metrics import bleu_of, bleu_signature, rouge_l_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ROWS = 128
-"""Targets that are searched for at once, beams counted."""
+"""The most targets that are generated at once, counting beams."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +87,16 @@ class GenerationInstance(Instance):
     """A source and its target in one window."""
 
     label: int = 0
-    """Tokens of the source, which the target follows."""
+    """The number of tokens before the target: those of the source, with special tokens."""
 
 
 def make_generation_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
 ) -> tuple[list[GenerationInstance], Lengths]:
-    """One instance an example; its label is how many tokens are the source's.
+    """Return one instance for each example; its label is the number of tokens before the target.
 
     Raises:
-        DataError: an empty source or target, or one of which the tokenizer keeps nothing; with the
+        DataError: a source or target is empty, or the tokenizer removes all of a target; names the
             line.
     """
 
@@ -108,14 +112,14 @@ def make_generation_instances(
         if targets and not targets[0]:
             where = in_words(example, number)
             raise DataError(
-                f"{where}: the tokenizer keeps nothing of the target {example.target!r}"
+                f"{where}: the tokenizer gives no token for the target {example.target!r}"
             )
         target: Sequence[int] = targets[0] if targets else ()
         first, second = source[:room], target[: task.max_target_tokens]
         ids = framing.two(first, second)
         prefix = len(ids) - len(second) - (framing.special_tokens(True) > 0)
         if len(second) < len(target):
-            ids = ids[:-1]  # it does not end here
+            ids = ids[:-1]  # a truncated target has no end token
         segments = segments_of(framing, len(first), len(second))[: len(ids)]
         instances.append(GenerationInstance(number, (array("i", ids),), (segments,), prefix))
         lost = len(source) - len(first) + len(target) - len(second)
@@ -124,7 +128,7 @@ def make_generation_instances(
 
 
 class Generator(VocabularyOutput, Head):
-    """Predict the next token of the target."""
+    """Head that predicts the next token of the target."""
 
     reads_embeddings = True
 
@@ -132,7 +136,7 @@ class Generator(VocabularyOutput, Head):
         """Build the head; `tie` gives it the token embeddings of the encoder.
 
         Raises:
-            ConfigError: the encoder cannot read from left to right.
+            ConfigError: the encoder cannot read the target from left to right.
         """
         if not (spec.causal or spec.prefixed):
             raise ConfigError(
@@ -146,37 +150,43 @@ class Generator(VocabularyOutput, Head):
         """Use an encoder's token embeddings as W.
 
         Raises:
-            ConfigError: they are not as wide as the encoder's vectors.
+            ConfigError: their width is not that of the encoder's vectors, or there are none.
         """
         table = encoder.token_embedding()
         if table is None or table.embedding_dim != encoder.spec.width:
             raise ConfigError(
-                "generation needs token embeddings that predict tokens too, as those of a BERT do; "
-                "this encoder's are of another width, or it has none"
+                "generation needs token embeddings that can also predict tokens, as those of a "
+                "BERT can; this encoder's have another width than its vectors, or it has none"
             )
         self.tie_to(table)
 
     def count(self, batch: LabelledBatch) -> int:
-        """Return K, the predicted tokens of a batch."""
+        """Return K, the number of predicted tokens in a batch."""
         return len(cast(Tensor, batch.labels))
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:
-        """Return the last token of each source, and those of the target."""
+        """Return the positions that predict: the last token of each source, and the target's
+        tokens.
+        """
         return batch.words
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
-        """Return the cross-entropy summed over the target tokens of a batch, ends included."""
+        """Return the cross-entropy summed over the target tokens of a batch, including end
+        tokens.
+        """
         words, labels = cast(Tensor, batch.words), cast(Tensor, batch.labels)
         return self.cross_entropy(
             encoded.at(words), labels, smoothing=SMOOTHING if self.training else 0.0
         )
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Raise ConfigError: targets are searched for token by token."""
+        """Raise ConfigError: targets are generated token by token."""
         raise ConfigError("a generation task has no scores of a text: use bertwright predict")
 
     def flops(self, batch: LabelledBatch) -> float:
-        """Return those of the dense layer and the vocabulary at the predicted positions."""
+        """Return the operations of the dense layer and the vocabulary at the predicted
+        positions.
+        """
         return self.output_flops(self.count(batch))
 
 
@@ -188,8 +198,11 @@ def generate_targets(
     config: GenerationConfig | None,
     on_progress: OnProgress,
 ) -> Iterator[tuple[int, GenerationPrediction]]:
-    """Yield numbers of examples, and the texts that the head of the task writes: greedily unless
-    `config` says otherwise, and never of more than the task's `max_target_tokens`."""
+    """Yield indices of examples with the texts that the task's head generates.
+
+    Decoding is greedy unless `config` says otherwise; a target has at most `max_target_tokens`
+    tokens.
+    """
     config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
     limit = min(config.max_new_tokens, data.task.max_target_tokens)
     decoder = _decoder(learner, data.name, precision)
@@ -201,9 +214,9 @@ def generate_targets(
     prompts = [Prompt([*ids], limit) for ids in sources]
     done = 0
     texts = continue_prompts(decoder, data.tokenizer, prompts, config, batch_tokens, ROWS)
-    for number, found in texts:
-        first, *others = (each.text.strip() for each in found)
-        score = found[0].score
+    for number, generated in texts:
+        first, *others = (each.text.strip() for each in generated)
+        score = generated[0].score
         for row in groups[sources[number]]:
             yield row, GenerationPrediction(first, score, tuple(others))
             done += instances[row].num_tokens
@@ -211,24 +224,28 @@ def generate_targets(
 
 
 def _decoder(learner: Learner, name: str, precision: str) -> CausalDecoder:
-    """Of a copy of the weights that a head needs, in a precision: autocast would cast all of them
-    at each step, and those of training are laid out for it."""
-    with torch.inference_mode(False):  # tensors that it makes do not tell whether they changed
-        own = deepcopy(nn.ModuleList([learner.encoder, learner.objectives[name]]))
+    """Return a decoder that works on a copy of the weights, in the given precision.
+
+    The copy is needed because autocast would cast all weights at each step, and because the weights
+    in training have another memory layout.
+    """
+    with torch.inference_mode(False):  # tensors made in inference mode have no version counter
+        modules = deepcopy(nn.ModuleList([learner.encoder, learner.objectives[name]]))
         if precision == "bf16":
-            own.to(torch.bfloat16)
-        return target_decoder(cast(Encoder, own[0]), own[1])
+            modules.to(torch.bfloat16)
+        return target_decoder(cast(Encoder, modules[0]), modules[1])
 
 
 def target_decoder(encoder: Encoder, head: Any) -> CausalDecoder:
-    """What generates the targets of sources by the head of a generation task; the weights are laid
-    out for it, and must not be trained any more."""
+    """Return the decoder of a generation task. The weights are laid out for inference and must not
+    be trained afterwards.
+    """
     lay_out(nn.ModuleList([encoder, head]), head.weight)
     return CausalDecoder(encoder, head, paired=True)
 
 
 SMOOTHING = 0.1
-"""Fraction of the target distribution that is uniform, in training."""
+"""The fraction of the target distribution that is uniform during training."""
 
 
 def generation_metrics(
@@ -236,7 +253,7 @@ def generation_metrics(
     examples: Sequence[GenerationExample],
     predictions: Sequence[GenerationPrediction],
 ) -> Metrics:
-    """BLEU, ROUGE-L and exact match of each source against all its targets."""
+    """Return BLEU, ROUGE-L and exact match of each source against all its targets."""
     all_targets = [cast(str, example.target) for example in examples]
     bleu = bleu_of(
         task.bleu_tokenize,
@@ -250,18 +267,20 @@ def generation_metrics(
     for row, example in enumerate(examples):
         rows.setdefault(example.source, []).append(row)
     lower = not any(any(map(str.isupper, each.text)) for each in predictions)
-    lower &= any(any(map(str.isupper, target)) for target in all_targets)  # some scripts have none
+    # some scripts have no capital letters
+    lower &= any(any(map(str.isupper, target)) for target in all_targets)
     fold = str.lower if lower else str
-    parts = np.zeros((len(examples), 13))  # a source counts where its first row stands
+    parts = np.zeros((len(examples), 13))  # a source is counted at its first row
     errors: dict[int, float] = {}
-    for own in rows.values():
-        first = own[0]
+    for same_source in rows.values():
+        first = same_source[0]
         text = predictions[first].text
-        targets = [cast(str, examples[row].target) for row in own]
-        found = bleu.sentence_score(fold(text), [fold(each) for each in targets])
+        targets = [cast(str, examples[row].target) for row in same_source]
+        bleu_score = bleu.sentence_score(fold(text), [fold(each) for each in targets])
         overlap = rouge_l_best(targets, text)
         exact = fold(text).strip() in {fold(each).strip() for each in targets}
-        parts[first] = *found.counts, *found.totals, found.sys_len, found.ref_len, overlap, exact, 1
+        lengths = bleu_score.sys_len, bleu_score.ref_len
+        parts[first] = *bleu_score.counts, *bleu_score.totals, *lengths, overlap, exact, 1
         if not exact:
             errors[first] = 1 - overlap
 
@@ -274,8 +293,8 @@ def generation_metrics(
         return {"rouge_l": rouge_l, "bleu": np.array(scores), "exact_match": exact}
 
     bleu.lowercase, bleu.effective_order = lower, False  # as the corpus is scored
-    counts = {len(own) for own in rows.values()}
-    firsts = [own[0] for own in rows.values()]
+    counts = {len(same_source) for same_source in rows.values()}
+    firsts = [same_source[0] for same_source in rows.values()]
     return Metrics(
         main="rouge_l",
         statistic=of_sums(parts, formula),
@@ -298,8 +317,9 @@ def collate_targets(
     rows: Sequence[int],
     with_labels: bool,
 ) -> Collated:
-    """Return the batch of some instances: without labels the sources alone, otherwise all but the
-    token that ends each target."""
+    """Return the batch of some instances: without labels only the sources, otherwise each sequence
+    without its last token.
+    """
     prefixes = [instance.label for instance in instances]
     ids = [instance.ids[0] for instance in instances]
     ends = [len(own) - 1 for own in ids] if with_labels else prefixes
@@ -339,7 +359,7 @@ def _parse_prediction(value: Any, example: GenerationExample, where: str) -> Gen
 
 
 def _check_files(files: TaskFilesConfig) -> None:
-    """Raise MissingExtra before the run where a package of the metrics is missing."""
+    """Raise MissingExtra before the run if a package of the metrics is missing."""
     bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
     rouge_l_of(())
 

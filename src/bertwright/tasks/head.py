@@ -1,4 +1,4 @@
-"""What task heads share: the batch that they read, and the parts that they are built of.
+"""The parts that task heads share, and the batch that they read.
 
 Letters: B sequences (windows), N tokens in all, E examples, W words, C scores, H hidden, L layers
 of the encoder, F width of a feature.
@@ -28,91 +28,102 @@ from bertwright.nn.sequences import Inputs, Sequences
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """Windows of examples of one task, end to end, longest first."""
+    """The windows of some examples of one task, end to end, longest first."""
 
     task: str
-    """The head it is for, by the name it has in the learner."""
+    """The name of the task's head in the learner."""
     inputs: Inputs
     """The B windows."""
     rows: tuple[int, ...]
-    """[E]: the number of each example in its data, in the order of scores and labels; a span task
-    scores every window by itself, so there E = B, in the order of `inputs.sequences`."""
+    """[E]: the index of each example in its data, in the order of scores and labels. A span task
+    scores every window by itself, so there E = B, in the order of `inputs.sequences`.
+    """
     labels: Tensor | None = None
     """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
-    span [B, 2] int64, positions of the first and last token in the window; multiple choice [E];
-    generation [K] int64, the tokens of the targets and their ends."""
+    span [B, 2] int64, the first and last token in the window; multiple choice [E] int64; generation
+    [K] int64, the tokens of the targets and their end tokens.
+    """
     owners: Tensor | None = None
-    """[B] int64: the example of each window, 0 to E - 1 (tagging: its run of sentences); with
-    multiple choice, the choice of it: choices of all examples counted through."""
+    """[B] int64: the example that each window belongs to, 0 to E - 1. For tagging it is the
+    window's run of sentences; for multiple choice the choice, where the choices of all examples are
+    numbered consecutively.
+    """
     words: Tensor | None = None
-    """Tagging, [W] int64: position in N of every word's first wordpiece, example by example;
-    generation, [K]: of the token before each label."""
+    """Tagging, [W] int64: the position in N of every word's first wordpiece, example by example.
+    Generation, [K] int64: the position of the token before each label.
+    """
     counts: tuple[int, ...] = ()
-    """Words (tagging) or choices (multiple choice) of each example."""
+    """The number of words (tagging) or choices (multiple choice) of each example."""
     first_words: tuple[int, ...] = ()
-    """Tagging: the number of the first of these words in its sentence, of which more than a few
-    windows are several instances."""
+    """Tagging: the index in its sentence of the first of these words. It is not 0 if a sentence is
+    divided into several instances.
+    """
     texts: tuple[str, ...] = ()
-    """Tagging, [W]: the words, as they are spelled."""
+    """Tagging, [W]: the words as they are spelled."""
 
     @property
     def num_tokens(self) -> int:
-        """N, the tokens of all windows."""
+        """N, the number of tokens of all windows."""
         return self.inputs.sequences.total
 
     @property
     def tokens(self) -> Tensor:
-        """`[N]`, as an objective of language modelling reads them."""
+        """The token ids, `[N]`, as objectives of language modelling read them."""
         return self.inputs.ids
 
     @cached_property
     def positions(self) -> Tensor:
-        """`[N - B]`: all tokens that another one of their window follows."""
+        """The positions of all tokens that are followed by another token of their window, `[N -
+        B]`.
+        """
         sequences = self.inputs.sequences
-        kept = torch.ones(sequences.total, dtype=torch.bool)
-        kept[torch.tensor(sequences.offsets[1:]) - 1] = False
-        return send(kept.nonzero()[:, 0], sequences.device)
+        is_followed = torch.ones(sequences.total, dtype=torch.bool)
+        is_followed[torch.tensor(sequences.offsets[1:]) - 1] = False
+        return send(is_followed.nonzero()[:, 0], sequences.device)
 
 
 class Head(Objective[LabelledBatch]):
     """An objective that also predicts."""
 
     mix: LayerMix | None
-    """How the layers that it reads become one; None: it reads what the encoder gives last."""
+    """Combines the layers that the head reads; None: the head reads the encoder's last layer."""
 
     def features(self, encoded: Encoded, positions: Tensor | None = None) -> Tensor:
-        """What it reads of every token, `[N, F]`, or of those at `positions` `[R]`: `[R, F]`."""
+        """Return the features of every token, `[N, F]`, or of those at `positions` `[R]`, `[R,
+        F]`.
+        """
         if self.mix is None:
             return encoded.last if positions is None else encoded.at(positions)
         mixed: Tensor = self.mix(encoded.layers)
         return mixed if positions is None else mixed.index_select(0, positions)
 
     def tie(self, encoder: Encoder) -> None:
-        """Share weights with the encoder that it stands on, if it has any in common."""
+        """Share weights with the encoder, if the head has any in common with it."""
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];
-        multiple choice [sum of counts]."""
+        """Return float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N,
+        2]; multiple choice [sum of counts].
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no scores")
 
 
 class Parts(NamedTuple):
-    """What stands between an encoder and a head's scores."""
+    """The modules between an encoder and a head's scores."""
 
     mix: LayerMix | None
-    """Unset: the head reads what the encoder gives last."""
+    """Combines layers; None: the head reads the encoder's last layer."""
     network: Lstm | None
     width: int
-    """Numbers of a vector that reaches the scores."""
+    """The width of the vectors that are scored."""
     layers: tuple[int, ...] | None
-    """`Objective.layers`."""
+    """The layers that are read, for `Objective.layers`."""
 
 
 def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
-    """Return the parts of a head over an encoder whose layers 0 to L have these widths.
+    """Return the parts of a head for an encoder whose layers 0 to L have these widths.
 
     Raises:
-        ConfigError: the encoder does not have these layers.
+        ConfigError: the encoder does not have the layers that the head reads.
     """
     mix = None if head.layers is None else LayerMix(head.layers, len(widths) - 1)
     width = widths[-1] if mix is None else mix.width(widths)
@@ -124,19 +135,19 @@ def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
 
 
 def text_vectors(x: Tensor, sequences: Sequences, network: Lstm | None, head: HeadConfig) -> Tensor:
-    """Return a vector for each window, made of those of its tokens.
+    """Return one vector for each window, pooled from the features of its tokens.
 
-    With an LSTM the largest of each number over its states, whatever the pooling (Conneau et al.
-    2017, section 3.2.2); without, as `head.pooling` says.
+    With an LSTM, the vector is the maximum over its states, whatever the pooling (Conneau et al.
+    2017, section 3.2.2). Without one, `head.pooling` decides.
 
     Args:
         x: `[N, F]`, features of tokens.
         sequences: the windows' lengths.
         network: the LSTM, if there is one.
-        head: says which pooling.
+        head: the configuration, which names the pooling.
 
     Returns:
-        `[B, F]`, `[B, 3 F]` of three poolings, or `[B, 2 size]` with an LSTM; float32.
+        `[B, F]`, or `[B, 3 F]` for three poolings, or `[B, 2 size]` with an LSTM; float32.
     """
     if network is not None:
         return pool(network(x, sequences.lengths), sequences, "max")
@@ -147,33 +158,36 @@ def text_vectors(x: Tensor, sequences: Sequences, network: Lstm | None, head: He
 
 
 class Scorer(nn.Linear):
-    """A linear layer computed in float32, also under autocast.
+    """A linear layer that is computed in float32, even under autocast.
 
-    Rounded to bfloat16, scores have 8 bits: regressions of 3.01 and 3.02 would be equal.
+    In bfloat16, scores would have 8 significant bits: regressions of 3.01 and 3.02 would be equal.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """`[..., F]` -> `[..., C]` float32"""
+        """Return the scores in float32: `[..., F]` -> `[..., C]`."""
         with torch.autocast(input.device.type, enabled=False):
             return F.linear(input.float(), self.weight.float(), self.bias.float())
 
 
 class TextHead(Head):
-    """Scores a whole window: through the encoder's pooler (BERT's over [CLS]), dropout and a linear
-    layer; or over other layers, pooled or read by an LSTM (`HeadConfig`); ULMFiT's has a hidden
-    layer between (Howard & Ruder 2018, section 3.3; without its batch normalization, which would
-    make the gradient depend on how a batch is split)."""
+    """Scores a whole window.
+
+    The score is computed by the encoder's pooler (BERT's over [CLS]), dropout and a linear layer;
+    or from other layers, pooled or read by an LSTM (`HeadConfig`). ULMFiT's head has a hidden layer
+    before the scores (Howard and Ruder 2018, section 3.3). Its batch normalization is left out,
+    because it would make the gradient depend on how a batch is split.
+    """
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig, scores: int) -> None:
         """Build the head.
 
         Args:
-            spec: of the encoder; one without a pooler has its last layer pooled.
-            task: its `head` says what is read.
-            scores: how many a window.
+            spec: the specification of the encoder. If it has no pooler, its last layer is pooled.
+            task: the task, whose `head` says which layers are read and how they are pooled.
+            scores: the number of scores of each window.
 
         Raises:
-            ConfigError: layers the encoder does not have.
+            ConfigError: the head reads layers that the encoder does not have.
         """
         super().__init__()
         self.task = task
@@ -194,11 +208,13 @@ class TextHead(Head):
 
     @property
     def scorer(self) -> Scorer:
-        """The linear layer that gives the scores."""
+        """The linear layer that computes the scores."""
         return self.classifier
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:
-        """None of the last layer's if it reads the pooled vector, the last token's if that."""
+        """Return the positions of the last layer that the head reads: the last tokens, none if it
+        reads the pooled vector, or None for all.
+        """
         if self.reads_last:
             sequences = batch.inputs.sequences
             return self._last(sequences)
@@ -207,11 +223,11 @@ class TextHead(Head):
         return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
 
     def _last(self, sequences: Sequences) -> Tensor:
-        """Of each window the position of its last token, `[B]`: what GPT extracts."""
+        """Return the position of each window's last token, `[B]`, which is what GPT reads."""
         return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
 
     def vectors(self, encoded: Encoded) -> Tensor:
-        """A vector for each window, `[B, F]`."""
+        """Return one vector for each window, `[B, F]`."""
         if self.reads_pooled:
             assert encoded.pooled is not None
             x = encoded.pooled

@@ -1,5 +1,8 @@
-"""Examples as ids in windows (`text/windows.py`). Each kind of task makes its own in its file; what
-no window holds is counted in `Lengths`."""
+"""Instances: examples as token ids in windows (`text/windows.py`).
+
+Each kind of task defines its own class of instances. Tokens that no window holds are counted in
+`Lengths`.
+"""
 
 from __future__ import annotations
 
@@ -19,52 +22,60 @@ from bertwright.text.windows import holds, split, split_pair, truncate_pair
 E = TypeVar("E", bound=Example)
 
 Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...], int]
-"""Ids of each window, their segments, and how many tokens no window holds."""
+"""The ids of each window, their segments, and the number of tokens that no window holds."""
 _AT_ONCE = 1 << 22
-"""Characters that are tokenized at once: ids as Python numbers take ten times their size."""
+"""The number of characters that are tokenized at once; ids as Python integers take ten times the
+memory of the text.
+"""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One example ready for a model; each kind of task has a class of its own."""
+    """One example ready for a model; each kind of task has its own subclass."""
 
     example: int
-    """Number of the (first) example in its list."""
+    """The index of the (first) example in its list."""
     ids: tuple[Sequence[int], ...]
-    """Its windows, each with the model's special tokens: `[T]` ids, or `[T, C]`."""
+    """The ids of its windows, each with the model's special tokens: `[T]`, or `[T, C]`."""
     segments: tuple[Sequence[int], ...]
-    """The segment of each token, window by window."""
+    """The segment of each token, for each window."""
     label: object = None
-    """What the head is to predict; None: not known."""
+    """What the head is to predict; None if it is not known."""
     counts: tuple[int, ...] = (0,)
-    """One number for each example that it holds; of most kinds there is one example."""
+    """One number for each example that the instance holds; in most kinds, it holds one."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all windows."""
+        """The number of tokens of all windows."""
         return sum(map(len, self.ids))
 
 
 @dataclass
 class Lengths:
-    """How long the texts are and what no window held; every command that reads texts prints it."""
+    """Statistics of the lengths of texts and of what no window holds. Every command that reads
+    texts prints them.
+    """
 
     examples: int = 0
     tokens: list[int] = field(default_factory=list)
-    """Tokens of each example, before windows."""
+    """The number of tokens of each example, before it is divided into windows."""
     in_windows: int = 0
-    """Examples that were read in more than one window."""
+    """The number of examples that were read in more than one window."""
     windows: int = 0
     cut: int = 0
-    """Examples of which something is not read even so (more than `max_windows`, a question longer
-    than the window): the rest is."""
+    """The number of examples that were truncated: they need more than `max_windows` windows, or
+    have a question that is longer than its part of the window.
+    """
     tokens_cut: int = 0
     answers_lost: int = 0
-    """Questions of whose answers none is where it should be, or of which the tokenizer keeps
-    nothing: labelled as without an answer."""
+    """The number of questions without a usable answer: no answer is at its start offset, or the
+    tokenizer removes all of it. They are labelled as unanswerable.
+    """
 
     def add(self, tokens: int, windows: int, lost: int = 0, sequences: int = 1) -> None:
-        """Count an example of so many sequences, of whose tokens some are lost."""
+        """Count an example that has `tokens` tokens, of which `lost` are not read, in `sequences`
+        sequences.
+        """
         self.examples += 1
         self.tokens.append(tokens)
         self.windows += windows
@@ -73,11 +84,11 @@ class Lengths:
         self.tokens_cut += lost
 
     def warnings(self, room: str, what: str = "examples") -> list[str]:
-        """Return a sentence about what is not read, if anything is.
+        """Return a warning about tokens that are not read, if there are any.
 
         Args:
             room: how much of a text is read (`TaskKind.room`).
-            what: the examples, in words.
+            what: what the examples are called.
         """
         if not self.cut:
             return []
@@ -87,7 +98,7 @@ class Lengths:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: counts, and the quantiles of the lengths."""
+        """Return the counts and the quantiles of the lengths, for JSON."""
         ordered = sorted(self.tokens) or [0]
         counts = vars(self) | {
             "median_tokens": ordered[len(ordered) // 2],
@@ -105,10 +116,10 @@ def make_windows(
     second: Sequence[int] | None = None,
     most: int | None = None,
 ) -> Windows:
-    """At most so many windows of a text, or of a pair, with the model's special tokens.
+    """Return at most `most` windows of a text, or of a pair, with the model's special tokens.
 
-    Ids are arrays of 32-bit numbers: 4 bytes a token where a list takes up to 40. What is beyond
-    the windows of a text that is too long is not read; a pair loses the rest of both texts.
+    A text that is longer than its windows is truncated; of a pair, both texts may be. Ids are
+    arrays of 32-bit integers, which take 4 bytes a token where a list takes up to 40.
     """
     most = most or task.most_windows
     room = task.max_length - framing.special_tokens(second is not None)
@@ -121,8 +132,8 @@ def make_windows(
         )
     tokens = len(first) + len(second)
     if most == 1:
-        kept = truncate_pair(len(first), len(second), room)
-        first, second = first[: kept[0]], second[: kept[1]]
+        first_length, second_length = truncate_pair(len(first), len(second), room)
+        first, second = first[:first_length], second[:second_length]
     pairs = split_pair(len(first), len(second), room, task.stride)[:most]
     return (
         tuple(array("i", framing.two(first[a:b], second[c:d])) for (a, b), (c, d) in pairs),
@@ -134,8 +145,11 @@ def make_windows(
 def tokenized(
     tokenizer: Tokenizer, examples: Sequence[E], texts_of: Callable[[E], dict[str, str]]
 ) -> Iterator[tuple[int, E, list[Sequence[int]]]]:
-    """Each example with its number and the ids of its texts, of which many are tokenized at once.
-    Raises `DataError` for a text that is empty or blank, by its name and line."""
+    """Yield each example with its index and the ids of its texts, tokenizing many texts at once.
+
+    Raises:
+        DataError: a text is empty or blank; names the text and its line.
+    """
     part: list[tuple[int, E, list[str]]] = []
     held = 0
     for number, example in enumerate(examples):
@@ -143,34 +157,38 @@ def tokenized(
         for name, text in texts.items():
             check_text(text, name, example, number)
         part.append((number, example, [*texts.values()]))
-        held += sum(map(len, texts.values())) + 256  # of an example itself
+        held += sum(map(len, texts.values())) + 256  # for the example object itself
         if held > _AT_ONCE or number + 1 == len(examples):
-            ids = iter(tokenizer.encode_bare_ids([text for *_, own in part for text in own]))
-            for index, each, own in part:
-                # a model that adds no tokens reads one unknown word where there is no word
+            ids = iter(
+                tokenizer.encode_bare_ids([text for *_, own_texts in part for text in own_texts])
+            )
+            for index, each, own_texts in part:
+                # a model without special tokens needs at least one token: the unknown word
                 nothing = [] if tokenizer.framing.special_tokens() else [tokenizer.unk_id]
-                yield index, each, [next(ids) or nothing for _ in own]
+                yield index, each, [next(ids) or nothing for _ in own_texts]
             part, held = [], 0
 
 
 def whole_length(framing: Framing, first: Sequence[int], second: Sequence[int] | None) -> int:
-    """Tokens of a text or pair with the model's special tokens, before windows."""
+    """Return the length of a text or pair with the model's special tokens, before windows."""
     return len(first) + len(second or ()) + framing.special_tokens(second is not None)
 
 
 @lru_cache(maxsize=1 << 16)
 def segments_of(framing: Framing, first: int, second: int | None = None) -> Sequence[int]:
-    """The segments of a window; windows of equal lengths share them."""
+    """Return the segments of a window; windows of equal lengths share one array."""
     return array("b", framing.segments(first, second))
 
 
 def check_text(text: str, name: str, example: Example, number: int) -> None:
-    """Raise DataError for a text that is empty or blank."""
+    """Raise DataError if a text is empty or blank."""
     if not text or text.isspace():
         where = in_words(example, number)
-        raise DataError(f"{where}: {name} is empty; fill it in or take the line out")
+        raise DataError(f"{where}: {name} is empty; fill it in or remove the line")
 
 
 def in_words(example: Example, number: int) -> str:
-    """Where an example stands in its file, or which of its list it is, for messages."""
+    """Return the place of an example for messages: its line in the file, or its index in the
+    list.
+    """
     return f"line {example.line}" if example.line else f"example {number}"

@@ -1,10 +1,10 @@
-"""What every kind of task brings: one record, in the file of the kind.
+"""`TaskKind`: the record that defines a kind of task, which each kind's own file fills in.
 
 The record says how labelled files are read, how examples become instances, which head scores them,
-and what predictions and metrics are made of the scores. The catalogue (`tasks/catalogue.py`) names
-all records; recipes, checkpoints, inference and the command line know the record alone.
+and how scores become predictions and metrics. The catalogue (`tasks/catalogue.py`) names all
+records. Recipes, checkpoints, inference and the command line know only this record.
 
-Letters: E the class of the examples, J of the instances, P of the predictions.
+Letters: E is the class of the examples, J of the instances, P of the predictions.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ P = TypeVar("P", bound=Prediction)
 
 
 class Scored(NamedTuple):
-    """A batch with what its head gives."""
+    """A batch with the scores that its head computed."""
 
     batch: LabelledBatch
     head: Head
     scores: Tensor
-    """float32, as `Head.scores` gives them."""
+    """The scores in float32, as `Head.scores` returns them."""
 
 
 class Data(Protocol):
-    """Examples of one task with their instances (`tasks/task_data.py`)."""
+    """The examples of one task with their instances (`tasks/task_data.py`)."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Data(Protocol):
 
     @property
     def task(self) -> TaskConfig:
-        """What the task is: its kind, labels and settings."""
+        """The configuration of the task: its kind, labels and settings."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -66,35 +66,35 @@ class Data(Protocol):
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all windows."""
+        """The number of tokens of all windows."""
 
 
 class Row(NamedTuple):
-    """How a text of the command line becomes a row: its parts have tabs between."""
+    """How a text given on the command line is split into columns, at tabs."""
 
     columns: tuple[str, ...]
     """The column of each part."""
     expected: str
-    """The parts in words."""
+    """A description of the parts, for messages."""
     lists_the_rest: bool = False
-    """Whether the last column is a list, of two parts or more."""
+    """Whether the last column is a list of two parts or more."""
 
 
 class ScoreGraph(NamedTuple):
-    """How an exported graph gives the scores of a head (`checkpoint/export`)."""
+    """How an exported graph computes the scores of a head (`checkpoint/export`)."""
 
     outputs: tuple[str, ...] = ("logits",)
-    """The names of its outputs; where there are several, each is one score of a token."""
+    """The names of the graph's outputs. If there are several, each is one score for each token."""
     of_tokens: bool = False
     """Whether an output has a row for each token."""
     choices: bool = False
-    """Whether its inputs have an axis of choices, `[B, M, T]`."""
+    """Whether the inputs have an axis of choices, `[B, M, T]`."""
     one_number: bool = False
-    """Whether a text, or a choice, has one score."""
+    """Whether a text, or a choice, has a single score."""
 
 
 class Generate(Protocol):
-    """Writes predictions token by token, in place of decoding scores."""
+    """Generates predictions token by token, in place of decoding scores."""
 
     def __call__(
         self,
@@ -105,18 +105,18 @@ class Generate(Protocol):
         config: GenerationConfig | None,
         on_progress: OnProgress,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield numbers of examples, and their predictions."""
+        """Yield indices of examples with their predictions."""
 
 
 def windows_read(task: TaskConfig) -> str:
-    """Return in words how much of a text is read, for warnings of longer ones."""
+    """Return a description of how much of a text is read, for warnings about longer texts."""
     if task.most_windows > 1:
         return f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
     return one_window(task)
 
 
 def one_window(task: TaskConfig) -> str:
-    """Return the same where a text is read in windows however long it is."""
+    """Return the same description for one window, for the kinds that have no limit of windows."""
     return f"a window of {task.max_length} tokens"
 
 
@@ -125,100 +125,116 @@ class TaskKind(Generic[E, J, P]):
     """One kind of task."""
 
     name: str
-    """The `kind` in `task.json`, and the word of `bertwright finetune`."""
+    """The `kind` in `task.json`, and the argument of `bertwright finetune`."""
 
     # Labelled files and other input
     reader: Reader
     """How a labelled file is read."""
     fields: tuple[tuple[str, ...], ...]
-    """The names of the items of a row that is a tuple; one tuple for each length."""
+    """The names of the items of a row that is a tuple; one tuple of names for each length."""
     inputs: tuple[str, ...]
-    """The fields of an example that a model reads: two examples with these equal are one input."""
+    """The fields of an example that a model reads. Two examples with equal fields are the same
+    input.
+    """
     source: Callable[[E], Hashable] | None = None
-    """What an example is taken from, as a document: examples of one source are not split between
-    training and dev; None: each input stands for itself."""
+    """Returns what an example belongs to, such as a document. Examples with the same source are not
+    split between training and dev. None: each input is its own source.
+    """
     needs_labels: bool = False
     """Whether the labels are a closed set of two or more."""
     usual_length: int | None = None
-    """Tokens of a window where nothing else is said; None: as many as the model was trained on."""
+    """The default number of tokens in a window; None: as many as the model was trained on."""
     usual_stride: int = 32
-    """Tokens by which windows overlap where nothing else is said."""
+    """The default number of tokens by which windows overlap."""
     check_files: Callable[[TaskFilesConfig], None] | None = None
-    """Raises an error before a run begins, as MissingExtra where the metrics need a package."""
+    """Raises an error before a run begins; for example MissingExtra if the metrics need a
+    package.
+    """
     parse_input: Callable[[Any], E | None]
-    """Returns an input of `Model.predict` as an example; None, a TypeError or a ValueError where it
-    is none."""
+    """Returns an input of `Model.predict` as an example. For an invalid input, it returns None or
+    raises TypeError or ValueError.
+    """
     expected_input: str
-    """Such an input in words."""
+    """A description of such an input, for messages."""
     row: Callable[[TaskConfig], Row]
-    """Of a task, how a text of the command line becomes a row."""
+    """Returns, for a task, how a text given on the command line becomes a row."""
 
     # Examples to batches
     make: Callable[[TaskConfig, Tokenizer, Sequence[E]], tuple[list[J], Lengths]]
-    """(task, tokenizer, examples) -> instances in the order of the examples."""
+    """(task, tokenizer, examples) -> instances in the order of the examples, and their lengths."""
     collate: Callable[[TaskConfig, Sequence[J], Sequence[int], bool], Collated]
-    """(task, instances, their numbers, with labels or not) -> a batch."""
+    """(task, instances, their indices, whether with labels) -> a batch."""
     room: Callable[[TaskConfig], str] = windows_read
-    """How much of a text is read, in words."""
+    """Returns a description of how much of a text is read."""
 
     # The head
     head: Callable[[EncoderSpec, TaskConfig], Head]
-    """(specification of the encoder, task) -> a new head; ConfigError where they do not fit."""
+    """(specification of the encoder, task) -> a new head; raises ConfigError if they do not fit."""
     scores_tokens: bool = False
-    """Whether the head scores tokens or words; otherwise texts."""
+    """Whether the head scores tokens or words, and not whole texts."""
     graph: ScoreGraph | None = None
-    """How `bertwright export` writes a head that is linear; None: there is no export of it."""
+    """How `bertwright export` writes the head; None: it cannot be exported."""
     start: Callable[[Head, Sequence[E]], None] | None = None
-    """(head, training examples): changes the initial weights of a new head."""
+    """(head, training examples): initializes the weights of a new head from the training
+    examples.
+    """
 
     # Scores to predictions
     decode: Callable[
         [TaskConfig, Sequence[E], Sequence[J], Iterator[Scored]], Iterator[tuple[int, P]]
     ]
-    """(task, examples, instances, scored batches) -> an iterator over numbers of examples and
-    their predictions."""
+    """(task, examples, instances, scored batches) -> an iterator over indices of examples and their
+    predictions.
+    """
     generate: Generate | None = None
-    """Where predictions are written token by token; `decode` is then not used."""
+    """Generates predictions token by token; if it is set, `decode` is not used."""
     parse_prediction: Callable[[Any, E, str], P] | None = None
-    """(value of a table, example, where it stands) -> a prediction that was made elsewhere;
-    DataError; None where `read_predictions` alone reads them."""
+    """(value in a table, example, its place) -> a prediction made by another program; raises
+    DataError. None if `read_predictions` reads all predictions.
+    """
     read_predictions: Callable[[str, Read], Sequence[P] | None] | None = None
-    """(file of predictions, labelled file) -> predictions from a form of file of the kind's own;
-    None where the file is a table."""
+    """(file of predictions, labelled file) -> predictions in a file format of this kind; None if
+    the file is a table.
+    """
 
     # Metrics
     metric_names: Callable[[TaskConfig], tuple[str, ...]]
-    """The names of a task's metrics, the main one (it selects a model) first."""
+    """Returns the names of a task's metrics. The first is the main one, which selects a model."""
     metrics: Callable[[TaskConfig, Sequence[E], Sequence[P]], Metrics]
     """(task, examples, predictions) -> the metrics."""
     gold: Callable[[E], Any]
-    """The label of an example, for JSON."""
+    """Returns the label of an example, for JSON."""
     shown: Callable[[E], tuple[str | None, str | None]]
-    """The text and the second text of an example, for a list of errors."""
+    """Returns the text and the second text of an example, for a list of errors."""
     correlates: bool = False
-    """Whether the main metric is a correlation, which may well be 0 or less."""
+    """Whether the main metric is a correlation, which may be 0 or negative."""
     tune: Callable[[Sequence[E], Sequence[P], Any], tuple[list[Any], float]] | None = None
-    """(examples, predictions, metric) -> predictions under the best null threshold, and it."""
+    """(examples, predictions, metric) -> predictions under the best null threshold, and the
+    threshold.
+    """
     baselines: (
         Callable[[TaskConfig, Sequence[E], Sequence[E], int], Mapping[str, Sequence[P]]] | None
     ) = None
-    """(task, training examples, dev examples, seed) -> predictions of simple models for dev, by
-    their names."""
+    """(task, training examples, dev examples, seed) -> predictions of simple models for dev, by the
+    names of the models.
+    """
 
     @property
     def generates(self) -> bool:
-        """Whether predictions are texts that are written token by token."""
+        """Whether predictions are texts that are generated token by token."""
         return self.generate is not None
 
 
 def input_values(given: Any, example: type, names: Sequence[str]) -> list[Any] | None:
-    """Return the parts of an input of `Model.predict`: a text alone, a pair, or a mapping of some
-    fields of `example`; None where it is nothing of these. Parts that are not given are None.
+    """Return the parts of an input of `Model.predict`, or None if the input has another form.
+
+    The input is a text, a pair, or a mapping with some fields of `example`. Parts that are not
+    given are None.
 
     Args:
         given: the input.
         example: the class of the examples.
-        names: the fields that an input has, in order.
+        names: the fields of an input, in order.
     """
     if isinstance(given, Mapping):
         if not set(given) <= {field.name for field in fields(example)}:

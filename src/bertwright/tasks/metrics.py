@@ -1,19 +1,19 @@
-"""Metrics with their intervals: formulas over counts, and the bootstrap over examples.
+"""Metrics with confidence intervals: formulas over counts, and the bootstrap over examples.
 
-A statistic is written once, for counts of how often a resample holds each example; one of each
-gives the metrics themselves, and those that are formulas of sums take a thousand resamples in one
-matrix product. Metrics are as scikit-learn and scipy define them (the tests compare them with
-both). What is undefined is 0: a correlation with a constant, an F1 of a class that neither occurs
-nor is predicted. As in scikit-learn, the macro average is over the classes that occur or are
-predicted.
+A statistic is a function of how often a resample contains each example. With a count of one for
+each example, it gives the metrics themselves; with R rows of counts, it gives R resamples at once
+(a metric that is a formula of sums needs a single matrix product). Metrics are defined as in
+scikit-learn and scipy, and the tests compare them with both. An undefined metric is 0: a
+correlation with a constant, or the F1 of a class that neither occurs nor is predicted. As in
+scikit-learn, the macro average is over the classes that occur or are predicted.
 
 Intervals are percentiles: a resample draws E of the E examples with replacement, the metric is
 computed again, and the middle 95 % of its values are the interval.
 
 Sources: Efron, "Bootstrap Methods: Another Look at the Jackknife" (1979); Efron and Tibshirani, "An
-Introduction to the Bootstrap" (1993), chapter 13. Matthews for any number of classes: Gorodkin
-(2004). Calibration: Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks"
-(ICML 2017), section 2: expected calibration error.
+Introduction to the Bootstrap" (1993), chapter 13. Matthews' correlation for any number of classes:
+Gorodkin (2004). Expected calibration error: Guo, Pleiss, Sun and Weinberger, "On Calibration of
+Modern Neural Networks" (ICML 2017), section 2.
 
 Letters: E examples, C classes, R resamples, K sums.
 """
@@ -29,31 +29,35 @@ import numpy as np
 from bertwright.arrays import Bools, Float64s, Int64s
 
 Statistic = Callable[[Float64s], Mapping[str, Float64s]]
-"""From counts [R, E], how often each resample holds each example, to metrics by name, each [R]."""
+"""A function from counts [R, E], how often each resample contains each example, to metrics by name,
+each [R].
+"""
 
 _CELLS = 2_000_000
-"""Counts held at once."""
+"""The most counts held in memory at once."""
 BINS = 10
-"""Bins of confidence in a calibration."""
+"""The number of confidence bins of a calibration."""
 
 
 def of_sums(parts: Any, formula: Callable[[Float64s], Mapping[str, Float64s]]) -> Statistic:
-    """A statistic that is a formula of sums [R, K] over examples, of `parts` [E, K], an array or a
-    sparse matrix of scipy."""
+    """Return a statistic that is a formula of sums [R, K] over examples.
+
+    `parts` [E, K] is what each example adds to the sums, as an array or a sparse matrix of scipy.
+    """
     return lambda counts: formula(counts @ parts)
 
 
 def value(statistic: Statistic, examples: int) -> dict[str, float]:
-    """The metrics of the examples themselves."""
+    """Return the metrics of the examples themselves."""
     return {name: float(v[0]) for name, v in statistic(np.ones((1, examples))).items()}
 
 
 def bootstrap(
     statistic: Statistic, examples: int, resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> dict[str, tuple[float, float]]:
-    """The lower and upper end of each metric's interval."""
+    """Return the lower and upper end of each metric's interval."""
     generator = np.random.default_rng(seed)
-    found: dict[str, list[Float64s]] = {}
+    values_of: dict[str, list[Float64s]] = {}
     left, at_once = resamples, max(1, _CELLS // examples)
     while left:
         rows = min(left, at_once)
@@ -62,30 +66,30 @@ def bootstrap(
         drawn += np.arange(rows)[:, None] * examples
         counts = np.bincount(drawn.ravel(), minlength=rows * examples).reshape(rows, examples)
         for name, values in statistic(counts.astype(np.float64)).items():
-            found.setdefault(name, []).append(values)
+            values_of.setdefault(name, []).append(values)
     ends = ((1 - level) / 2, (1 + level) / 2)
-    both = {name: np.quantile(np.concatenate(chunks), ends) for name, chunks in found.items()}
+    both = {name: np.quantile(np.concatenate(chunks), ends) for name, chunks in values_of.items()}
     return {name: (float(low), float(high)) for name, (low, high) in both.items()}
 
 
 def ratio(over: Float64s, under: Float64s) -> Float64s:
-    """`over / under`, and 0 where that is undefined."""
+    """Return `over / under`, or 0 where that is undefined."""
     return np.divide(over, under, out=np.zeros(np.shape(over)), where=under > 0)
 
 
 def f1_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
-    """F1 from counts: what was right, what was predicted, what there was."""
+    """Return F1 from the counts of hits, predicted and gold items."""
     return ratio(2 * hits, predicted + gold)
 
 
 def macro_f1_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
-    """The mean F1 over classes that occur or are predicted: each [R, C] to [R]."""
+    """Return the mean F1 over the classes that occur or are predicted: each [R, C] to [R]."""
     seen = (predicted + gold) > 0
     return ratio(f1_of(hits, predicted, gold).sum(1), seen.sum(1).astype(np.float64))
 
 
 def matthews_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
-    """Matthews' correlation, -1 to 1, from counts by class, each [R, C] to [R]."""
+    """Return Matthews' correlation, from -1 to 1, from counts by class: each [R, C] to [R]."""
     total = gold.sum(1)
     above = hits.sum(1) * total - (predicted * gold).sum(1)
     below = (total**2 - (predicted**2).sum(1)) * (total**2 - (gold**2).sum(1))
@@ -93,8 +97,12 @@ def matthews_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s
 
 
 def class_statistic(parts: Any, positive: int | None = None, only: Sequence[str] = ()) -> Statistic:
-    """`accuracy`, `f1` of the class `positive`, `macro_f1`, `micro_f1`, `matthews`, or those alone,
-    of `class_counts`. One class an example makes micro F1 the accuracy; tables ask for it."""
+    """Return the statistic of `class_counts`: `accuracy`, `f1` of the class `positive`, `macro_f1`,
+    `micro_f1`, `matthews`, or only those named.
+
+    With one class for each example, micro F1 equals accuracy; it is included because tables report
+    it.
+    """
 
     def formula(sums: Float64s) -> Mapping[str, Float64s]:
         hits, chosen, true = np.split(sums, 3, axis=1)  # [R, C] each
@@ -113,8 +121,10 @@ def class_statistic(parts: Any, positive: int | None = None, only: Sequence[str]
 def class_counts(
     gold: Int64s, predicted: Int64s, classes: int, sizes: Sequence[int] | None = None
 ) -> Any:
-    """A sparse matrix [E, 3 C]: whether right, predicted and true, by class; `sizes` [E]: labels of
-    each example, where it has several (a sentence its words)."""
+    """Return a sparse matrix [E, 3 C]: for each class, whether it was right, predicted and true.
+
+    `sizes` [E] is the number of labels of each example if it has several, like a sentence's words.
+    """
     from scipy.sparse import csr_array
 
     examples = len(gold) if sizes is None else len(sizes)
@@ -123,11 +133,14 @@ def class_counts(
     columns = np.concatenate([gold[right], predicted + classes, gold + 2 * classes])
     rows = np.concatenate([rows[right], rows, rows])
     ones = np.ones(len(rows))
-    return csr_array((ones, (rows, columns)), shape=(examples, 3 * classes))  # repeats are summed
+    # csr_array adds the values of repeated cells
+    return csr_array((ones, (rows, columns)), shape=(examples, 3 * classes))
 
 
 def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
-    """`micro_f1`, `macro_f1`, `exact_match` (all labels of an example right) of sets, [E, C]."""
+    """Return `micro_f1`, `macro_f1` and `exact_match` (all labels of an example right) of label
+    sets, [E, C].
+    """
     classes = gold.shape[1]
     exact = (gold == predicted).all(1, keepdims=True)
     parts = np.concatenate([gold & predicted, predicted, gold, exact, np.ones_like(exact)], axis=1)
@@ -144,7 +157,9 @@ def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
 
 
 def number_statistic(gold: Float64s, predicted: Float64s) -> Statistic:
-    """`pearson`, `spearman`, their mean `pearson_spearman`, and mean absolute and squared error."""
+    """Return `pearson`, `spearman`, their mean `pearson_spearman`, and mean absolute and squared
+    error.
+    """
     from scipy.stats import rankdata
 
     error = predicted - gold
@@ -152,7 +167,8 @@ def number_statistic(gold: Float64s, predicted: Float64s) -> Statistic:
 
     def statistic(counts: Float64s) -> Mapping[str, Float64s]:
         times = counts.ravel().astype(np.int64)
-        drawn = np.repeat(np.tile(np.arange(len(gold)), len(counts)), times)  # E of each resample
+        # the E examples of each resample
+        drawn = np.repeat(np.tile(np.arange(len(gold)), len(counts)), times)
         x, y = (_centred(each)[drawn].reshape(counts.shape) for each in (gold, predicted))
         pearson, spearman = _correlation(x, y), _correlation(*(rankdata(v, axis=1) for v in (x, y)))
         means = counts @ errors / counts.sum(1, keepdims=True)
@@ -168,23 +184,27 @@ def number_statistic(gold: Float64s, predicted: Float64s) -> Statistic:
 
 
 def _centred(x: Float64s) -> Float64s:
-    """Mean 0 and spread 1, against the loss of digits in sums of squares."""
+    """Return values with mean 0 and standard deviation 1, so that sums of squares lose no
+    precision.
+    """
     x = x - x.mean()
     spread = x.std()
     return x / spread if spread > 0 else x
 
 
 def _correlation(x: Float64s, y: Float64s) -> Float64s:
-    """Pearson's correlation of each resample, [R, E] each, to [R]."""
+    """Return Pearson's correlation of each resample: [R, E] each, to [R]."""
     x, y = (v - v.mean(1, keepdims=True) for v in (x, y))
     xx, yy = (x**2).mean(1), (y**2).mean(1)
-    # a constant leaves rounding errors only, which must not correlate
+    # the deviations of a constant are rounding errors, which must not correlate
     below = np.where((xx > 1e-12) & (yy > 1e-12), np.sqrt(xx) * np.sqrt(yy), 0)
     return np.clip(ratio((x * y).mean(1), below), -1, 1)
 
 
 def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and support of C labels; counts [3 C] are right, predicted, true."""
+    """Return precision, recall, F1 and support of C labels; `counts` [3 C] are right, predicted,
+    true.
+    """
     hits, chosen, true = counts.reshape(3, -1)
     columns = (ratio(hits, chosen), ratio(hits, true), f1_of(hits, chosen, true))
     return [
@@ -194,16 +214,18 @@ def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> dict[str, Any]:
-    """`counts[i][j]`: how many examples of label i were predicted as label j."""
+    """Return `counts[i][j]`: how many examples of label i were predicted as label j."""
     classes = len(labels)
     cells = np.bincount(gold * classes + predicted, minlength=classes**2)
     return {"labels": list(labels), "counts": cells.reshape(classes, classes).tolist()}
 
 
 def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
-    """How often a prediction of a given confidence [E] is right. Bins are (0, 0.1], (0.1, 0.2] and
-    so on, without the empty ones; `error` is the mean distance of confidence and accuracy, each bin
-    weighted by its examples: 0 is best."""
+    """Return how often predictions of a given confidence [E] are right.
+
+    The bins are (0, 0.1], (0.1, 0.2] and so on, without the empty ones. `error` is the mean
+    distance between confidence and accuracy, each bin weighted by its examples; 0 is best.
+    """
     which = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
     counts = np.bincount(which, minlength=BINS)
     sums = np.bincount(which, confidence, BINS), np.bincount(which, right, BINS)
@@ -218,45 +240,50 @@ def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
 
 @dataclass(kw_only=True)
 class Tables:
-    """What is known of predictions besides their metrics."""
+    """Further results of an evaluation, besides the metrics."""
 
     per_class: list[dict[str, Any]] = field(default_factory=list)
-    """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
+    """`label`, `precision`, `recall`, `f1`, `support` for each class, type of entity or tag."""
     confusion: dict[str, Any] | None = None
-    """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words. None
-    where several labels hold at once."""
+    """`labels` and `counts[gold][predicted]`, of examples or, for tags, of words. None for
+    multi-label.
+    """
     calibration: dict[str, Any] | None = None
-    """`bins` of confidence that are not empty, and the expected calibration `error`."""
+    """The `bins` of confidence that are not empty, and the expected calibration `error`."""
     tuned: dict[str, float] = field(default_factory=dict)
-    """Null thresholds that are best on these examples."""
+    """The null thresholds that are best on these examples."""
     rules: str | None = None
-    """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
+    """The rules for comparing answers: `squad1`, `squad2`, `cmrc` (Chinese), or those of another
+    script.
+    """
     signatures: dict[str, str] = field(default_factory=dict)
-    """How BLEU and ROUGE-L of generated texts were computed: the tokenizer above all."""
+    """How BLEU and ROUGE-L of generated texts were computed, such as with which tokenizer."""
 
 
 @dataclass(kw_only=True)
 class Metrics(Tables):
-    """The metrics of predictions, before their intervals."""
+    """The metrics of predictions, before their intervals are computed."""
 
     main: str
     """The metric that selects a model by default."""
     statistic: Statistic
     errors: dict[int, float]
-    """Rows with a wrong prediction, each with its confidence (regression: how far off)."""
+    """The rows with a wrong prediction, and its confidence (for regression the absolute error)."""
     describe: Callable[[int], tuple[str, str]]
-    """Gold and predicted of a row, as text."""
+    """Returns the gold label and the prediction of a row as text."""
     degenerate: str = ""
-    """A sentence where the same is predicted for every example although their labels differ: one
-    class or set of labels, numbers that hardly vary, no entity at all, always "no answer"."""
+    """A description of predictions that are the same for every example although the labels differ:
+    a single class or set of labels, numbers that hardly vary, no entity at all, always "no answer".
+    Empty if they are not.
+    """
     best: dict[str, float] = field(default_factory=dict)
-    """Metrics with a threshold chosen on these examples, which is `tuned`: no intervals."""
+    """Metrics whose threshold (in `tuned`) was chosen on these examples; they have no intervals."""
 
 
 def only_prediction(
     gold: Sequence[Any], predicted: Sequence[Any], name: Callable[[Any], str]
 ) -> str:
-    """The sentence that names the only prediction, where there should be several."""
+    """Return a description of the only prediction if there should be several, else ""."""
     if len(set(gold)) < 2 or len(set(predicted)) > 1:
         return ""
     return f"predicts {name(predicted[0])!r} for all {len(predicted)} examples"

@@ -1,7 +1,8 @@
-"""The predictions of a learner for examples of any kind of task, in their order.
+"""Predict with a learner for examples of any kind of task.
 
-Instances are scored longest first, in batches filled by tokens; the kind of task decodes the scores
-(`TaskKind.decode`), or writes its predictions token by token (`TaskKind.generate`).
+Instances are scored longest first, in batches filled up to a number of tokens. The kind of task
+decodes the scores (`TaskKind.decode`), or generates its predictions token by token
+(`TaskKind.generate`).
 """
 
 from __future__ import annotations
@@ -34,51 +35,56 @@ def predict(
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
 ) -> list[Prediction]:
-    """Return one prediction for each example, in their order, made in batches of about
-    `batch_tokens`; labels are not looked at. Targets are generated greedily unless `generation`
-    says otherwise.
+    """Return one prediction for each example, in order. Labels are ignored.
+
+    A batch has about `batch_tokens` tokens. Targets are generated greedily unless `generation` says
+    otherwise.
 
     Raises:
-        NotFinite: the model gives scores that are infinite or NaN.
-        ConfigError: the learner has no such head, or `generation` is given to another kind of task.
+        NotFinite: the model computes scores that are infinite or NaN.
+        ConfigError: the learner has no head `data.name`, or `generation` is given although the task
+            does not generate.
     """
     if data.name not in learner.objectives:
         raise ConfigError(
             f"the model has no head {data.name!r}; it has: "
-            f"{', '.join(learner.objectives) or 'the encoder alone'}"
+            f"{', '.join(learner.objectives) or 'only an encoder'}"
         )
     kind = kind_of(data.task.kind)
     if generation is not None and not kind.generates:
         raise ConfigError(
-            f"beams, sampling and what else decides a generated text are not of a {data.task.kind} "
-            "task: leave them out"
+            f"a {data.task.kind} task generates no text, so options of generation such as beams "
+            "and sampling have no effect: leave them out"
         )
     modes = [(module, module.training) for module in learner.modules()]
     learner.eval()
-    found: dict[int, Prediction] = {}
+    predictions: dict[int, Prediction] = {}
     try:
         with torch.inference_mode():
             if kind.generate is not None:
                 how = precision, batch_tokens, generation, on_progress
-                found.update(kind.generate(learner, data, *how))
+                predictions.update(kind.generate(learner, data, *how))
             else:
                 scored = _scored(learner, data, precision, batch_tokens, on_progress)
-                found.update(kind.decode(data.task, data.examples, data.instances, scored))
+                predictions.update(kind.decode(data.task, data.examples, data.instances, scored))
     finally:
-        for module, was_training in modes:  # a frozen encoder may be in eval mode alone
+        for module, was_training in modes:  # a frozen encoder may have been in eval mode already
             module.training = was_training
-    return [found[number] for number in range(len(data.examples))]
+    return [predictions[number] for number in range(len(data.examples))]
 
 
 Window = tuple[int, int]
-"""Numbers of an instance and of a window of it."""
+"""The index of an instance, and of one of its windows."""
 
 
 def predict_encoded(
     learner: Learner, data: TaskData, encode: Callable[[list[Window]], Encoded]
 ) -> list[Prediction]:
-    """Return one prediction for each example, in one batch, of vectors that are made elsewhere:
-    `encode` gives what the head reads of these windows, in this order, end to end."""
+    """Return one prediction for each example from vectors that are computed elsewhere.
+
+    `encode` returns what the head reads for the given windows, in their order, end to end. All
+    examples are one batch.
+    """
     head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
     lengths = [len(ids) for instance in data.instances for ids in instance.ids]
     windows = [(n, w) for n, each in enumerate(data.instances) for w in range(len(each.ids))]
@@ -90,10 +96,10 @@ def predict_encoded(
         require_finite(scores, "scores")
         scored = iter([Scored(batch, head, scores)])
         decode = kind_of(data.task.kind).decode
-        found: dict[int, Prediction] = dict(
+        predictions: dict[int, Prediction] = dict(
             decode(data.task, data.examples, data.instances, scored)
         )
-    return [found[number] for number in range(len(data.examples))]
+    return [predictions[number] for number in range(len(data.examples))]
 
 
 def _device(learner: Learner, data: TaskData) -> torch.device:

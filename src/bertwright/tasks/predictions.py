@@ -1,4 +1,6 @@
-"""What a model predicts for an example; `as_dict` is the JSON that `bertwright predict` writes."""
+"""The predictions of a model for an example; `as_dict` is the JSON that `bertwright predict`
+writes.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from typing import Any
 
 class _Fields:
     def as_dict(self: Any) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Return the fields, for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class TextPrediction(_Fields):
-    """A class and the probability of each."""
+    """A predicted class, or set of labels, and the probability of every class."""
 
     label: str | tuple[str, ...]
-    """The likeliest class; with multi-label, those whose probability is 0.5 or more."""
+    """The most probable class; with multi-label, the labels with a probability of 0.5 or more."""
     scores: dict[str, float]
 
 
@@ -30,29 +32,29 @@ class NumberPrediction(_Fields):
 
 @dataclass(frozen=True)
 class Entity:
-    """Neighbouring words under one label."""
+    """A run of words that is one entity."""
 
     label: str
     start: int
-    """First character in the text, or first word where only words were given."""
+    """The first character in the text, or the first word if only words were given."""
     end: int
-    """One after the last."""
+    """One after the last character or word."""
     text: str
     score: float
-    """Mean probability of its tags."""
+    """The mean probability of the entity's tags."""
 
 
 @dataclass(frozen=True)
 class TaggingPrediction(_Fields):
-    """A tag for every word, and the entities they mark."""
+    """A tag for every word, and the entities that the tags mark."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     scores: tuple[float, ...]
-    """Probability of each tag."""
+    """The probability of each tag."""
     entities: tuple[Entity, ...]
     offsets: tuple[tuple[int, int], ...] | None = None
-    """Characters of the text each word is from, where a text was given."""
+    """The start and end of each word in the text, in characters, if a text was given."""
 
 
 @dataclass(frozen=True)
@@ -63,27 +65,27 @@ class Answer:
     start: int
     end: int
     score: float
-    """Start score + end score."""
+    """The start score plus the end score."""
     probability: float
-    """Among the n best."""
+    """The softmax of the scores of the `n_best` answers."""
 
 
 @dataclass(frozen=True)
 class SpanPrediction(_Fields):
-    """The answer, or "" for none, and the runners-up."""
+    """The best answer, "" if there is none, and the alternatives."""
 
     answer: str
     start: int
     end: int
     score: float
     null_score: float
-    """Score of no answer minus that of the best span; above the threshold there is none."""
+    """The score of no answer minus that of the best span. Above the threshold, the answer is ""."""
     n_best: tuple[Answer, ...]
 
 
 @dataclass(frozen=True)
 class ChoicePrediction(_Fields):
-    """The number of the likeliest choice, and the probability of each."""
+    """The index of the most probable choice, and the probability of each."""
 
     choice: int
     scores: tuple[float, ...]
@@ -91,13 +93,15 @@ class ChoicePrediction(_Fields):
 
 @dataclass(frozen=True)
 class GenerationPrediction(_Fields):
-    """The text that was written from a source."""
+    """The text that was generated from a source."""
 
     text: str
     score: float | None = None
-    """Of beam search: its log-probability over its length to the power of the penalty."""
+    """For beam search: the log-probability divided by the length to the power of the length
+    penalty.
+    """
     others: tuple[str, ...] = ()
-    """More samples, or the next best beams, where several were asked for."""
+    """Further samples, or the next best beams, if several were requested."""
 
 
 Prediction = (

@@ -1,46 +1,48 @@
 """Extractive question answering: the answer is a slice of a passage.
 
-**Instances.** Devlin et al. 2019, section 4.2: [CLS] question [SEP] passage [SEP]; a passage longer
-than a window is read in several (`text/windows.py`). A question keeps 64 tokens, as in
-google-research/bert `run_squad.py`, and never more than half of a window. Where an answer is comes
-from character offsets alone, so that no normalization, script or space between words matters: it is
-all tokens that share a character with it. A window that does not hold all of the answer has the
-label (0, 0), its first token: no answer here.
+**Instances.** A sequence is [CLS] question [SEP] passage [SEP] (Devlin et al. 2019, section 4.2). A
+passage longer than a window is read in several windows (`text/windows.py`). A question is truncated
+to 64 tokens, as in google-research/bert `run_squad.py`, and never takes more than half of a window.
+The tokens of an answer are all tokens that share a character with it, by character offsets, so that
+normalization, script and white space do not matter. A window that does not hold the whole answer
+has the label (0, 0), its first token, which means no answer.
 
-**Head.** Two scores a token, start and end, through one linear layer without dropout, as
-`BertForQuestionAnswering` of transformers (sections 4.2 and 4.3); each is a softmax over the tokens
-of its window, and the loss of a window is the mean of the two cross-entropies. No answer is the
-span of [CLS]. Where we differ: in transformers padding takes part of the probability; here there is
-none.
+**Head.** One linear layer without dropout gives each token a start score and an end score, as in
+`BertForQuestionAnswering` of transformers (sections 4.2 and 4.3). Each is a softmax over the tokens
+of the window, and the loss of a window is the mean of the two cross-entropies. No answer is the
+span of [CLS]. One thing differs: in transformers, padding takes part of the probability; here there
+is no padding.
 
-**Predictions.** As in `run_squad.py`, the score of a slice is that of its first token as a start
-plus that of its last as an end; no answer scores what [CLS] does, and of several windows the least.
-With S the best slice's score, no answer is predicted where null - S exceeds a threshold tuned on
-dev. Two things differ. The script looks at pairs of the 20 best starts and ends; here all slices of
-at most `max_answer_tokens` are compared. The script takes a slice in the window where its first
-token has most context, and loses it if that window ends inside it; here a slice counts in every
-window in which one of its tokens has most context, so that none is lost that any window holds
-whole.
+**Predictions.** As in `run_squad.py`, the score of a slice is the start score of its first token
+plus the end score of its last token. The score of no answer is that of [CLS], the lowest of all
+windows. No answer is predicted if its score exceeds that of the best slice by more than a
+threshold, which is tuned on dev. Two things differ from the script:
+
+- The script compares pairs of the 20 best starts and ends; here all slices of at most
+  `max_answer_tokens` are compared.
+- The script uses a slice only from the window where its first token has the most context, and loses
+  it if that window ends inside it. Here a slice counts in every window in which one of its tokens
+  has the most context, so that no slice is lost that any window holds whole.
 
 **Metrics.** Exact match and F1 of answers, as the evaluation scripts of SQuAD 1.1, SQuAD 2.0 and
-CMRC 2018.
+CMRC 2018 compute them.
 
-- SQuAD 1.1 (Rajpurkar et al., EMNLP 2016, section 6.1): an answer is lower-cased, then punctuation
-  (ASCII), the articles "a", "an", "the" and double spaces are removed; F1 is over its words, as a
-  bag; an example's score is its best over the accepted answers.
+- SQuAD 1.1 (Rajpurkar et al., EMNLP 2016, section 6.1): answers are lower-cased, and ASCII
+  punctuation, the articles "a", "an", "the" and double spaces are removed. F1 compares bags of
+  words. An example's score is its best over the accepted answers.
 - SQuAD 2.0 (Rajpurkar, Jia and Liang, ACL 2018): a question may have no answer; the correct
-  prediction is then "", and F1 is 1 or 0. An accepted answer that is nothing but articles and
-  punctuation does not count; if all are, the question has none.
-- CMRC 2018 (Cui et al., EMNLP 2019; Chinese): a list of marks is removed (half and full width; the
-  full stop and comma of ASCII stay), and F1 is over the longest common run (a substring, not a
-  subsequence) of characters and words: each Chinese character stands alone. The script splits what
-  is between them with NLTK; here a rule does: a word, a number with its "." and ",", a mark.
+  prediction is then "", and F1 is 1 or 0. Accepted answers that consist only of articles and
+  punctuation are ignored; if all do, the question has no answer.
+- CMRC 2018 (Cui et al., EMNLP 2019; Chinese): a list of punctuation marks is removed (half-width
+  and full-width; the ASCII full stop and comma stay). F1 compares the longest common substring of
+  characters and words, where each Chinese character is a word. The script splits other text with
+  NLTK; here a rule splits it into words, numbers with their "." and ",", and marks.
 - Other scripts without blanks between words (Japanese, Thai, Lao, Khmer, Burmese, Tibetan) have no
-  published script: an answer is normalized as in SQuAD, and its words are those of
-  `text/scripts.py`, each character with its marks.
+  published evaluation script: an answer is normalized as in SQuAD, and its words are those of
+  `text/scripts.py`, each character with its combining marks.
 
-Letters: B windows, N tokens in all, T tokens of a window, P of them of the passage, A tokens of an
-answer at most, E examples, H hidden.
+Letters: B windows, N tokens in all, T tokens of a window, P of them of the passage, A tokens of the
+longest allowed answer, E examples, H hidden.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
 
 LONGEST_QUESTION = 64
-"""Tokens of a question that are read (`max_query_length` of `run_squad.py`)."""
+"""The most tokens of a question that are read (`max_query_length` of `run_squad.py`)."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,11 @@ class SpanInstance(Instance):
     """One window of a question and its passage."""
 
     label: Span | None = None
-    """First and last token of the answer in the window; (0, 0): no answer here."""
+    """The first and last token of the answer in the window; (0, 0) if it is not in the window."""
     offsets: Sequence[Span | None] = ()
-    """Characters of the passage that each token of the window is from; None for others."""
+    """The characters of the passage for each token of the window; None for other tokens."""
     has_most_context: Sequence[bool] | Bools = ()
-    """Whether a token has more context here than in any other window."""
+    """Whether each token has more context in this window than in any other."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,14 @@ class _Passage:
 def make_span_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SpanExample]
 ) -> tuple[list[SpanInstance], Lengths]:
-    """One instance a window; those of an example stand together, in the passage's order. The first
-    answer that is where it says is the label. An empty question or passage is a `DataError`."""
+    """Return one instance for each window; those of an example are adjacent, in the passage's
+    order.
+
+    The label is the first answer that is found at its start offset.
+
+    Raises:
+        DataError: a question or passage is empty.
+    """
     framing = tokenizer.framing
     room = task.max_length - framing.special_tokens(paired=True)
     longest = min(LONGEST_QUESTION, room // 2)
@@ -140,7 +148,7 @@ def make_span_instances(
             ids = array("i", framing.two(question, passage.ids[start:stop]))
             _, inside = framing.inside(len(question), stop - start)
             before, after = inside.start, len(ids) - inside.stop
-            own = np.pad(best[start:stop] == window, (before, after))
+            has_most_context = np.pad(best[start:stop] == window, (before, after))
             instances.append(
                 SpanInstance(
                     number,
@@ -148,7 +156,7 @@ def make_span_instances(
                     (segments_of(framing, len(question), stop - start),),
                     _label(answer, start, stop, before),
                     offsets=[*[None] * before, *passage.offsets[start:stop], *[None] * after],
-                    has_most_context=own,
+                    has_most_context=has_most_context,
                 )
             )
         lost = max(0, len(whole) - longest)
@@ -165,9 +173,9 @@ def _passage(tokenizer: Tokenizer, context: str) -> _Passage:
 
 
 def _with_marks(context: str, offsets: list[Span]) -> list[Span]:
-    """Offsets that hold the combining marks behind a token, which the uncased rules drop.
+    """Return offsets widened to include combining marks after a token, which uncased models drop.
 
-    Without them the answer "café", its accent a character of its own, would lose it.
+    Otherwise the answer "café", if its accent is a separate character, would lose the accent.
     """
     if context.isascii():
         return offsets
@@ -183,21 +191,21 @@ def _with_marks(context: str, offsets: list[Span]) -> list[Span]:
 
 
 def _answer(example: SpanExample, passage: _Passage, lengths: Lengths) -> Span | None:
-    """First and last token of the answer; (-1, -1) for none; None where it is not known.
+    """Return the first and last token of the answer; (-1, -1) if there is none; None if not known.
 
-    It is the first that is where it should be. It is lost if none is, or if the tokenizer keeps
-    nothing of it.
+    It is the first accepted answer that is found at its start offset. If none is, or if the
+    tokenizer removes all of it, it is counted as lost.
     """
     if example.answers is None:
         return None
     if not example.answers:
         return -1, -1
-    there = (
+    located = (
         (start, start + len(text))
         for text, start in example.answers
         if text and start >= 0 and example.context.startswith(text, start)
     )
-    start, stop = next(there, (0, 0))
+    start, stop = next(located, (0, 0))
     first = int(np.searchsorted(passage.stops, start, "right"))
     last = int(np.searchsorted(passage.starts, stop, "left")) - 1
     if first > last:
@@ -207,8 +215,9 @@ def _answer(example: SpanExample, passage: _Passage, lengths: Lengths) -> Span |
 
 
 def _label(answer: Span | None, start: int, stop: int, shift: int) -> Span | None:
-    """First and last token of the answer in the window from `start` to `stop`; the passage begins
-    at token `shift` of it."""
+    """Return the first and last token of the answer within the window from `start` to `stop`, in
+    which the passage begins at token `shift`.
+    """
     if answer is None or not (start <= answer[0] and answer[1] < stop):
         return None if answer is None else (0, 0)
     return answer[0] - start + shift, answer[1] - start + shift
@@ -218,17 +227,17 @@ Scores = npt.NDArray[np.floating[Any]]
 
 
 class SpanHead(Head):
-    """Which tokens are the answer?"""
+    """Head that scores each token as the start and the end of the answer."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
-        """Build the head; its `dropout` is not used.
+        """Build the head. The task's `dropout` is not used.
 
         Args:
-            spec: of the encoder.
-            task: of kind `span`.
+            spec: the specification of the encoder.
+            task: a task of kind `span`.
 
         Raises:
-            ConfigError: layers the encoder does not have.
+            ConfigError: the head reads layers that the encoder does not have.
         """
         super().__init__()
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
@@ -236,15 +245,15 @@ class SpanHead(Head):
 
     @property
     def scorer(self) -> Scorer:
-        """The linear layer that gives the scores."""
+        """The linear layer that computes the scores."""
         return self.qa_outputs
 
     def count(self, batch: LabelledBatch) -> int:
-        """Return B, the windows of a batch."""
+        """Return B, the number of windows in a batch."""
         return batch.inputs.sequences.count
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Start and end of each token, `[N, 2]` float32."""
+        """Return the start and end score of each token, `[N, 2]` float32."""
         x = self.features(encoded)
         if self.network is not None:
             x = self.network(x, batch.inputs.sequences.lengths)
@@ -252,7 +261,9 @@ class SpanHead(Head):
         return scores
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
-        """Loss summed over the windows of a batch; right are those with both ends right."""
+        """Return the loss summed over the windows of a batch. A window is correct if both ends
+        are.
+        """
         assert batch.labels is not None
         windows = batch.inputs.sequences
         scores = self.scores(encoded, batch)
@@ -269,35 +280,39 @@ def decode_span(
     windows: Sequence[tuple[SpanInstance, Scores]],
     n_best: int = 20,
 ) -> SpanPrediction:
-    """The best answer, an exact slice of the passage, "" where there is none, and the `n_best` of
-    all windows, each with scores [T, 2] of starts and ends; if the task allows it, no answer stands
-    among them."""
-    best: dict[tuple[int, int], float] = {}  # by characters: tokens may be of the same ones
+    """Return the best answer of all windows and the `n_best` alternatives.
+
+    The answer is an exact slice of the passage, or "" for no answer. If the task allows no answer,
+    it is one of the alternatives. The windows come with scores [T, 2] of starts and ends.
+    """
+    best: dict[tuple[int, int], float] = {}  # by characters, as several tokens may share them
     null = math.inf
     for instance, scores in windows:
         null = min(null, float(scores[0, 0]) + float(scores[0, 1]))
         for score, start, stop in _slices(instance, scores, task.max_answer_tokens, n_best):
             best[start, stop] = max(score, best.get((start, stop), -math.inf))
-    found = [(score, start, stop) for (start, stop), score in best.items()]
-    found.sort(key=lambda one: (-one[0], *one[1:]))
+    candidates = [(score, start, stop) for (start, stop), score in best.items()]
+    candidates.sort(key=lambda one: (-one[0], *one[1:]))
     # A passage without tokens has no answer; 0 keeps the JSON finite.
-    null_score = null - found[0][0] if found else 0.0
-    if task.unanswerable or not found:
-        found = sorted([*found[:n_best], (null, 0, 0)], key=lambda one: -one[0])
+    null_score = null - candidates[0][0] if candidates else 0.0
+    if task.unanswerable or not candidates:
+        candidates = sorted([*candidates[:n_best], (null, 0, 0)], key=lambda one: -one[0])
     else:
-        found = found[:n_best]
-    powers = np.exp(np.array([score for score, _, _ in found]) - max(each[0] for each in found))
+        candidates = candidates[:n_best]
+    powers = np.exp(
+        np.array([score for score, _, _ in candidates]) - max(each[0] for each in candidates)
+    )
     probabilities: list[float] = (powers / powers.sum()).tolist()
     answers = tuple(
         Answer(example.context[start:stop], start, stop, score, probability)
-        for (score, start, stop), probability in zip(found, probabilities, strict=True)
+        for (score, start, stop), probability in zip(candidates, probabilities, strict=True)
     )
     threshold = task.null_threshold if task.unanswerable else math.inf
     return decide(SpanPrediction("", 0, 0, null, null_score, answers), threshold)
 
 
 def decide(prediction: SpanPrediction, null_threshold: float) -> SpanPrediction:
-    """The same prediction under another threshold: its best slice, or no answer."""
+    """Return the prediction under another threshold: its best slice, or no answer."""
     given = next((answer for answer in prediction.n_best if answer.text), None)
     if given is None or prediction.null_score > null_threshold:
         null = next((a.score for a in prediction.n_best if not a.text), prediction.score)
@@ -312,8 +327,9 @@ def decide_best(
     predictions: Sequence[SpanPrediction],
     metric: Literal["f1", "exact_match"] = "f1",
 ) -> tuple[list[SpanPrediction], float]:
-    """The same answers to questions under the `null_threshold` with which they score best, whatever
-    they were made with, and it."""
+    """Return the predictions under the `null_threshold` with which they score best, and that
+    threshold.
+    """
     accepted = [[text for text, _ in example.answers or ()] for example in examples]
     _, threshold = _best_thresholds(predictions, accepted, rules_for(accepted, True))[metric]
     return [decide(prediction, threshold) for prediction in predictions], threshold
@@ -322,7 +338,9 @@ def decide_best(
 def _best_thresholds(
     predictions: Sequence[SpanPrediction], accepted: Sequence[Sequence[str]], rules: Rules
 ) -> dict[str, tuple[float, float]]:
-    """By metric: the best score that any null threshold reaches, and the threshold."""
+    """Return, for each metric, the best score that any null threshold reaches, and the
+    threshold.
+    """
     texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in predictions]
     scores = score_answers(texts, accepted, rules)
     answered = np.array([float(bool(text)) for text in texts])
@@ -336,14 +354,14 @@ def _best_thresholds(
 def _slices(
     instance: SpanInstance, scores: Scores, longest: int, count: int
 ) -> Iterator[tuple[float, int, int]]:
-    """The best slices of a window: score, first character, one after the last."""
+    """Yield the best slices of a window: score, first character, one after the last character."""
     inside = [at for at, offset in enumerate(instance.offsets) if offset is not None]
     if not inside:
         return
     first, size = inside[0], len(inside)
     longest = min(longest, size)
     starts, ends = scores[first : first + size].astype(np.float64).T  # [P] each
-    # table[i, j]: from token i to token i + j.
+    # table[i, j] is the score of the slice from token i to token i + j.
     table = starts[:, None] + sliding_window_view(_padded(ends, longest - 1, -np.inf), longest)
     counted = np.concatenate([[0], np.cumsum(instance.has_most_context[first : first + size])])
     until = sliding_window_view(_padded(counted[1:], longest - 1, counted[-1]), longest)
@@ -365,7 +383,7 @@ def _padded(values: npt.NDArray[Any], more: int, value: float) -> npt.NDArray[An
 def span_metrics(
     task: TaskConfig, examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction]
 ) -> Metrics:
-    """A slice of a passage, or none."""
+    """Return exact match and F1 of predicted answers."""
     gold = [[text for text, _ in e.answers or ()] for e in examples]
     rules = rules_for(gold, bool(task.unanswerable))
     scores = score_answers([p.answer for p in predictions], gold, rules)
@@ -373,7 +391,7 @@ def span_metrics(
         row: (predictions[row].n_best[0].probability if predictions[row].n_best else 0.0)
         for row in np.flatnonzero(scores.f1 == 0).tolist()
     }
-    found = Metrics(
+    metrics = Metrics(
         main="f1",
         statistic=scores.statistic,
         errors=wrong,
@@ -381,15 +399,17 @@ def span_metrics(
         rules=rules,
     )
     if scores.has_answer.any() and not any(p.answer for p in predictions):
-        found.degenerate = f"predicts no answer for all {len(predictions)} questions"
+        metrics.degenerate = f"predicts no answer for all {len(predictions)} questions"
     if task.unanswerable and any(p.n_best for p in predictions):
         for name, reached in _best_thresholds(predictions, gold, rules).items():
-            found.best[f"best_{name}"], found.tuned[f"best_{name}_threshold"] = reached
-    return found
+            metrics.best[f"best_{name}"], metrics.tuned[f"best_{name}_threshold"] = reached
+    return metrics
 
 
 Rules = Literal["squad1", "squad2", "cmrc", "script1", "script2"]
-"""`script1` and `script2`: as squad1 and squad2, with words of a script without blanks."""
+"""The rules for comparing answers. `script1` and `script2` are squad1 and squad2 with the words of
+a script without blanks.
+"""
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -401,8 +421,11 @@ _CMRC_SEGMENTS = re.compile(
 
 
 def rules_for(answers: Sequence[Sequence[str]], unanswerable: bool) -> Rules:
-    """CMRC's where most letters of the accepted answers are Chinese, else SQuAD's; with the words
-    of a script without blanks where most letters are of such a one."""
+    """Return CMRC's rules if most letters of the accepted answers are Chinese, else SQuAD's.
+
+    If most letters belong to another script without blanks, SQuAD's rules use the words of that
+    script.
+    """
     if is_mostly_chinese(answer for accepted in answers for answer in accepted):
         return "cmrc"
     if without_blanks(answer for accepted in answers for answer in accepted):
@@ -411,16 +434,18 @@ def rules_for(answers: Sequence[Sequence[str]], unanswerable: bool) -> Rules:
 
 
 def normalize_answer(text: str, rules: Rules) -> str:
-    """What two answers must share to be the same."""
+    """Return the normalized answer; two answers are the same if their normalized forms are
+    equal.
+    """
     if rules == "cmrc":
         return text.lower().strip().translate(_NO_CMRC_MARKS)
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def score_answer(prediction: str, answers: Sequence[str], rules: Rules) -> tuple[float, float]:
-    """Exact match and F1 of one prediction: the best over the accepted answers.
+    """Return exact match and F1 of one prediction: the best over the accepted answers.
 
-    No accepted answer means that there is none, and "" is right.
+    Without an accepted answer, the question has no answer, and "" is right.
     """
     if rules in ("squad2", "script2"):
         answers = [answer for answer in answers if normalize_answer(answer, rules)]
@@ -434,12 +459,12 @@ def score_answer(prediction: str, answers: Sequence[str], rules: Rules) -> tuple
 
 
 def _bag_f1(predicted: str, true: str) -> float:
-    """F1 of the words of two normalized answers, each word as often as it is there."""
+    """Return F1 of the bags of words of two normalized answers."""
     return _shared_f1(predicted.split(), true.split())
 
 
 def _script_f1(predicted: str, true: str) -> float:
-    """F1 of the words of two normalized answers in a script without blanks, as `_bag_f1`."""
+    """Return F1 of the bags of words of two normalized answers in a script without blanks."""
     return _shared_f1(words_of(predicted), words_of(true))
 
 
@@ -448,7 +473,7 @@ def _shared_f1(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def _run_f1(predicted: str, true: str) -> float:
-    """F1 of the longest common run of characters and words of two normalized answers."""
+    """Return F1 of the longest common run of characters and words of two normalized answers."""
     a, b = _CMRC_SEGMENTS.findall(predicted), _CMRC_SEGMENTS.findall(true)
     longest, row = 0, [0] * (len(b) + 1)
     for x in a:
@@ -472,19 +497,23 @@ def _f1(shared: int, a: int, b: int) -> float:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """How each of E predictions scored."""
+    """The scores of E predictions."""
 
     exact: Float64s
-    """[E], 0 or 1."""
+    """Exact match [E], 0 or 1."""
     f1: Float64s
-    """[E], 0 to 1."""
+    """F1 [E], from 0 to 1."""
     has_answer: Float64s
-    """[E], 1 where the passage answers the question."""
+    """[E], 1 if the passage answers the question."""
 
     @property
     def statistic(self) -> Statistic:
-        """`exact_match` and `f1`; where some questions have no answer, also of each sort alone:
-        `has_answer_exact_match`, `has_answer_f1`, `no_answer_exact_match` (its F1 is the same)."""
+        """The statistic of `exact_match` and `f1`.
+
+        If some questions have no answer, it includes both groups separately:
+        `has_answer_exact_match`, `has_answer_f1` and `no_answer_exact_match` (which equals that
+        group's F1).
+        """
         columns = [np.ones_like(self.f1), self.has_answer, self.exact, self.f1]
         columns += [self.exact * self.has_answer, self.f1 * self.has_answer]
         split = not self.has_answer.all()
@@ -505,7 +534,7 @@ class SpanScores:
 def score_answers(
     predictions: Sequence[str], answers: Sequence[Sequence[str]], rules: Rules
 ) -> SpanScores:
-    """Score E predictions against their accepted answers; "" predicts that there is none."""
+    """Score E predictions against their accepted answers; "" predicts that there is no answer."""
     scores = [score_answer(p, a, rules) for p, a in zip(predictions, answers, strict=True)]
     exact, f1 = np.array(scores, dtype=np.float64).reshape(-1, 2).T
     return SpanScores(exact, f1, np.array([float(bool(a)) for a in answers]))
@@ -514,13 +543,18 @@ def score_answers(
 def best_threshold(
     scores: Float64s, has_answer: Float64s, answered: Float64s, null_scores: Float64s
 ) -> tuple[float, float]:
-    """The best mean score that any null threshold reaches, and that threshold.
+    """Return the best mean score that any null threshold reaches, and that threshold.
 
-    All [E]: `scores` of the best answer that is not null, whether there is an answer, whether that
-    best answer is more than "", and how much the null score exceeds the best answer's. No answer is
-    predicted where that is more than the threshold. Unlike the script's, which starts at 0 and is
-    the null score of an example, it lies midway between two of them, that of "never answer" below
-    all, that of "always" above: rounding decides nothing. Equal null scores go together.
+    No answer is predicted if the null score exceeds the threshold. The threshold lies midway
+    between two null scores, below all of them for "never answer" and above all of them for "always
+    answer", so that rounding decides nothing. (That of SQuAD's script is the null score of an
+    example.) Examples with equal null scores are decided together.
+
+    Args:
+        scores: [E], the score of the best answer that is not null.
+        has_answer: [E], whether the question has an answer.
+        answered: [E], whether that best answer is more than "".
+        null_scores: [E], the score of no answer minus that of the best answer.
     """
     order = np.argsort(null_scores, kind="stable")
     ordered = null_scores[order]
@@ -536,8 +570,9 @@ def best_threshold(
 def collate_spans(
     task: TaskConfig, instances: Sequence[SpanInstance], rows: Sequence[int], with_labels: bool
 ) -> Collated:
-    """Return the batch of some instances; each window is scored by itself, so that the rows are in
-    the order of the windows."""
+    """Return the batch of some instances. Each window is scored by itself, so the rows are in the
+    order of the windows.
+    """
     inputs, _, owners = windows_of(instances)
     labels = None
     if with_labels:
@@ -551,15 +586,15 @@ def decode_answers(
     instances: Sequence[SpanInstance],
     scored: Iterator[Scored],
 ) -> Iterator[tuple[int, SpanPrediction]]:
-    """Yield the answer to each question when all windows are scored."""
+    """Yield the answer to each question once all windows are scored."""
     windows: dict[int, list[tuple[SpanInstance, Float32s]]] = {}
     for batch, _, scores in scored:
         values, offsets = scores.cpu().numpy(), batch.inputs.sequences.offsets
         for number, row in enumerate(batch.rows):
-            own = values[offsets[number] : offsets[number + 1]]
-            windows.setdefault(instances[row].example, []).append((instances[row], own))
-    for number, own_windows in windows.items():
-        yield number, decode_span(task, examples[number], own_windows)
+            of_window = values[offsets[number] : offsets[number + 1]]
+            windows.setdefault(instances[row].example, []).append((instances[row], of_window))
+    for number, scored_windows in windows.items():
+        yield number, decode_span(task, examples[number], scored_windows)
 
 
 def _parse_input(given: Any) -> SpanExample | None:
@@ -568,13 +603,15 @@ def _parse_input(given: Any) -> SpanExample | None:
 
 
 NOT_ANSWERED = "\ufffe"
-"""In place of an answer that is missing, as SQuAD's script counts it: no character of a text, so
-that it is wrong also where a question has no answer."""
+"""Stands for a missing answer. SQuAD's script counts one as wrong, even if the question has no
+answer; this string is a noncharacter, so it never equals an answer.
+"""
 
 
 def _read_predictions(path: str, read: Read) -> list[SpanPrediction] | None:
-    """Read answers by the ids of the questions, as SQuAD's script takes them; None where the file
-    is a table."""
+    """Read answers by the ids of their questions, in the format of SQuAD's script; None if the file
+    is a table.
+    """
     text = "\n".join(line for _, line in open_source(Path(path)).lines())
     try:
         answers = json.loads(text)
@@ -586,9 +623,7 @@ def _read_predictions(path: str, read: Read) -> list[SpanPrediction] | None:
     if missing := [id_ for id_ in ids if id_ not in answers]:
         what = f"has no answer to {len(missing):,} of {len(ids):,} questions: {listed(missing, 3)}"
         if len(missing) == len(ids):
-            raise DataError(
-                f'{path} {what}; expected {{"id": "answer", ...}}, "" where there is none'
-            )
+            raise DataError(f'{path} {what}; expected {{"id": "answer", ...}}, "" for no answer')
         read.log.warnings.append(f"{path} {what}; each of them counts as wrong")
     return [_made_elsewhere(answers.get(id_, NOT_ANSWERED)) for id_ in ids]
 
@@ -610,7 +645,7 @@ def _metric_names(task: TaskConfig) -> tuple[str, ...]:
 
 
 def _source(example: SpanExample) -> Hashable:
-    """The article, or else the passage."""
+    """Return the title of the article, or the passage if it has none."""
     return example.title or example.context
 
 

@@ -1,42 +1,43 @@
-"""Tagging: a tag for each word of a sentence, as entities or parts of speech.
+"""Tagging: a tag for each word of a sentence, such as entities or parts of speech.
 
-**Instances.** Devlin et al. 2019, section 5.3: every word is split into wordpieces by itself, and
-its first token is what is tagged. A word of which the tokenizer keeps nothing, as a zero-width
-space, is [UNK]; one that looks like a special token ("[SEP]") is split like any other; so every
-word has a first token. A sentence longer than a window is read in several (`text/windows.py`), and
-a word is tagged in the one where its first token has most context.
+**Instances.** Every word is split into wordpieces by itself, and its first token is tagged (Devlin
+et al. 2019, section 5.3). A word that the tokenizer removes, such as a zero-width space, becomes
+[UNK]; a word that looks like a special token ("[SEP]") is split like any other. So every word has a
+first token. A sentence longer than a window is read in several windows (`text/windows.py`), and a
+word is tagged in the window where its first token has the most context.
 
-With `context = "document"` a window holds as many whole sentences of a document as leave a quarter
-of it on each side to their context ("the maximal document context", Devlin et al. 2019; Luoma and
-Pyysalo, COLING 2020, fill windows with neighbours likewise), and the words of these are tagged in
-it; a document that fits is one window. The remaining room is filled with the document's tokens,
-half on the left and half on the right; what one side lacks the other gets.
+With `context = "document"`, sentences are read in the context of their document ("the maximal
+document context", Devlin et al. 2019; Luoma and Pyysalo, COLING 2020, also fill windows with
+neighbouring sentences). A window tags as many whole sentences of a document as leave a quarter of
+the window on each side for context; a document that fits is one window. The remaining room is
+filled with the document's tokens, half on the left and half on the right; room that one side does
+not need goes to the other.
 
 **Head.** A word is classified by the vector of its first wordpiece, through dropout and a linear
-layer, as `BertForTokenClassification` of transformers; other wordpieces have no label. An LSTM over
-the words of an example may come between, or TagLM's two, and over the scores a CRF (`nn/crf.py`),
-which scores the tags of an example together (Lample et al. 2016). The loss is a sum over words: the
-cross-entropy of each, times its class's weight; or with a CRF minus the log-probability of the
-whole sequences, over the same number of words.
+layer, as in `BertForTokenClassification` of transformers; other wordpieces have no label. Between
+them may be an LSTM over the words of an example, or TagLM's two LSTMs. A CRF over the scores
+(`nn/crf.py`) scores the tags of an example jointly (Lample et al. 2016). The loss is a sum over
+words: the cross-entropy of each word times the weight of its class; or, with a CRF, minus the
+log-probability of the whole tag sequences, divided by the same number of words.
 
-TagLM is a tagger into which a language model's vectors come halfway (Peters, Ammar, Bhagavatula and
-Power 2017, "Semi-supervised sequence tagging with bidirectional language models", section 2):
+TagLM is a tagger that reads a language model's vectors between its two LSTMs (Peters, Ammar,
+Bhagavatula and Power 2017, "Semi-supervised sequence tagging with bidirectional language models",
+section 2):
 
     word:      [a CNN over its bytes, trained; the encoder's layer 0]
     first:     biLSTM over the words of a sentence
     joined:    [first; the vectors of the language model]
-    second:    biLSTM; what is scored, by a CRF if the task has one
+    second:    biLSTM, whose states are scored, by a CRF if the task has one
 
-**Predictions.** A word has the likeliest tag, or that of the likeliest path where the head has a
-CRF.
+**Predictions.** A word gets the most probable tag, or with a CRF the tag on the most probable path.
 
-**Metrics.** Precision, recall and F1 of entities, as the Perl script `conlleval` of CoNLL-2000
-counts them: an entity is correct if its type, its first and its last word are. Tags that break
-their scheme are read as the script reads them (`tags.chunks`): "I-PER" after "O" or after another
-type begins an entity, so IOB1 and IOB2 go by the same rules. The script has rules for "E" (ends an
-entity), one of which is corrected here: an "E-X" before "B-X" ends there. It does not know "S" (an
-entity of one word), which is as in seqeval. Well-formed IOB2 and IOBES give what seqeval's strict
-mode gives.
+**Metrics.** Precision, recall and F1 of entities, counted as by the Perl script `conlleval` of
+CoNLL-2000: an entity is correct if its type, first word and last word are. Tags that break their
+scheme are read as the script reads them (`tags.chunks`): "I-PER" after "O" or after another type
+begins an entity, so IOB1 and IOB2 follow the same rules. Of the script's rules for "E" (the end of
+an entity), one is corrected here: an "E-X" before "B-X" ends the entity. The script does not know
+"S" (an entity of one word), which is read as in seqeval. For well-formed IOB2 and IOBES the results
+equal those of seqeval's strict mode.
 
 Letters: N tokens, W words, E sentences, C tags or types of entity, H hidden, F width of a feature,
 H_0 width of layer 0.
@@ -107,26 +108,28 @@ from bertwright.text.windows import Span, most_context, split
 
 @dataclass(frozen=True)
 class TaggingInstance(Instance):
-    """One window with the sentences whose words are tagged in it."""
+    """One window, with the sentences whose words are tagged in it."""
 
     label: Sequence[int] | None = None
-    """Number of the tag of each word."""
+    """The index of the tag of each word."""
     counts: tuple[int, ...] = (0,)
-    """Words of each sentence."""
+    """The number of words of each sentence."""
     words: tuple[int, ...] = ()
-    """The position of the first token of every word that is tagged in this window, the one with
-    most context around it."""
+    """The position of the first token of every word that is tagged in this window."""
     texts: tuple[str, ...] = ()
-    """These words, as they are spelled."""
+    """These words as they are spelled."""
     first_word: int = 0
-    """The number of the first of them in its sentence, which may be in several windows."""
+    """The index of the first of these words in its sentence, which may be divided into several
+    windows.
+    """
 
 
 def make_tagging_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TaggingExample]
 ) -> tuple[list[TaggingInstance], Lengths]:
-    """One instance a window, those of a document together; the words of its sentences are each
-    tagged in one of them."""
+    """Return one instance for each window; those of a document are adjacent. Each word is tagged in
+    exactly one of them.
+    """
     tokens = _tokens(tokenizer, examples)
     framing = tokenizer.framing
     before = framing.inside(0)[0].start
@@ -135,7 +138,7 @@ def make_tagging_instances(
     instances: list[TaggingInstance] = []
     lengths = Lengths()
     for document in _documents(task, examples):
-        # One document, end to end: where each word begins, and each sentence.
+        # The tokens of one document, end to end, with the start of each word and each sentence.
         counts = np.array([len(tokens[word]) for e in document for word in e.words], np.int64)
         ids = array("i", [id_ for e in document for word in e.words for id_ in tokens[word]])
         begins = [0, *np.cumsum(counts).tolist()]
@@ -148,9 +151,9 @@ def make_tagging_instances(
             tags = [numbers[tag] for example in read for tag in example.tags or ()]
             starts = begins[ends[first] : ends[last]]
             windows = most_context(spans, starts)
-            for window, (a, b) in enumerate(spans):  # more than one: of one sentence
-                own = slice(*np.searchsorted(windows, [window, window + 1]).tolist())
-                if own.start == own.stop and words:
+            for window, (a, b) in enumerate(spans):  # several windows only for a single sentence
+                tagged = slice(*np.searchsorted(windows, [window, window + 1]).tolist())
+                if tagged.start == tagged.stop and words:
                     continue  # the middle of a very long word
                 sizes = tuple(len(e.words) for e in read)
                 instances.append(
@@ -158,11 +161,11 @@ def make_tagging_instances(
                         lengths.examples + first,
                         (array("i", framing.one(ids[a:b])),),
                         (segments_of(framing, b - a),),
-                        None if any(e.tags is None for e in read) else tags[own],
-                        words=tuple(start - a + before for start in starts[own]),
-                        texts=tuple(words[own]),
-                        counts=sizes if len(spans) == 1 else (own.stop - own.start,),
-                        first_word=own.start,
+                        None if any(e.tags is None for e in read) else tags[tagged],
+                        words=tuple(start - a + before for start in starts[tagged]),
+                        texts=tuple(words[tagged]),
+                        counts=sizes if len(spans) == 1 else (tagged.stop - tagged.start,),
+                        first_word=tagged.start,
                     )
                 )
             lengths.windows += len(spans)
@@ -176,8 +179,8 @@ def make_tagging_instances(
 
 def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
     words = list(dict.fromkeys(word for example in examples for word in example.words))
-    found, counts = tokenizer.encode_sentence_ids(words)
-    ids, stops = found.tolist(), np.cumsum(counts).tolist()
+    all_ids, counts = tokenizer.encode_sentence_ids(words)
+    ids, stops = all_ids.tolist(), np.cumsum(counts).tolist()
     return {
         word: ids[start:stop] or [tokenizer.unk_id]
         for word, (start, stop) in zip(words, pairwise([0, *stops]), strict=True)
@@ -187,15 +190,18 @@ def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[st
 def _documents(
     task: TaskConfig, examples: Sequence[TaggingExample]
 ) -> Iterator[list[TaggingExample]]:
-    """The sentences that are each other's context."""
+    """Yield groups of sentences that are each other's context."""
     if task.context == "sentence":
         return ([example] for example in examples)
     return (list(group) for _, group in groupby(examples, key=lambda example: example.document))
 
 
 def _runs(bounds: Sequence[int], room: int) -> Iterator[Span]:
-    """Sentences of a document that share windows of `room` tokens: the first, and one after the
-    last; `bounds` says where each begins in the document's tokens, and where the last ends."""
+    """Yield the runs of sentences of a document that share a window of `room` tokens.
+
+    A run is the index of its first sentence and one after its last. `bounds` holds the position in
+    the document's tokens where each sentence begins, and where the last ends.
+    """
     length, margin = bounds[-1], room // 4
     first = 0
     for last in range(1, len(bounds)):
@@ -208,7 +214,9 @@ def _runs(bounds: Sequence[int], room: int) -> Iterator[Span]:
 
 
 def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list[Span]:
-    """Windows over the sentences at `start` to `stop` of a document of `length` tokens."""
+    """Return the windows over the tokens from `start` to `stop` of a document with `length`
+    tokens.
+    """
     if stop - start > room:
         return [(start + a, start + b) for a, b in split(stop - start, room, stride)]
     free = room - (stop - start)
@@ -217,16 +225,16 @@ def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list
 
 
 class TagLm(nn.Module):
-    """Two biLSTMs over words."""
+    """TagLM's two biLSTMs over words."""
 
     def __init__(self, word: int, features: int, size: int, dropout: float) -> None:
-        """Build it.
+        """Build the network.
 
         Args:
-            word: H_0.
-            features: F.
-            size: width of each direction of the LSTMs.
-            dropout: before and between the LSTMs.
+            word: H_0, the width of the encoder's layer 0.
+            features: F, the width of the language model's features.
+            size: the width of each direction of the LSTMs.
+            dropout: the dropout probability before and between the LSTMs.
         """
         super().__init__()
         self.characters = CharacterCnn(_BYTE_SIZE, _FILTERS, _WIDTH)
@@ -237,13 +245,13 @@ class TagLm(nn.Module):
     def forward(
         self, words: Sequence[str], layer_0: Tensor, features: Tensor, counts: Sequence[int]
     ) -> Tensor:
-        """Read each sentence.
+        """Return the states of the second LSTM for each word.
 
         Args:
             words: W words, sentence by sentence.
             layer_0: `[W, H_0]`.
-            features: `[W, F]`, of the language model.
-            counts: words of each sentence, W in all.
+            features: `[W, F]`, the vectors of the language model.
+            counts: the number of words of each sentence, W in all.
 
         Returns:
             `[W, 2 size]` float32
@@ -261,17 +269,17 @@ class TagLm(nn.Module):
 
 
 class Tagger(Head):
-    """Which tag does each word have?"""
+    """Head that scores the tags of each word."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
-            spec: of the encoder.
-            task: of kind `tagging`.
+            spec: the specification of the encoder.
+            task: a task of kind `tagging`.
 
         Raises:
-            ConfigError: layers the encoder does not have.
+            ConfigError: the head reads layers that the encoder does not have.
         """
         super().__init__()
         self.network: Lstm | TagLm | None
@@ -286,24 +294,24 @@ class Tagger(Head):
         self.crf = Crf(task.num_scores) if task.head.crf else None
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
-        """`[C]`, of mean 1 over the training words; unset: all are 1. A CRF takes none."""
+        """`[C]`, with a mean of 1 over the training words; None: all are 1. A CRF has none."""
 
     @property
     def scorer(self) -> Scorer:
-        """The linear layer that gives the scores."""
+        """The linear layer that computes the scores."""
         return self.classifier
 
     def count(self, batch: LabelledBatch) -> int:
-        """Return W, the words of a batch."""
+        """Return W, the number of words in a batch."""
         assert batch.words is not None
         return len(batch.words)
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:
-        """The words' first wordpieces."""
+        """Return the positions of the words' first wordpieces."""
         return batch.words
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """`[W, C]` float32; with a CRF, what goes into it."""
+        """Return the scores of each word, `[W, C]` float32; with a CRF they are its input."""
         x = self.features(encoded, batch.words)  # [W, F]
         if isinstance(self.network, TagLm):
             assert batch.words is not None
@@ -315,19 +323,21 @@ class Tagger(Head):
         return scores
 
     def decode(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
-        """The tag of each word, `[W]` int64: of the largest score, or on the best path."""
+        """Return the tag of each word, `[W]` int64: the one with the largest score, or on the best
+        path.
+        """
         if self.crf is None:
             return scores.argmax(1)
         return self.crf.decode(scores, batch.counts)
 
     def probabilities(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
-        """The probability of each tag for each word, `[W, C]` float32, no gradient."""
+        """Return the probability of each tag for each word, `[W, C]` float32, without gradient."""
         if self.crf is None:
             return scores.detach().float().softmax(1)
         return self.crf.probabilities(scores, batch.counts)
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
-        """Loss summed over the words of a batch."""
+        """Return the loss summed over the words of a batch."""
         labels = batch.labels
         assert labels is not None
         scores = self.scores(encoded, batch)
@@ -345,53 +355,63 @@ def decode_tagging(
     probabilities: npt.NDArray[np.floating[Any]],
     labels: npt.NDArray[np.integer[Any]],
 ) -> TaggingPrediction:
-    """The tags and entities of a sentence of W words, from the probabilities of every label [W, C]
-    and the label of each word [W], with a CRF not always the likeliest.
+    """Return the tags and entities of a sentence of W words.
 
-    Entities are in characters of the text where it and its offsets are known, otherwise in words.
-    Tags that break the scheme are read as conlleval reads them; those without a scheme mark none.
+    Entities are given in characters if the text and the words' offsets are known, otherwise in
+    words. Tags that break the scheme are read as conlleval reads them; without a scheme, there are
+    no entities.
+
+    Args:
+        probabilities: [W, C], the probability of every tag for each word.
+        labels: [W], the index of each word's tag; with a CRF it is not always the most probable
+            one.
     """
     tags = tuple(task.labels[number] for number in labels)
     scores = probabilities[np.arange(len(tags)), labels].tolist()
-    found = []
+    entities = []
     for start, stop, label in chunks(tags) if task.scheme != "none" else ():
         score = sum(scores[start:stop]) / (stop - start)
         first, last = start, stop
         if example.text is not None and example.offsets is not None:
             first, last = example.offsets[start][0], example.offsets[stop - 1][1]
-        found.append(Entity(label, first, last, example.read(start, stop), score))
-    return TaggingPrediction(example.words, tags, tuple(scores), tuple(found), example.offsets)
+        entities.append(Entity(label, first, last, example.read(start, stop), score))
+    return TaggingPrediction(example.words, tags, tuple(scores), tuple(entities), example.offsets)
 
 
 class EntityCounts:
-    """Entities of each sentence: right, predicted, true.
+    """Counts of right, predicted and true entities of each sentence.
 
-    `gold` and `predicted` are the tags of E sentences, each as long in both.
+    `gold` and `predicted` are the tags of E sentences, of the same length in both.
     """
 
     def __init__(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
         pairs = [(set(chunks(a)), set(chunks(b))) for a, b in zip(gold, predicted, strict=True)]
         self.types = tuple(sorted({kind for pair in pairs for one in pair for *_, kind in one}))
-        """C types of entity, in gold or predicted, in the order of the alphabet."""
-        found = [(true & chosen, chosen, true) for true, chosen in pairs]
-        counts = [Counter(kind for own in side for *_, kind in own) for side in zip(*found)]  # noqa: B905
-        by_type = [[own[kind] for kind in self.types] for own in counts]
+        """The C types of entity in gold or predicted, in alphabetical order."""
+        entities = [(true & chosen, chosen, true) for true, chosen in pairs]
+        counts = [
+            Counter(kind for of_sentence in side for *_, kind in of_sentence)
+            for side in zip(*entities)  # noqa: B905
+        ]
+        by_type = [[of_side[kind] for kind in self.types] for of_side in counts]
         self.by_type: Float64s = np.array(by_type, np.float64).reshape(3, -1)
-        """[3, C]."""
+        """Right, predicted and true entities of each type, [3, C]."""
         words = [(sum(map(eq, *tags)), len(tags[0])) for tags in zip(gold, predicted, strict=True)]
-        parts = [[*map(len, own), *both] for own, both in zip(found, words, strict=True)]
+        parts = [[*map(len, sets), *right] for sets, right in zip(entities, words, strict=True)]
         self.parts: Float64s = np.array(parts, np.float64)
-        """[E, 5]: entities right, predicted, true; words right, words."""
+        """Right, predicted and true entities, right words and all words, [E, 5]."""
 
     @property
     def statistic(self) -> Statistic:
-        """`precision`, `recall`, `f1` of entities and `accuracy` of words' tags."""
+        """The statistic of `precision`, `recall`, `f1` of entities and `accuracy` of words'
+        tags.
+        """
 
         def formula(sums: Float64s) -> Mapping[str, Float64s]:
             hits, chosen, true, right, words = sums.T
             f1 = f1_of(hits, chosen, true)
-            found = {"precision": ratio(hits, chosen), "recall": ratio(hits, true), "f1": f1}
-            return found | {"accuracy": ratio(right, words)}
+            scores = {"precision": ratio(hits, chosen), "recall": ratio(hits, true), "f1": f1}
+            return scores | {"accuracy": ratio(right, words)}
 
         return of_sums(self.parts, formula)
 
@@ -399,7 +419,9 @@ class EntityCounts:
 def tagging_metrics(
     task: TaskConfig, examples: Sequence[TaggingExample], predictions: Sequence[TaggingPrediction]
 ) -> Metrics:
-    """A tag a word. A tag the task does not have is wrong, not an error."""
+    """Return the metrics of predicted tags. A predicted tag that the task does not have is wrong,
+    not an error.
+    """
     gold = [cast("tuple[str, ...]", e.tags) for e in examples]
     predicted = [p.tags for p in predictions]
     right = [[*map(eq, *pair)] for pair in zip(gold, predicted, strict=True)]
@@ -441,7 +463,7 @@ def tagging_metrics(
 
 
 def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str:
-    """The tags, or the entities that they mark: "ORG European Union; LOC Brussels"."""
+    """Return the tags, or the entities that they mark: "ORG European Union; LOC Brussels"."""
     if task.scheme == "none":
         return " ".join(tags)
     return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in chunks(tags))
@@ -453,7 +475,7 @@ _BYTE_SIZE, _FILTERS, _WIDTH, _MOST_BYTES = 25, ((3, 60),), 30, 50
 def collate_tagging(
     task: TaskConfig, instances: Sequence[TaggingInstance], rows: Sequence[int], with_labels: bool
 ) -> Collated:
-    """Return the batch of some instances; its rows are all sentences of these."""
+    """Return the batch of some instances; its rows are all their sentences."""
     inputs, order, owners = windows_of(instances)
     starts = np.empty_like(inputs.lengths)
     starts[order] = inputs.lengths.cumsum() - inputs.lengths
@@ -477,7 +499,7 @@ def decode_sentences(
     instances: Sequence[TaggingInstance],
     scored: Iterator[Scored],
 ) -> Iterator[tuple[int, TaggingPrediction]]:
-    """Yield the tags of each sentence as soon as all parts of it are scored."""
+    """Yield the tags of each sentence as soon as all its parts are scored."""
     held: dict[int, dict[int, tuple[Float32s, Int64s]]] = {}  # parts of long sentences
     for batch, head, scores in scored:
         assert isinstance(head, Tagger)
@@ -487,17 +509,17 @@ def decode_sentences(
         for row, first, count, end in zip(
             batch.rows, batch.first_words, batch.counts, ends, strict=True
         ):
-            example, own = examples[row], slice(end - count, end)
+            example, words = examples[row], slice(end - count, end)
             parts = held.setdefault(row, {})
-            parts[first] = probabilities[own], tags[own]
-            if sum(len(found) for _, found in parts.values()) == len(example.words):
+            parts[first] = probabilities[words], tags[words]
+            if sum(len(scored_tags) for _, scored_tags in parts.values()) == len(example.words):
                 whole = zip(*(parts[first] for first in sorted(parts)), strict=True)
                 yield row, decode_tagging(task, example, *map(np.concatenate, whole))
                 del held[row]
 
 
 def _parse_input(given: Any) -> TaggingExample | None:
-    """A text, or its words, as an example; None where it is neither."""
+    """Return a text, or a list of words, as an example; None if the input is neither."""
     if not isinstance(given, str | Mapping):
         given = {"words": given}
     values = input_values(given, TaggingExample, ("text", "words"))
@@ -511,11 +533,11 @@ def _parse_input(given: Any) -> TaggingExample | None:
 
 
 def _read_predictions(path: str, read: Read) -> list[TaggingPrediction]:
-    """Read predicted tags, of the same sentences as those of the labelled file."""
-    found = read_examples(path, TAGS, options=ReadOptions(as_scheme="none")).examples
-    check_count(path, len(found), read.examples)
+    """Read predicted tags of the same sentences as those of the labelled file."""
+    predicted = read_examples(path, TAGS, options=ReadOptions(as_scheme="none")).examples
+    check_count(path, len(predicted), read.examples)
     predictions: list[TaggingPrediction] = []
-    for each, example in zip(_sentences(found), _sentences(read.examples), strict=True):
+    for each, example in zip(_sentences(predicted), _sentences(read.examples), strict=True):
         if each.words != example.words:
             raise DataError(
                 f"{path}, line {each.line}: the words are {listed(each.words, 5)}, those of the "
@@ -532,7 +554,9 @@ def _sentences(examples: Sequence[Example]) -> Sequence[TaggingExample]:
 
 
 def _metric_names(task: TaskConfig) -> tuple[str, ...]:
-    """Of entities, with the accuracy of words; without entities, of words."""
+    """Return the metrics of entities and the accuracy of words; without entities, those of
+    words.
+    """
     if task.scheme == "none":
         return "accuracy", "macro_f1"
     return "f1", "precision", "recall", "accuracy"

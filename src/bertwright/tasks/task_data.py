@@ -1,4 +1,4 @@
-"""Examples of one task ready for a model: what training, evaluation and prediction read."""
+"""The examples of one task with their instances, which training, evaluation and prediction read."""
 
 from __future__ import annotations
 
@@ -15,34 +15,37 @@ from bertwright.tasks.instances import Instance, Lengths
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 PART_CHARACTERS = 1 << 24
-"""Characters of the texts of a part after which the next one begins: few long texts are as much
-memory as many short ones."""
+"""The number of characters of a part's texts after which the next part begins, because few long
+texts take as much memory as many short ones.
+"""
 
 
 class TaskData:
-    """Examples of one task with their instances; not to be changed."""
+    """The examples of one task with their instances. It must not be changed."""
 
     def __init__(
         self, name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
     ) -> None:
-        """Make the instances, in the order of the examples of one data set, for the head `name`."""
+        """Make the instances for the head `name`, in the order of the examples."""
         self.name, self.task, self.tokenizer, self.examples = name, task, tokenizer, examples
-        made: tuple[list[Instance], Lengths] = kind_of(task.kind).make(task, tokenizer, examples)
-        self.instances, self.lengths = made
+        self.instances: list[Instance]
+        self.lengths: Lengths
+        self.instances, self.lengths = kind_of(task.kind).make(task, tokenizer, examples)
 
     @cached_property
     def num_tokens(self) -> int:
-        """Tokens of all windows: what one pass over the data costs."""
+        """The number of tokens of all windows, which one pass over the data costs."""
         return sum(instance.num_tokens for instance in self.instances)
 
     def warnings(self, what: str = "examples") -> list[str]:
-        """Return a sentence about what of the texts is not read, if anything is."""
+        """Return a warning about tokens that are not read, if there are any."""
         return self.lengths.warnings(kind_of(self.task.kind).room(self.task), what)
 
     @property
     def coverage(self) -> tuple[int, int]:
-        """Of a model whose tokens are words: how many there are in all windows, and how many of
-        them are unknown."""
+        """For a model whose tokens are words: the number of words in all windows, and how many are
+        unknown.
+        """
         unknown = self.tokenizer.unk_id
         others = self.tokenizer.special_ids - {unknown}
         windows = [window for instance in self.instances for window in instance.ids]
@@ -53,8 +56,12 @@ class TaskData:
 def task_parts(
     name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Iterable[Example], at_once: int
 ) -> Iterator[TaskData]:
-    """Examples that are read as they are needed, `at_once` or fewer where they are long; sentences
-    that are read in the context of their document are in one part, so that parts change nothing."""
+    """Yield the examples in parts of `at_once`, or fewer if their texts are long, as they are
+    needed.
+
+    Sentences that are read in the context of their document are in the same part, so the division
+    into parts changes no result.
+    """
     whole_documents = task.context == "document"
     part: list[Any] = []
     characters = 0
@@ -71,14 +78,17 @@ def task_parts(
 
 
 def _characters(example: Example) -> int:
-    """Characters of the texts of an example, about: what it takes in memory."""
+    """Return the approximate number of characters of an example, as a measure of its memory."""
     texts = (getattr(example, name, None) for name in ("text", "text2", "context", "source"))
     return sum(map(len, filter(None, texts)))
 
 
 def joined(parts: Sequence[TaskData]) -> TaskData:
-    """Data of one task, one after the other. Each part keeps its own instances, so sentences to be
-    tagged are no context across parts; what became of long texts stays with the parts."""
+    """Return the parts of one task as one data set.
+
+    Each part keeps its own instances, so the sentences of one part are no context for those of
+    another. `lengths` are those of the first part.
+    """
     whole = copy(parts[0])
     whole.__dict__.pop("num_tokens", None)
     whole.examples, whole.instances = [], []

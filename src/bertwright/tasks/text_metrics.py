@@ -1,9 +1,10 @@
-"""BLEU's tokenizer and ROUGE's words, by the script of the references.
+"""Choose BLEU's tokenizer and ROUGE's words by the script of the references.
 
-BLEU counts runs of up to four tokens. sacreBLEU's usual tokenizer, 13a, splits at blanks and at
-punctuation, so that of a language without blanks a sentence is one token and BLEU is 0 or 100; its
-documentation has `zh` for Chinese, `ja-mecab` for Japanese, and `char` where there is neither
-(Post 2018). rouge-score keeps a to z and 0 to 9 alone, as Lin's script did for English.
+BLEU counts n-grams of up to four tokens. sacreBLEU's default tokenizer, 13a, splits at blanks and
+punctuation. In a language without blanks a sentence would therefore be one token, and BLEU 0 or
+100. For these, sacreBLEU's documentation recommends `zh` for Chinese, `ja-mecab` for Japanese, and
+`char` otherwise (Post 2018). rouge-score keeps only a to z and 0 to 9, as Lin's script did for
+English.
 
 Both packages belong to the extras `translation` and `generation`.
 """
@@ -23,10 +24,12 @@ from bertwright.text.scripts import words_of, writing
 def bleu_of(
     wanted: BleuTokenize, references: Sequence[str], extra: str, what: str, **settings: Any
 ) -> Any:
-    """sacreBLEU's `BLEU` with the wanted tokenizer; `auto`: the one for the references' script.
+    """Return sacreBLEU's `BLEU` with the wanted tokenizer; `auto` chooses it by the references'
+    script.
 
     Raises:
-        MissingExtra: sacreBLEU, or what a named tokenizer needs, is not installed.
+        MissingExtra: sacreBLEU is not installed.
+        ConfigError: the tokenizer needs a package that is not installed.
     """
     try:
         from sacrebleu.metrics.bleu import BLEU
@@ -37,7 +40,7 @@ def bleu_of(
     for name in names:
         try:
             return BLEU(tokenize=name, **settings)
-        except (ImportError, RuntimeError) as error:  # of MeCab and its dictionary
+        except (ImportError, RuntimeError) as error:  # MeCab or its dictionary is missing
             if name == names[-1]:
                 raise ConfigError(
                     f"--bleu-tokenize {name} needs MeCab and its dictionary: pip install "
@@ -47,7 +50,9 @@ def bleu_of(
 
 
 def bleu_tokenizers(references: Iterable[str]) -> list[BleuTokenize]:
-    """sacreBLEU's tokenizers for texts of this script; the first that is installed is used."""
+    """Return sacreBLEU's tokenizers for texts of this script; the first that is installed is
+    used.
+    """
     match writing(references):
         case "han":
             return ["zh"]
@@ -59,25 +64,29 @@ def bleu_tokenizers(references: Iterable[str]) -> list[BleuTokenize]:
 
 
 def bleu_signature(bleu: Any, references: int) -> str:
-    """How sacreBLEU computed a score, for so many references of each text (0: they vary)."""
+    """Return how sacreBLEU computed a score. `references` is their number for each text (0: it
+    varies).
+    """
     bleu.num_refs = references or -1
     return str(bleu.get_signature())
 
 
 class _UnicodeWords:
-    """Words of any script in lower case, as rouge-score takes a tokenizer."""
+    """Tokenizes text of any script into lower-cased words, with the interface that rouge-score
+    expects.
+    """
 
     def tokenize(self, text: str) -> list[str]:
-        """The words of a text; characters where there are no blanks."""
+        """Return the words of a text, or its characters if the script has no blanks."""
         return words_of(unicodedata.normalize("NFC", text).lower())
 
 
 def rouge_l_of(references: Iterable[str]) -> tuple[Callable[[Sequence[str], str], float], str]:
-    """A function of (references, text) that returns the F1 of ROUGE-L against the best of them,
-    and which words it compares.
+    """Return a function that computes ROUGE-L, and a description of the words that it compares.
 
-    Of English (see `writing`) it is rouge-score's own, with its stemming; of other languages it
-    compares Unicode words, of those without blanks characters, and does not stem.
+    The function takes references and a text, and returns F1 against the best reference. For English
+    (see `writing`) it is rouge-score's own, with stemming. For other languages it compares Unicode
+    words, or characters in scripts without blanks, and does not stem.
     """
     try:
         from rouge_score.rouge_scorer import RougeScorer

@@ -1,16 +1,16 @@
-"""Classification and regression: classes, any number of labels, or a number, for a text or a pair.
+"""Classification and regression of a text or a pair: one class, any number of labels, or a number.
 
-**Instances.** Devlin et al. 2019, section 4 and figure 4: a text is [CLS] A [SEP], a pair [CLS] A
-[SEP] B [SEP]. A longer one is read in windows (`text/windows.py`), so that no token goes unread.
-With `both_orders` a pair is read as A B and as B A, whose scores are merged: for a linear head this
-is the sum of their vectors (Radford et al. 2018, section 3.3, similarity). A text of which the
-tokenizer keeps nothing, as a zero-width space, is [CLS] [SEP]; one that is empty or blank is an
-error. Special tokens written in a text ("[SEP]") are plain text, as in `Tokenizer.encode`.
+**Instances.** A text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP] (Devlin et al. 2019, section 4
+and figure 4). A longer one is read in windows (`text/windows.py`), up to `max_windows`. With
+`both_orders`, a pair is read as A B and as B A, and the scores are merged, which for a linear head
+is like merging their vectors (Radford et al. 2018, section 3.3, similarity). A text that the
+tokenizer removes, such as a zero-width space, is [CLS] [SEP]; an empty or blank text is an error.
+Special tokens written in a text ("[SEP]") are plain text, as in `Tokenizer.encode`.
 
-**Head.** The pooler over [CLS], dropout and a linear layer, as `BertForSequenceClassification` of
-transformers (section 4.1); or other layers, pooled or read by an LSTM (`HeadConfig`). A text in
-several windows has the mean, or the largest, of their scores; they are merged before the loss, so
-that the loss is one of examples.
+**Head.** The pooler over [CLS], dropout and a linear layer, as in `BertForSequenceClassification`
+of transformers (section 4.1); or other layers, pooled or read by an LSTM (`HeadConfig`). The scores
+of a text in several windows are averaged, or their maximum is taken. They are merged before the
+loss, so that the loss is one of examples.
 
 | task | loss of an example | correct if |
 |---|---|---|
@@ -19,10 +19,10 @@ that the loss is one of examples.
 | a number | (s - y)^2 | - |
 
 Class weights: the loss is the weighted sum divided by the number of examples. PyTorch divides by
-the sum of the weights instead, which differs from batch to batch; the two agree over a training set
-if the weights have a mean of 1 over it, which the caller has to see to.
+the sum of the weights instead, which differs from batch to batch. The two agree over a training set
+if the weights have a mean of 1 over it, which the caller must ensure.
 
-**Predictions.** A class has the softmax of the scores for its probability, with multi-label the
+**Predictions.** The probability of a class is the softmax of the scores, or with multi-label the
 sigmoid of its own score.
 
 Letters: B windows, E examples, C scores, H hidden.
@@ -70,17 +70,21 @@ from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LIKELY = 0.5
-"""The probability from which a label is predicted, with multi-label."""
+"""The probability from which a label is predicted in multi-label classification."""
 NEVER_VARIES = 0.01
-"""Predicted numbers count as constant below this fraction of the labels' standard deviation."""
+"""Predicted numbers are constant if their standard deviation is less than this fraction of the
+labels'.
+"""
 
 
 @dataclass(frozen=True)
 class TextInstance(Instance):
-    """A text or a pair in its windows."""
+    """A text or a pair, divided into windows."""
 
     label: int | float | tuple[int, ...] | None = None
-    """Number of the class; with multi-label, numbers of classes; of regression, the number."""
+    """The index of the class; with multi-label, the indices of classes; for regression, the
+    number.
+    """
 
 
 def make_text_instances(
@@ -89,7 +93,7 @@ def make_text_instances(
     """Return one instance for each text or pair.
 
     Raises:
-        DataError: an empty text; names its line.
+        DataError: a text is empty; names its line.
     """
 
     def texts_of(example: TextExample) -> dict[str, str]:
@@ -118,44 +122,46 @@ def _label(
         return None
     if task.kind == "regression":
         return cast(float, example.label)
-    held = tuple(sorted(numbers[label] for label in classes_of(example)))
-    return held if task.multi_label else held[0]
+    classes = tuple(sorted(numbers[label] for label in classes_of(example)))
+    return classes if task.multi_label else classes[0]
 
 
 class Classifier(TextHead):
-    """What is this text? Classes, labels, or a number."""
+    """Head that scores the classes or labels of a text, or predicts a number."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
-            spec: of the encoder.
-            task: of kind `classification` or `regression`.
+            spec: the specification of the encoder.
+            task: a task of kind `classification` or `regression`.
 
         Raises:
-            ConfigError: layers the encoder does not have.
+            ConfigError: the head reads layers that the encoder does not have.
         """
         super().__init__(spec, task, task.num_scores)
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
-        """`[C]`, of mean 1 over the training examples; unset: all are 1."""
+        """`[C]`, with a mean of 1 over the training examples; None: all are 1."""
         self._loss_of: _LossOf = _squared_error if task.kind == "regression" else _one_class
         if task.multi_label:
             self._loss_of = _any_labels
 
     def count(self, batch: LabelledBatch) -> int:
-        """Return E, the examples of a batch."""
+        """Return E, the number of examples in a batch."""
         return len(batch.rows)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """`[E, C]` float32 logits; regression: `[E]`."""
+        """Return the scores before the softmax, `[E, C]` float32, or for regression the numbers,
+        `[E]`.
+        """
         scores: Tensor = self.classifier(self.dropout(self.vectors(encoded)))  # [B, C]
         if batch.owners is not None:
             scores = merge(scores, batch.owners, len(batch.rows), self.task.merge)
         return scores[:, 0] if self.task.kind == "regression" else scores  # [E, C]
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
-        """Loss summed over the examples of a batch."""
+        """Return the loss summed over the examples of a batch."""
         assert batch.labels is not None
         scores = self.scores(encoded, batch)
         total, correct = self._loss_of(scores, batch.labels, self.class_weights)
@@ -163,27 +169,31 @@ class Classifier(TextHead):
 
 
 def _one_class(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """scores `[E, C]`, labels `[E]` -> summed loss, examples that are right"""
+    """Return the summed loss and the number of right examples, from scores `[E, C]` and labels
+    `[E]`.
+    """
     total = F.cross_entropy(scores, labels, weights, reduction="sum")
     return total, (scores.argmax(1) == labels).sum()
 
 
 def _any_labels(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """scores `[E, C]`, labels `[E, C]` -> summed loss, examples whose labels are all right"""
+    """Return the summed loss and the number of examples whose labels are all right, from scores and
+    labels `[E, C]`.
+    """
     labels = labels.to(scores.dtype)
     losses = F.binary_cross_entropy_with_logits(scores, labels, weights, reduction="none")
     return losses.mean(1).sum(), ((scores > 0) == (labels > 0.5)).all(1).sum()
 
 
 def _squared_error(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, None]:
-    """scores `[E]`, labels `[E]` -> summed loss; a number is not right or wrong"""
+    """Return the summed loss from scores and labels `[E]`; a number is neither right nor wrong."""
     return F.mse_loss(scores, labels.to(scores.dtype), reduction="sum"), None
 
 
 def classification_metrics(
     task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
 ) -> Metrics:
-    """One class an example."""
+    """Return the metrics of single-label classification."""
     numbers = {label: number for number, label in enumerate(task.labels)}
     gold = np.array([numbers[cast(str, e.label)] for e in examples], dtype=np.int64)
     predicted = np.array([numbers[cast(str, p.label)] for p in predictions], dtype=np.int64)
@@ -206,7 +216,7 @@ def classification_metrics(
 def label_set_metrics(
     task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
 ) -> Metrics:
-    """Any number of labels an example."""
+    """Return the metrics of multi-label classification."""
     labels = np.array(task.labels)
     gold = np.array([[label in classes_of(e) for label in task.labels] for e in examples])
     predicted = np.array([[label in p.label for label in task.labels] for p in predictions])
@@ -228,7 +238,7 @@ def label_set_metrics(
 def regression_metrics(
     task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[NumberPrediction]
 ) -> Metrics:
-    """A number an example."""
+    """Return the metrics of predicted numbers."""
     gold = np.array([float(cast(float, e.label)) for e in examples])
     predicted = np.array([p.value for p in predictions], dtype=np.float64)
     if not np.isfinite(predicted).all():
@@ -247,7 +257,9 @@ def regression_metrics(
 
 
 _LossOf = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
-"""Of scores, labels and class weights: the summed loss, and how many were right."""
+"""Returns, from scores, labels and class weights, the summed loss and the number of right
+examples.
+"""
 
 
 def collate_texts(
@@ -260,12 +272,12 @@ def collate_texts(
 
 
 def _labels_of(task: TaskConfig, labels: Sequence[Any]) -> npt.NDArray[Any]:
-    """Numbers of classes `[E]`, 0 and 1 for each label `[E, C]`, or numbers `[E]`."""
+    """Return indices of classes `[E]`, 0 and 1 for each label `[E, C]`, or numbers `[E]`."""
     if not task.multi_label:
         return np.array(labels, np.float32 if task.kind == "regression" else np.int64)
-    held = np.zeros((len(labels), len(task.labels)), np.float32)
-    held[np.repeat(np.arange(len(labels)), [len(n) for n in labels]), flat(labels)] = 1
-    return held
+    applies = np.zeros((len(labels), len(task.labels)), np.float32)
+    applies[np.repeat(np.arange(len(labels)), [len(n) for n in labels]), flat(labels)] = 1
+    return applies
 
 
 def decode_classes(
@@ -274,16 +286,16 @@ def decode_classes(
     instances: Sequence[TextInstance],
     scored: Iterator[Scored],
 ) -> Iterator[tuple[int, TextPrediction]]:
-    """Yield the likeliest class of each example, or with multi-label the likely ones."""
+    """Yield the most probable class of each example, or with multi-label the probable labels."""
     labels, several = task.labels, task.multi_label
     for batch, _, scores in scored:
         probabilities = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
         best = probabilities.argmax(1).tolist()
-        for row, likeliest, own in zip(batch.rows, best, probabilities.tolist(), strict=True):
+        for row, likeliest, of_row in zip(batch.rows, best, probabilities.tolist(), strict=True):
             label: str | tuple[str, ...] = labels[likeliest]
             if several:
-                label = tuple(n for n, p in zip(labels, own, strict=True) if p >= LIKELY)
-            yield row, TextPrediction(label, dict(zip(labels, own, strict=True)))
+                label = tuple(n for n, p in zip(labels, of_row, strict=True) if p >= LIKELY)
+            yield row, TextPrediction(label, dict(zip(labels, of_row, strict=True)))
 
 
 def decode_numbers(
@@ -292,14 +304,14 @@ def decode_numbers(
     instances: Sequence[TextInstance],
     scored: Iterator[Scored],
 ) -> Iterator[tuple[int, NumberPrediction]]:
-    """Yield the number of each example."""
+    """Yield the predicted number of each example."""
     for batch, _, scores in scored:
         for row, value in zip(batch.rows, scores.tolist(), strict=True):
             yield row, NumberPrediction(value)
 
 
 def parse_text_input(given: Any) -> TextExample | None:
-    """Return a text, or two texts, as an example; None where it is neither."""
+    """Return a text, or two texts, as an example; None if the input is neither."""
     values = input_values(given, TextExample, ("text", "text2"))
     if values is None:
         return None
@@ -309,7 +321,7 @@ def parse_text_input(given: Any) -> TextExample | None:
 
 
 def text_row(task: TaskConfig) -> Row:
-    """Return the columns of a text or a pair, as the task was trained."""
+    """Return the columns of a text or a pair, named as in training."""
     first, second = task.text_column or "text", task.text2_column or "text2"
     if task.text2_column is None:
         return Row((first,), "a text")
@@ -334,7 +346,7 @@ def _parse_number(value: Any, example: TextExample, where: str) -> NumberPredict
 def _metric_names(task: TaskConfig) -> tuple[str, ...]:
     if task.multi_label:
         return "micro_f1", "macro_f1", "exact_match"
-    f1 = ("f1",) if len(task.labels) == 2 else ()  # of "1", or else of the second label
+    f1 = ("f1",) if len(task.labels) == 2 else ()  # of the class "1", else of the second class
     return "accuracy", *f1, "macro_f1", "micro_f1", "matthews"
 
 
@@ -346,13 +358,15 @@ def _class_metrics(
 
 
 def _start_at_the_mean(head: Head, examples: Sequence[TextExample]) -> None:
-    """Let the head predict the mean of the training numbers, so that no step is spent on it."""
+    """Initialize the head's bias with the mean of the training numbers, so that no step is spent on
+    it.
+    """
     numbers = [cast(float, example.label) for example in examples]
     nn.init.constant_(head.get_parameter("classifier.bias"), fmean(numbers))
 
 
 def text_shown(example: TextExample) -> tuple[str | None, str | None]:
-    """Return the texts of an example for a list of errors."""
+    """Return the texts of an example, for a list of errors."""
     return example.text, example.text2 or None
 
 
@@ -392,7 +406,7 @@ REGRESSION = TaskKind[TextExample, TextInstance, NumberPrediction](
     start=_start_at_the_mean,
     decode=decode_numbers,
     parse_prediction=_parse_number,
-    # the third is the mean of both correlations
+    # the third is the mean of the first two
     metric_names=lambda task: (
         *("pearson", "spearman", "pearson_spearman"),
         *("mean_absolute_error", "mean_squared_error"),
