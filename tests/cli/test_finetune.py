@@ -159,7 +159,7 @@ def test_tags_that_break_their_scheme_are_mended_and_told(
     words = ["finetune", "tagging", "--train", tmp_path / "train.conll", *QUICK]
     words += ["--dev", tmp_path / "train.conll", "--model", tiny]
     warnings = json_of(*words, "--out", tmp_path / "run")["warnings"]
-    assert any("break the scheme iob2, mended" in each for each in warnings), warnings
+    assert any("break the scheme iob2, corrected" in each for each in warnings), warnings
     ran("evaluate", "--model", tmp_path / "run", "--data", tmp_path / "train.conll")
 
 

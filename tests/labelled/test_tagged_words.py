@@ -152,7 +152,7 @@ def test_a_slip_among_the_tags_of_entities_is_refused_with_its_own_line(write, s
         parse(write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""])), "tagging")
     tokens, tags = zip(*(word.split() for word in words if word), strict=True)
     row = {"tokens": [*tokens, "m"], "tags": [*tags, slip]}
-    with pytest.raises(DataError, match=rf"line 1, word 13: the tag '{slip}' is none of"):
+    with pytest.raises(DataError, match=rf"line 1, word 13: the tag '{slip}' is not in"):
         parse(write("a.jsonl", json.dumps(row)), "tagging")
 
 

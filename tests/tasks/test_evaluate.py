@@ -123,7 +123,7 @@ ONE_ANSWER = "degenerate: the model predicts "
             CLASSES,
             texts("yes", "no"),
             classes(0.1, 0.8),
-            "accuracy is 0: nothing the model predicts",
+            "accuracy is 0: no prediction is right",
         ),
         (SETS, texts(("a",), ()), sets((), ()), ONE_ANSWER + "'no label' for all 2 examples"),
         (NUMBERS, texts(1.0, 3.0), numbers(2.0, 2.001), ONE_ANSWER + "about 2 for all 2 examples"),

@@ -83,7 +83,7 @@ def test_what_is_too_long_is_cut_and_counted() -> None:
     [
         (GenerationExample(" ", "a", line=3), "line 3: source is empty"),
         (GenerationExample("a", "", line=3), "line 3: target is empty"),
-        (GenerationExample("a", "\u200b", line=3), "line 3: the tokenizer keeps nothing"),
+        (GenerationExample("a", "\u200b", line=3), "line 3: the tokenizer gives no token"),
     ],
 )
 def test_bad_examples(example: GenerationExample, message: str) -> None:

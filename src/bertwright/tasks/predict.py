@@ -48,7 +48,7 @@ def predict(
     if data.name not in learner.objectives:
         raise ConfigError(
             f"the model has no head {data.name!r}; it has: "
-            f"{', '.join(learner.objectives) or 'only an encoder'}"
+            f"{', '.join(learner.objectives) or 'the encoder alone'}"
         )
     kind = kind_of(data.task.kind)
     if generation is not None and not kind.generates:
