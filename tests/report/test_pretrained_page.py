@@ -206,7 +206,7 @@ def test_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "\n", '{"step": 1}\n', '{"loss": null}\n'])
 def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
     (tmp_path / "metrics.jsonl").write_text(content)
-    raises(DataError, r"no measurements yet: .* let the run go on", read_run, tmp_path)
+    raises(DataError, r"no measurements yet: .* let the run continue", read_run, tmp_path)
 
 
 @pytest.mark.parametrize(

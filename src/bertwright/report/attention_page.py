@@ -1,7 +1,7 @@
-"""The page of `bertwright attention`: all heads as small maps, one in detail; one file.
+"""The HTML page of `bertwright attention`: all heads as small maps, and one in detail.
 
-It draws with the playground's own parts (`serve/playground/heads.js`, `dom.js`, `style.css`), which
-are written into it, so it needs neither a network nor other files.
+The page contains the playground's own scripts and style (`serve/playground/heads.js`, `dom.js`,
+`style.css`), so it needs neither a network nor other files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.report.pages import render
 
 MOST = 192
-"""Tokens: maps of more make a page that browsers cannot scroll."""
+"""The most tokens of a text. Browsers cannot scroll a page of larger maps."""
 TITLES = {
     "encoder": "The text attends to itself",
     "decoder": "The translation attends to itself",
@@ -28,10 +28,10 @@ TITLES = {
 
 
 def attention_page(maps: Sequence[AttentionMaps], model: str) -> str:
-    """The page of a text's maps.
+    """Return the page with the attention maps of a text.
 
     Raises:
-        DataError: more than `MOST` tokens.
+        DataError: the text has more than `MOST` tokens.
     """
     longest = max(len(tokens) for each in maps for tokens in (each.rows, each.columns))
     if longest > MOST:

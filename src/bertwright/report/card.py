@@ -1,8 +1,8 @@
-"""The model cards: `README.md` of a fine-tuned model and of a checkpoint of pre-training.
+"""Model cards: the `README.md` of a fine-tuned model and of a pre-training checkpoint.
 
-The text is in `templates/*.md.j2`. Whatever a template prints between braces is escaped as Markdown
-shows it letter by letter, unless a filter gives it another form (`yaml`, `code`). Files are named
-without their folders.
+The text is in `templates/*.md.j2`. Values that a template prints are escaped so that Markdown shows
+them literally, unless a filter formats them (`yaml`, `code`). Files are named without their
+folders.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ _PIPELINES = {
     "translate": "translation",
     "answer": "question-answering",
 }
-"""What the hub calls that which a verb is for; of kinds of tasks the catalogue says it."""
+"""The hub's `pipeline_tag` for the verb that uses a model. Those of kinds of tasks are in the
+catalogue.
+"""
 _PATHS = {"data", "train", "dev", "test", "out", "model", "file", "path"}
-"""Settings that name files and folders."""
+"""The settings that name files and folders."""
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
@@ -44,8 +46,11 @@ def card(
     in_transformers: bool = True,
     examples: Sequence[str] = (),
 ) -> str:
-    """`README.md` of a fine-tuned model, on an encoder of `model_type`; `examples` are texts that
-    the hub and the playground of `bertwright serve` offer to try it with."""
+    """Return the `README.md` of a fine-tuned model whose encoder is of `model_type`.
+
+    `examples` are texts for trying the model on the hub and in the playground of `bertwright
+    serve`.
+    """
     several = results.get("tasks")
     tasks = [_task(each) for each in (several or {"": results}).values()]
     return _render(
@@ -72,12 +77,12 @@ def checkpoint_card(
     record: Mapping[str, Any] | None = None,
     example: tuple[str, str] = ("", ""),
 ) -> str:
-    """`README.md` of a checkpoint of pre-training.
+    """Return the `README.md` of a checkpoint of pre-training.
 
     Args:
-        position: of the run: `step`, `tokens` and `seconds`.
+        position: the run's `step`, `tokens` and `seconds`.
         corpus: `documents`, `sentences`, `tokens`, `vocab_size`, and `files`, without folders.
-        record: of the last validation.
+        record: the record of the last validation.
         example: a text of the corpus, with a mask for a masked LM, and the token that is masked.
     """
     transformers = "AutoModelForMaskedLM" if "masked_lm" in objectives else None
@@ -103,14 +108,18 @@ def checkpoint_card(
 
 
 def quoted(value: object) -> Markup:
-    """A string in quotes that YAML 1.1 and 1.2 read as it was; lone surrogates become U+FFFD."""
+    """Return a quoted string that YAML 1.1 and 1.2 read as `value`; lone surrogates become
+    U+FFFD.
+    """
     clean = re.sub("[\ud800-\udfff]", "\ufffd", str(value))
-    made = json.dumps(clean, ensure_ascii=False)
-    return Markup(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", made))
+    text = json.dumps(clean, ensure_ascii=False)
+    return Markup(_UNPRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text))
 
 
 def plain(value: object) -> Markup:
-    """A value as Markdown shows it letter by letter, on one line; markup as it is."""
+    """Return a value on one line, escaped so that Markdown shows it literally; markup is
+    unchanged.
+    """
     if isinstance(value, Markup):
         return value
     line = _line("-" if value is None else value)
@@ -125,17 +134,17 @@ def _render(template: str, **variables: Any) -> str:
 
 @cache
 def _templates() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("bertwright.report"),
-        autoescape=True,  # what `finalize` returns is markup and stays as it is
+        autoescape=True,  # `finalize` returns markup, which is not escaped again
         finalize=plain,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"plain": plain, "yaml": quoted, "code": _code, "count": count}
-    found.filters["title"] = title
-    return found
+    environment.filters |= {"plain": plain, "yaml": quoted, "code": _code, "count": count}
+    environment.filters["title"] = title
+    return environment
 
 
 def _task(results: Results) -> dict[str, Any]:
@@ -152,7 +161,7 @@ def _task(results: Results) -> dict[str, Any]:
 
 
 def _settings(results: Results) -> list[tuple[str, str]]:
-    """The settings, without the names of files, and what was tuned."""
+    """Return the settings, without those that name files, and the tuned values."""
     return [
         (name, str(value))
         for name, value in (values.flatten(results["settings"]) | results["tuned"]).items()
@@ -161,7 +170,7 @@ def _settings(results: Results) -> list[tuple[str, str]]:
 
 
 def _warnings(results: Results) -> list[str]:
-    """Warnings of the run, which name its files without their folders."""
+    """Return the warnings of the run, with files named without their folders."""
     warnings: list[str] = [*results["warnings"]]
     for file in filter(None, map(results["settings"].get, ("train", "dev"))):
         warnings = [each.replace(str(file), PurePath(file).name) for each in warnings]
@@ -172,16 +181,16 @@ def _how_to_load(results: Results, of_several: bool, model_type: str) -> dict[st
     task = values.from_dict(TaskConfig, results["task"])
     kind = KINDS[task.kind]
     is_pair = task.text2_column is not None and kind.example_of_pair is not None
-    # without a CRF transformers would choose other tags
-    found = None
+    # transformers has no CRF, and would choose other tags without it
+    architecture = None
     if not of_several and not task.head.crf:
-        found = MODELS[model_type].load().names.task_architecture(task)
+        architecture = MODELS[model_type].load().names.task_architecture(task)
     name = str(results["name"])
     return {
         "input": Markup(kind.example_of_pair if is_pair else kind.example),
         "option": Markup(f" --task {shlex.quote(name)}" if of_several else ""),
         "argument": Markup(f", task={name!r}" if of_several else ""),
-        "transformers": found and Markup(found.replace("Bert", "AutoModel", 1)),
+        "transformers": architecture and Markup(architecture.replace("Bert", "AutoModel", 1)),
     }
 
 
@@ -189,12 +198,12 @@ def _base_model(results: Results) -> str | None:
     model = results["model"]
     if Path(model).exists():
         return None
-    found = hub.id_of(model) or hub.id_of(hub.well_known(model) or "")
-    return found and found.partition("@")[0]
+    hub_id = hub.id_of(model) or hub.id_of(hub.well_known(model) or "")
+    return hub_id and hub_id.partition("@")[0]
 
 
 def _name(results: Results) -> str:
-    """The name of the task, else that of the run's folder; empty: unknown."""
+    """Return the name of the task, else that of the run's folder; empty if neither is known."""
     name = str(results.get("name") or "")
     if name not in ("", "task"):
         return name
@@ -202,10 +211,10 @@ def _name(results: Results) -> str:
 
 
 def _code(value: object) -> Markup:
-    """A value between backticks, without those of its own."""
+    """Return a value for use between backticks, with its own backticks replaced."""
     return Markup(_line(value).replace("`", "'"))
 
 
 def _line(value: object) -> str:
-    """A value on one line, without characters that no file or reader can show."""
+    """Return a value on one line, without control characters and lone surrogates."""
     return " ".join(re.sub("[\x00-\x1f\x7f\ud800-\udfff]", " ", str(value)).split())

@@ -1,4 +1,4 @@
-"""The curves of pages: of a pre-training run, over seeds, and by number of labelled examples."""
+"""The charts of pages: the curves of a pre-training run, over seeds, and by number of labels."""
 
 from __future__ import annotations
 
@@ -28,40 +28,42 @@ METHODS = {
     "tfidf": ("TF-IDF + logistic regression", "words"),
     "majority": ("most frequent label", "baseline"),
 }
-"""Name and line style of each method of a learning curve."""
+"""The name and line style of each method of a learning curve."""
 Record = Mapping[str, Any]
 Line = tuple[list[float], list[float]]
-"""xs and ys."""
+"""The xs and ys of a line."""
 
 
 def objectives(records: Iterable[Record]) -> dict[str, list[str]]:
-    """Objectives in the keys of records, each with its metrics: `masked_lm`: `loss`, `accuracy`."""
-    found: dict[str, list[str]] = {}
+    """Return the objectives in the keys of records, each with its metrics: `masked_lm`: `loss`,
+    `accuracy`.
+    """
+    metrics_of: dict[str, list[str]] = {}
     for key in dict.fromkeys(key for record in records for key in record):
         name, _, metric = key.rpartition(".")
         if name:
-            found.setdefault(name, []).append(metric)
-    return found
+            metrics_of.setdefault(name, []).append(metric)
+    return metrics_of
 
 
 def objective_title(name: str) -> str:
-    """`masked LM` of `masked_lm`; an unknown name without its underscores."""
+    """Return `masked LM` for `masked_lm`; an unknown name without its underscores."""
     return _OBJECTIVES.get(name, name.replace("_", " "))
 
 
 def run_curves(run: Run) -> list[Markup]:
-    """The charts of a run, over tokens."""
+    """Return the charts of a run, over tokens."""
     charts: dict[str, tuple[str, bool]] = {}
-    found = objectives(run.records)
-    for name, metrics in found.items():
+    metrics_of = objectives(run.records)
+    for name, metrics in metrics_of.items():
         for metric in metrics:
             name_and_metric = f"{objective_title(name)} {title(metric)}"
             name_and_metric = name_and_metric[:1].upper() + name_and_metric[1:]
             charts[f"{name}.{metric}"] = name_and_metric, metric == "accuracy"
-    if len(found) != 1:  # the loss of a single objective is the same
+    if len(metrics_of) != 1:  # with a single objective, the total loss is the same curve
         charts["loss"] = "Loss, all objectives", False
     charts |= {key: (name, key == "utilization") for key, name in _OF_TRAINING.items()}
-    made = []
+    drawn = []
     for key, (name, percent) in charts.items():
         lines = [
             Series(shown, *_points(run.split(split), "tokens", key), style=split)
@@ -73,15 +75,16 @@ def run_curves(run: Run) -> list[Markup]:
         ys = [y for line in lines for y in line.ys]
         low, high = min(ys, default=0.0), max(ys, default=0.0)
         from_zero = key in _OF_TRAINING or (percent and low < high / 2)
-        made.append(chart(name, lines, "tokens", percent, from_zero))
-    return [each for each in made if each]
+        drawn.append(chart(name, lines, "tokens", percent, from_zero))
+    return [each for each in drawn if each]
 
 
 def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -> list[Markup]:
-    """The main metric and the losses: a line a seed, and the best baseline.
+    """Return charts of the main metric, with the best baseline, and of the losses; one line per
+    seed.
 
     Args:
-        prefix: begins the task's keys in the records of several tasks.
+        prefix: the prefix of the task's keys if the records are of several tasks.
     """
     main = str(results.get("main", ""))
     dev = [record for record in records if record.get("split") == "dev"]
@@ -96,21 +99,21 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
     ):
         drawn = _lines(split, where, key)
         is_main = key == prefix + main
-        # one level: a second far below would flatten the seeds
+        # only the best baseline, because a second one far below would flatten the curves
         if drawn and is_main and best_other:
             drawn = [Series(baseline_title(best_other[0]), [], [best_other[1]], "baseline"), *drawn]
         ys = {y for each in drawn for y in each.ys}
         percent = is_main and is_fraction(main) and max(ys, default=0) <= 1
-        # lines all at one height have no range of their own
+        # lines that are all at one height define no range
         charts.append(chart(name, drawn, f"{where}s", percent, from_zero=len(ys) == 1))
     return [each for each in charts if each]
 
 
-def labelled_chart(found: Mapping[str, Any]) -> Markup:
-    """Accuracy by number of labelled examples, a line a method, of `learning_curve.json`."""
-    sizes = [f"{int(size):,}" for size in found["sizes"]]
+def labelled_chart(curve: Mapping[str, Any]) -> Markup:
+    """Return a chart of accuracy by number of labelled examples, from `learning_curve.json`."""
+    sizes = [f"{int(size):,}" for size in curve["sizes"]]
     lines = []
-    for method in found["methods"]:
+    for method in curve["methods"]:
         name, style = METHODS.get(method["name"], (str(method["name"]), "train"))
         ys = [float(value) for value in method["accuracy"]]
         lines.append(Series(name, [float(n) for n in range(len(ys))], ys, style, legend=""))
@@ -118,47 +121,49 @@ def labelled_chart(found: Mapping[str, Any]) -> Markup:
 
 
 def method_title(name: str) -> str:
-    """A method of a learning curve in words."""
+    """Return the description of a method of a learning curve."""
     return METHODS[name][0] if name in METHODS else name.replace("_", " ")
 
 
-def task_sentence(found: Mapping[str, Any]) -> str:
-    """The task of a learning curve."""
-    labels = found["labels"]
-    shortest, longest = found["words"]
+def task_sentence(curve: Mapping[str, Any]) -> str:
+    """Return a description of the task of a learning curve."""
+    labels = curve["labels"]
+    shortest, longest = curve["words"]
     return (
         f"Which of {len(labels)} packages ({', '.join(labels)}) does a passage of documentation "
         f"belong to? A passage has {shortest} to {longest} words; the packages' names are replaced "
-        f'by "{found["hidden"]}". The {int(found["test"]["examples"]):,} test passages come from '
+        f'by "{curve["hidden"]}". The {int(curve["test"]["examples"]):,} test passages come from '
         "modules held out of pre-training and fine-tuning; all labels are equally frequent."
     )
 
 
-def conclusion(found: Mapping[str, Any]) -> str:
-    """Whether pre-training pays off, by the smallest and the largest size, in one sentence."""
-    methods = {method["name"]: method for method in found["methods"]}
+def conclusion(curve: Mapping[str, Any]) -> str:
+    """Return one sentence that says whether pre-training pays off at the smallest and largest
+    size.
+    """
+    methods = {method["name"]: method for method in curve["methods"]}
     phrase = (
         "with {} labelled examples the pre-trained model is right in {:.1%}, TF-IDF in {:.1%}, "
         "random initialization in {:.1%}"
     )
     wins, parts = [], []
-    for index in sorted({0, len(found["sizes"]) - 1}):
+    for index in sorted({0, len(curve["sizes"]) - 1}):
         ours, *others = (
             float(methods[name]["accuracy"][index])
             for name in ("pretrained", "tfidf", "random_start")
         )
         wins.append(methods["pretrained"]["intervals"][index][0] > max(others))
-        parts.append(phrase.format(f"{int(found['sizes'][index]):,}", ours, *others))
+        parts.append(phrase.format(f"{int(curve['sizes'][index]):,}", ours, *others))
         phrase = "with {} in {:.1%}, {:.1%}, {:.1%}"
     answer = "pays off where labels are few" if wins[0] else "does not clearly pay off"
     return f"Pre-training {'pays off' if all(wins) else answer}: {'; '.join(parts)}."
 
 
-def best_sentence(found: Mapping[str, Any]) -> str:
-    """The best method at each size, and those within its 95% interval."""
+def best_sentence(curve: Mapping[str, Any]) -> str:
+    """Return the best method at each size, and the methods within its 95 % interval."""
     parts = []
-    for index, size in enumerate(found["sizes"]):
-        ranked = sorted(found["methods"], key=lambda method: -float(method["accuracy"][index]))
+    for index, size in enumerate(curve["sizes"]):
+        ranked = sorted(curve["methods"], key=lambda method: -float(method["accuracy"][index]))
         names = [f"{method_title(m['name'])} ({m['accuracy'][index]:.1%})" for m in ranked]
         low = float(ranked[0]["intervals"][index][0])
         level = [n for n, m in zip(names, ranked, strict=True) if m["accuracy"][index] >= low][1:]
@@ -168,7 +173,7 @@ def best_sentence(found: Mapping[str, Any]) -> str:
 
 
 def _lines(records: Sequence[Record], x_key: str, key: str) -> list[Series]:
-    """One key, a line a seed; a single seed, and few points, with marks."""
+    """Return one line per seed. A single seed is drawn with marks."""
     drawn = []
     for seed in dict.fromkeys(record.get("seed") for record in records):
         xs, ys = _points([r for r in records if r.get("seed") == seed], x_key, key)
@@ -181,5 +186,5 @@ def _lines(records: Sequence[Record], x_key: str, key: str) -> list[Series]:
 
 def _points(records: Iterable[Record], x_key: str, key: str) -> Line:
     pairs = [(number(r.get(x_key)), number(r.get(key))) for r in records]
-    kept = [(x, y) for x, y in pairs if x is not None and y is not None]
-    return [x for x, _ in kept], [y for _, y in kept]
+    finite = [(x, y) for x, y in pairs if x is not None and y is not None]
+    return [x for x, _ in finite], [y for _, y in finite]

@@ -1,4 +1,4 @@
-"""The table of a GLUE run."""
+"""The table of the results of a GLUE run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from bertwright.report.numbers import spread, title
 
 _BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
-"""The columns of baselines: the usual answer, a class or a number, and a model of words."""
+"""The columns of baselines: the most frequent class (or the mean), and a TF-IDF model."""
 
 
 def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The table of a run: its columns and rows, for the screen and `glue.md`."""
+    """Return the columns and rows of a run's table, for the screen and `glue.md`."""
     tasks = whole["tasks"]
     beside = {
         title: names
@@ -24,7 +24,7 @@ def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     for name, task in tasks.items():
         first = [name, f"{task['train']:,}", f"{task['dev']:,}"]
         seeds, said, b = str(task["seeds"]), notes(task), task["baselines"]
-        for metric, found in task["metrics"].items():
+        for metric, values in task["metrics"].items():
             simple = [
                 next((b[each].get(metric) for each in names if each in b), None)
                 for names in beside.values()
@@ -33,8 +33,8 @@ def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
                 [
                     *first,
                     title(metric).removesuffix(" correlation"),
-                    spread(metric, found["mean"], found["sd"]),
-                    spread(metric, found["max"], None),
+                    spread(metric, values["mean"], values["sd"]),
+                    spread(metric, values["max"], None),
                     seeds,
                     *(spread(metric, value, None) for value in simple),
                     said,
@@ -48,18 +48,18 @@ def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def notes(task: Mapping[str, Any]) -> str:
-    """How many seeds of a task failed, in words."""
+    """Return a description of how many seeds of a task failed."""
     failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
     return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
 
 
 def averages(whole: Mapping[str, Any]) -> str:
-    """The averages in words, and of what they are."""
+    """Return the averages over tasks in words, with the tasks that they include."""
     number = len(whole["tasks"])
-    said = f"GLUE average over {number} of 9 tasks: {100 * whole['average']:.1f}"
+    sentence = f"GLUE average over {number} of 9 tasks: {100 * whole['average']:.1f}"
     without = whole["average_without_wnli"]
     if "WNLI" in whole["tasks"] and without is not None:
-        said += f" ({100 * without:.1f} without WNLI)"
+        sentence += f" ({100 * without:.1f} without WNLI)"
     if "MNLI" in whole["tasks"]:
-        said += "; of MNLI the matched genres count"
-    return f"{said}. Figures are of the dev sets, not of the test sets."
+        sentence += "; of MNLI the matched genres count"
+    return f"{sentence}. Figures are of the dev sets, not of the test sets."

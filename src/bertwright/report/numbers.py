@@ -1,6 +1,6 @@
-"""How numbers and metrics are shown: on pages, in model cards and on the command line.
+"""Format numbers and metrics for pages, model cards and the command line.
 
-Metrics are fractions (0 to 1, shown in percent), correlations or errors, known by their names.
+Metrics are fractions (0 to 1, shown in percent), correlations or errors, as their names tell.
 """
 
 from __future__ import annotations
@@ -33,69 +33,69 @@ _NO_FRACTIONS = (*_CORRELATIONS, *_LOWER_IS_BETTER, "threshold", "count")
 
 
 def title(metric: str) -> str:
-    """`macro F1` of `macro_f1`; an unknown name without its underscores."""
+    """Return `macro F1` for `macro_f1`; an unknown name without its underscores."""
     return _TITLES.get(metric, metric.replace("_", " ").replace("f1", "F1"))
 
 
 def baseline_title(name: str) -> str:
-    """What a baseline does, in words."""
+    """Return a description of a baseline."""
     return _BASELINES.get(name, name.replace("_", " "))
 
 
 def number(value: object) -> float | None:
-    """A finite number, or None."""
+    """Return a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        found = float(value)
+        finite = float(value)
     except OverflowError:  # an integer of more than 308 digits
         return None
-    return found if math.isfinite(found) else None
+    return finite if math.isfinite(finite) else None
 
 
 def is_fraction(metric: str) -> bool:
-    """Whether a metric goes from 0 to 1, all wrong to all right."""
+    """Return whether a metric ranges from 0 (all wrong) to 1 (all right)."""
     return not any(part in metric for part in _NO_FRACTIONS)
 
 
 def direction(metric: str) -> float:
-    """1 of a metric that is better when higher, -1 of one that is better when lower."""
+    """Return 1 for a metric that is better when higher, -1 for one that is better when lower."""
     return -1.0 if any(part in metric for part in _LOWER_IS_BETTER) else 1.0
 
 
 def show(metric: str, value: object) -> str:
-    """A metric's value for readers: `91.2%`, `0.853`; `-` for none."""
-    found = number(value)
-    if found is None:
+    """Return a metric's value for display: `91.2%`, `0.853`; `-` if there is none."""
+    finite = number(value)
+    if finite is None:
         return "-"
     if is_fraction(metric):
-        return f"{found:.1%}"
+        return f"{finite:.1%}"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{found:.3f}" if abs(found) < 100 else f"{found:,.1f}"
+    return f"{finite:.3f}" if abs(finite) < 100 else f"{finite:,.1f}"
 
 
 def spread(metric: str, mean: object, sd: object) -> str:
-    """`91.2% ± 0.4`; without ± for one seed."""
-    shown, found = show(metric, mean), number(sd)
-    if found is None or shown == "-":
+    """Return mean and standard deviation as `91.2% ± 0.4`, without ± if there is one seed."""
+    shown, deviation = show(metric, mean), number(sd)
+    if deviation is None or shown == "-":
         return shown
     if shown.endswith("%"):
-        return f"{shown} ± {100 * found:.1f}"
+        return f"{shown} ± {100 * deviation:.1f}"
     decimals = len(shown.rpartition(".")[2]) if "." in shown else 0
-    return f"{shown} ± {found:.{decimals}f}"
+    return f"{shown} ± {deviation:.{decimals}f}"
 
 
 def count(value: object) -> str:
-    """`12,345` or `6.5M`"""
-    found = number(value)
-    if found is None:
+    """Return a count as `12,345` or `6.5M`."""
+    finite = number(value)
+    if finite is None:
         return "-"
-    return short(found) if found >= 1e6 else f"{found:,.0f}"
+    return short(finite) if finite >= 1e6 else f"{finite:,.0f}"
 
 
 def short(value: float) -> str:
-    """`250k`, `6.5M`, for axes."""
+    """Return a short form for axes: `250k`, `6.5M`."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"

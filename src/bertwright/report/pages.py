@@ -1,9 +1,8 @@
-"""Pages: one HTML file each, without network, from `templates/*.html.j2`; the only script is that
-of the button that copies a command, and of the page of attention.
+"""HTML pages of runs, from `templates/*.html.j2`; each is one file that needs no network.
 
-Whatever a template prints is escaped (Jinja2's autoescape), be it a path, a token or the name of a
-key; only markup of `plots` passes as it is. `RUN/report.html` is of a pre-training or a fine-tuned
-run.
+The only scripts are those of the button that copies a command and of the attention page. Everything
+that a template prints is escaped (Jinja2's autoescape), including paths, tokens and keys; only the
+markup of `plots` is not. `RUN/report.html` is the page of a pre-training or fine-tuning run.
 """
 
 from __future__ import annotations
@@ -49,32 +48,35 @@ from bertwright.report.verdict import (
 from bertwright.tasks.catalogue import KINDS
 
 MOST_CLASSES = 30
-"""A confusion matrix of more cannot be read."""
+"""The most classes of a confusion matrix that is shown; a larger one is unreadable."""
 MOST_METRICS = 4
-"""Columns of metrics in the table of seeds."""
+"""The most columns of metrics in the table of seeds."""
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
 def render(template: str, **variables: Any) -> str:
-    """A page; what HTML cannot hold (controls, lone surrogates) becomes U+FFFD."""
+    """Render a template. Characters that HTML cannot hold (controls, lone surrogates) become
+    U+FFFD.
+    """
     return _UNPRINTABLE.sub("\ufffd", _templates().get_template(template).render(variables))
 
 
 def write_page(out: Path, page: str) -> None:
-    """Write a page whole or not at all.
+    """Write a page atomically.
 
     Raises:
         ConfigError: `out` cannot be the name of a file.
         BertwrightError: the disk is full or the folder is not writable.
     """
     if out.is_dir() or not out.parent.is_dir():
-        raise ConfigError(f"--out is {out}; expected a file in a folder that is there")
+        raise ConfigError(f"--out is {out}; expected a file in a folder that exists")
     with atomic_file(out, overwrite=True) as file:
         file.write(page)
 
 
 def write_report(run: Run, out: Path | None = None) -> Path:
-    """Write the page of a run (unset: `report.html` in its folder); its path.
+    """Write the page of a run and return its path; the default is `report.html` in the run's
+    folder.
 
     Raises:
         DataError: a file is damaged.
@@ -87,7 +89,7 @@ def write_report(run: Run, out: Path | None = None) -> Path:
 
 
 def run_page(run: Run) -> str:
-    """The page of a run.
+    """Return the page of a run.
 
     Raises:
         DataError: a file is damaged.
@@ -104,10 +106,10 @@ def vector_page(
     column: str | None,
     facts: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page of texts as dots; see `dots_of`.
+    """Return the page of texts drawn as dots; see `dots_of` for the arguments.
 
     Args:
-        facts: (figure, name).
+        facts: (figure, name) pairs that are shown above the plot.
     """
     heading, plot = f"Texts of {name}", dots_of(points, texts, values, column)
     return render("vectors.html.j2", heading=heading, facts=facts, plot=plot)
@@ -115,7 +117,7 @@ def vector_page(
 
 @cache
 def _templates() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("bertwright.report"),
         autoescape=True,
         extensions=["jinja2.ext.do"],
@@ -124,7 +126,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     shown = ("count", "show", "spread", "number", "title", "baseline_title")
-    found.filters |= {name: getattr(numbers, name) for name in shown}
+    environment.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
         "percent": "{:.1%}".format,
         "values": _values,
@@ -132,8 +134,8 @@ def _templates() -> Environment:
         "method": curves.method_title,
         "clock": clock,
     }
-    found.filters |= more
-    found.globals |= {
+    environment.filters |= more
+    environment.globals |= {
         "key": key,
         "methods": curves.METHODS,
         "task_sentence": curves.task_sentence,
@@ -141,7 +143,7 @@ def _templates() -> Environment:
         "conclusion": curves.conclusion,
         "labelled_chart": curves.labelled_chart,
     }
-    return found
+    return environment
 
 
 def _pretrained_page(run: Run) -> str:
@@ -235,11 +237,12 @@ def _kind(results: Results) -> str:
 
 
 def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -> dict[str, Any]:
-    """The variables of `task.html.j2`; `prefix` begins the task's keys in the records of several
-    tasks."""
+    """Return the variables of `task.html.j2`. `prefix` begins the task's keys in the records of
+    several tasks.
+    """
     main = results["main"]
     columns, rows = metrics_table(results)
-    found = [metric for seed in results["seeds"] for metric in seed["metrics"]]
+    metrics = [metric for seed in results["seeds"] for metric in seed["metrics"]]
     confusion = results["confusion"] or {"labels": []}
     return {
         "results": results,
@@ -252,7 +255,7 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
         "curves": curves.seed_curves(results, records, prefix),
         "metric_columns": columns,
         "metric_rows": rows,
-        "seed_metrics": list(dict.fromkeys([main, *found]))[:MOST_METRICS],
+        "seed_metrics": list(dict.fromkeys([main, *metrics]))[:MOST_METRICS],
         "labels": confusion["labels"],
         "matrix": confusion.get("counts") if len(confusion["labels"]) <= MOST_CLASSES else [],
         "layers": _layers(results["layer_weights"]),
@@ -266,8 +269,8 @@ def _task_headline(results: Results) -> Iterator[tuple[str, str]]:
     main, seeds, data = results["main"], results["seeds"], results["data"]
     over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
     yield show_summary(results, main), f"{title(main)} on dev, {over}"
-    if found := interval(results, main):
-        low, high = (show(main, end).removesuffix("%") for end in found)
+    if ends := interval(results, main):
+        low, high = (show(main, end).removesuffix("%") for end in ends)
         yield f"{low} to {high}", "95% interval of the saved model, by bootstrap of dev"
     for name, value in baselines(results, main).items():
         yield show(main, value), f"{title(main)} of {baseline_title(name)}"
@@ -282,32 +285,34 @@ def _task_headline(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _layers(weights: Mapping[str, float]) -> Markup:
-    """How much the head reads of each layer; empty where that is not learned."""
+    """Return a chart of the weight of each layer; empty if the weights are not learned."""
     numbers = [int(layer) for layer in weights]
     names = ["embeddings", *map(str, range(1, max(numbers, default=0) + 1))]
     line = Series("weight", numbers, list(weights.values()), "dev", legend="")
     return chart("Weight of a layer", [line], "layer", True, from_zero=True, x_labels=names)
 
 
-def _calibration(found: Mapping[str, Any] | None) -> dict[str, float]:
-    """The mean probability of what is predicted, how much of it is correct, and the error."""
-    if found is None:
+def _calibration(calibration: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return the mean confidence, the accuracy and the calibration error; empty if there are
+    none.
+    """
+    if calibration is None:
         return {}
-    total = sum(each["count"] for each in found["bins"])
+    total = sum(each["count"] for each in calibration["bins"])
     means = {
-        key: sum(each[key] * each["count"] for each in found["bins"]) / total
+        key: sum(each[key] * each["count"] for each in calibration["bins"]) / total
         for key in ("confidence", "accuracy")
     }
-    return {**means, "error": found["error"], "total": total}
+    return {**means, "error": calibration["error"], "total": total}
 
 
-def _values(found: object, kind: object = "") -> str:
-    """A label, labels, tags, a number or an answer as text."""
+def _values(value: object, kind: object = "") -> str:
+    """Return a label, labels, tags, a number or an answer as text."""
     entry = KINDS.get(str(kind))
-    if found is None or found in ("", []):
+    if value is None or value in ("", []):
         return "none" if entry is None else entry.nothing
-    if isinstance(found, float):
-        return f"{found:.4g}"
-    if isinstance(found, (list, tuple)):
-        return (", " if entry is None else entry.separator).join(map(str, found))
-    return str(found)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return (", " if entry is None else entry.separator).join(map(str, value))
+    return str(value)

@@ -1,11 +1,12 @@
-"""Charts as SVG, with the colours of the page's style sheet and a `<title>` on every mark.
+"""Charts as SVG, in the colours of the page's style sheet, with a `<title>` on every mark.
 
-One chart of 500 points is 8 kB here, light or dark with the page; as SVG of matplotlib or
-Altair it is 21 to 23 kB with fixed colours and nothing to read on hovering. Altair with its bundle
-inlined reads on hovering, but makes a page of 928 kB that needs scripts.
+A chart of 500 points takes 8 kB here and follows the page's light or dark mode. As SVG from
+matplotlib or Altair it takes 21 to 23 kB, has fixed colours and shows nothing on hovering. Altair
+with its inlined bundle shows values on hovering, but makes a page of 928 kB that needs scripts.
 
-A chart is a `<figure>`: title and legend are HTML, which wraps on a narrow page, and `aria-label`
-describes it in words. Classes (`train`, `dev`, `baseline`, `grid`) get colours in `page.css`.
+A chart is a `<figure>`. Its title and legend are HTML, which wraps on a narrow page, and
+`aria-label` describes it in words. Its classes (`train`, `dev`, `baseline`, `grid`) get colours in
+`page.css`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from bertwright.report.numbers import short
 WIDTH, HEIGHT = 520, 262
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 24, 42
 MARKED = ("dev", "tuned", "frozen", "random", "words")
-"""Styles whose points have marks."""
+"""The styles whose points have marks."""
 MOST_MARKS = 60
 MOST_POINTS = 500
-"""A line of more is drawn through some of its points."""
+"""The most points of a line; a longer one is drawn through a part of its points."""
 SMALLEST, LARGEST = 1e-300, 1e300
-"""Ranges beyond these overflow float64 on the way to a tick."""
+"""Ranges beyond these overflow float64 when ticks are computed."""
 
 _TEXT = Markup('<text class="axis" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
 _MARK = Markup(
@@ -36,18 +37,19 @@ _MARK = Markup(
 
 @dataclass(frozen=True)
 class Series:
-    """A line, or a level across the whole chart."""
+    """A line, or a horizontal level across the whole chart."""
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
-    """As many as `xs`; of a level the first alone counts."""
+    """The values, as many as `xs`; a level uses only the first."""
     style: str = "train"
-    """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed), `seed`
-    (thin lines, one a seed); `tuned`, `frozen`, `random`, `words`
-    (lines with marks, one a method)."""
+    """`train` (a line), `dev` (a line with marks), `baseline` (a dashed level), `seed` (thin lines,
+    one for each seed); `tuned`, `frozen`, `random`, `words` (lines with marks, one for each
+    method).
+    """
     legend: str | None = None
-    """Its name in the legend; a name is shown once. Unset: the name; empty: nothing."""
+    """The name in the legend, where each name appears once. None: `name`; empty: no entry."""
 
 
 def chart(
@@ -58,15 +60,15 @@ def chart(
     from_zero: bool = False,
     x_labels: Sequence[str] = (),
 ) -> Markup:
-    """Lines over one x axis.
+    """Return a chart of lines over one x axis.
 
     Args:
-        title: also the name of the y axis.
-        series: points that are not finite, or too far out for an axis, are left out.
-        x_name: name of the x axis.
-        percent: y is a fraction.
-        from_zero: the y axis begins at 0.
-        x_labels: names of x = 0, 1, 2, ...; empty: x is a number.
+        title: the title, which is also the name of the y axis.
+        series: the lines; points that are not finite, or too large for an axis, are left out.
+        x_name: the name of the x axis.
+        percent: whether y is a fraction, shown in percent.
+        from_zero: whether the y axis begins at 0.
+        x_labels: the names of x = 0, 1, 2, ...; empty: x is a number.
 
     Returns:
         A `<figure>`; empty if no series has a point.
@@ -101,7 +103,7 @@ def chart(
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where values lie in a chart: its ranges."""
+    """The ranges of a chart, which map values to coordinates."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -116,7 +118,7 @@ class _Frame:
     def figure(
         self, title: str, words: str, *parts: Markup, legend: Sequence[tuple[str, str]] = ()
     ) -> Markup:
-        """The whole figure; `legend` has names and styles of lines."""
+        """Return the whole figure; `legend` has the names and styles of lines."""
         keys = (Markup("<span>{} {}</span>").format(key(style), name) for name, style in legend)
         return Markup(
             "<figure><figcaption><b>{}</b>{}</figcaption>"
@@ -138,7 +140,7 @@ class _Frame:
         percent: bool,
         x_labels: Sequence[str],
     ) -> Markup:
-        """Grid lines, the numbers of both axes, and the name of x."""
+        """Return the grid lines, the numbers of both axes, and the name of x."""
         parts = []
         for value, label in zip(y_ticks, labels(y_ticks, percent), strict=True):
             _, y = self.point(self.x[0], value)
@@ -153,7 +155,7 @@ class _Frame:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values (1, 2 or 5 times a power of ten) that cover `low` to `high`."""
+    """Return round values (1, 2 or 5 times a power of ten) that cover `low` to `high`."""
     if not max(SMALLEST, 1e-9 * abs(low)) < high - low < LARGEST:
         high = low + (abs(low) if abs(low) > SMALLEST else 1.0)
     rough = (high - low) / (most - 1)
@@ -165,26 +167,26 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def labels(values: Sequence[float], percent: bool = False) -> list[str]:
-    """Labels of ticks: no two are the same."""
+    """Return the labels of ticks, no two of which are the same."""
     if percent:
         return [f"{100 * value:.10g}%" for value in values]
-    found = [short(value) if abs(value) >= 1000 else f"{value:.10g}" for value in values]
-    return found if len(set(found)) == len(found) else [f"{value:.10g}" for value in values]
+    texts = [short(value) if abs(value) >= 1000 else f"{value:.10g}" for value in values]
+    return texts if len(set(texts)) == len(texts) else [f"{value:.10g}" for value in values]
 
 
 def _finite(series: Series) -> Series:
-    """The series without points that are infinite, no number, or too far out for an axis."""
+    """Return the series without points that are infinite, NaN, or too large for an axis."""
     if series.style == "baseline":
         pairs = [(0.0, y) for y in series.ys[:1]]
     else:
         pairs = list(zip(series.xs, series.ys, strict=True))
     most = LARGEST / 10
-    kept = [(x, y) for x, y in pairs if abs(x) < most and abs(y) < most]  # never true of NaN
-    return replace(series, xs=[x for x, _ in kept], ys=[y for _, y in kept])
+    finite = [(x, y) for x, y in pairs if abs(x) < most and abs(y) < most]  # false for NaN
+    return replace(series, xs=[x for x, _ in finite], ys=[y for _, y in finite])
 
 
 def _thin(series: Series) -> Series:
-    """A long series as at most `MOST_POINTS` of its points, the last one among them."""
+    """Return a long series with at most `MOST_POINTS` of its points, including the last one."""
     step = -(-len(series.xs) // MOST_POINTS)
     if step < 2:
         return series
@@ -214,7 +216,7 @@ def _path(style: str, d: str, name: str = "") -> Markup:
 
 
 def key(style: str) -> Markup:
-    """The stroke of a style, for legends."""
+    """Return the line sample of a style, for legends."""
     return Markup('<svg class="key" viewBox="0 0 24 14" aria-hidden="true">{}</svg>').format(
         _path(f"line {style}", "M0 7h24")
     )

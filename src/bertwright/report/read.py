@@ -1,8 +1,8 @@
-"""Reading the folder of a run for its page: every file as plain values.
+"""Read the folder of a run for its page: every file as plain values.
 
-`config.toml`, `environment.json` and `metrics.jsonl`; of a quickstart `examples.json` and
-`learning_curve.json`; of a fine-tuned run `results.json`. Values are not checked here: what a page
-cannot show becomes one DataError (`whole`).
+The files are `config.toml`, `environment.json` and `metrics.jsonl`; for a quickstart also
+`examples.json` and `learning_curve.json`; for a fine-tuned run `results.json`. Values are not
+checked here: `whole` turns any error on a page into a DataError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
 _FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
-"""What a `Run` has after its configuration, in the order of its fields."""
+"""The files of a `Run` after its configuration, in the order of its fields."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,28 @@ class Run:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, Any] = field(default_factory=dict)
-    """Of a quickstart, each key optional: `baselines` (levels of charts, by key of a record),
-    `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`,
-    `neighbours`, and `note`, how they were chosen."""
+    """From a quickstart, each key optional: `baselines` (levels of charts, by key of a record),
+    `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`, `neighbours`, and
+    `note`, which says how they were chosen.
+    """
     results: dict[str, Any] = field(default_factory=dict)
-    """`results.json`, of a fine-tuned run."""
+    """`results.json` of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)
-    """Accuracy by labelled examples, of a quickstart."""
+    """Accuracy by number of labelled examples, from a quickstart."""
 
     @property
     def name(self) -> str:
-        """The folder's name; of a quickstart that of the folder above `run`."""
+        """The folder's name; for a quickstart the name of the folder that contains `run`."""
         folder = self.folder.resolve()
         return folder.parent.name if folder.name == "run" else folder.name
 
     def split(self, name: str) -> list[dict[str, Any]]:
-        """The records of `train` or `dev`, in the order of steps."""
+        """Return the records of `train` or `dev`, in the order of steps."""
         return [record for record in self.records if record.get("split") == name]
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds the metrics of a run."""
+    """Return whether a folder holds the metrics of a run."""
     return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
 
 
@@ -65,7 +66,7 @@ def read_run(folder: Path | str) -> Run:
     """Read a run's folder.
 
     Raises:
-        DataError: it is no run, nothing was logged yet, or a file is damaged.
+        DataError: the folder is not a run, nothing is logged yet, or a file is damaged.
     """
     folder = Path(folder)
     nested = folder / "run"
@@ -81,35 +82,37 @@ def read_run(folder: Path | str) -> Run:
     ):
         raise DataError(
             f"{path} holds no measurements yet: a line is written every few seconds and at the "
-            "end; let the run go on and write the page again"
+            "end; let the run continue and write the page again"
         )
-    found = (read_object(folder / name) for name in _FILES)
-    return Run(folder, records, config, *found)
+    objects = (read_object(folder / name) for name in _FILES)
+    return Run(folder, records, config, *objects)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object; empty where there is no file.
+    """Return a JSON object; empty if there is no such file.
 
     Raises:
-        DataError: it is damaged.
+        DataError: the file is damaged.
     """
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it or write it again") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise DataError(
-            f"{path} is damaged: it holds {str(found)[:40]}, expected an object; remove it or "
+            f"{path} is damaged: it holds {str(value)[:40]}, expected an object; remove it or "
             "write it again"
         )
-    return found
+    return value
 
 
 @contextlib.contextmanager
 def whole(folder: Path) -> Iterator[None]:
-    """Make a DataError of what fails while a page is made: a value that no run writes."""
+    """Turn any error while a page is made into a DataError: a file holds a value that no run
+    writes.
+    """
     try:
         yield
     except BertwrightError:
@@ -124,35 +127,35 @@ def whole(folder: Path) -> Iterator[None]:
         ValueError,
     ) as error:
         raise DataError(
-            f"a file of {folder} is damaged, it holds a value that no run writes ({error}): write "
+            f"a file of {folder} is damaged: it holds a value that no run writes ({error}). Write "
             f"it again, or remove it ({', '.join(_FILES)}) for a page without it"
         ) from error
 
 
-def mapping(found: object) -> Mapping[str, Any]:
-    """What was found, or nothing where it is no mapping."""
-    return found if isinstance(found, Mapping) else {}
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _no_run(folder: Path) -> DataError:
     if not folder.is_dir():
         is_file = folder.is_file()
-        found = "it is a file" if is_file else f"no such folder{nearest_name(folder)}"
+        reason = "it is a file" if is_file else f"no such folder{nearest_name(folder)}"
     elif runs := sorted(each.name for each in folder.iterdir() if is_run(each)):
         return DataError(
             f"{folder} is no run, but holds {', '.join(runs[:20])}; name one of them: "
             f"bertwright report {folder / runs[0]}"
         )
     else:
-        found = f"it has no {METRICS}"
+        reason = f"it has no {METRICS}"
     return DataError(
-        f"{folder} is no run ({found}); name the --out of a run, as written by bertwright "
+        f"{folder} is no run ({reason}); name the --out of a run, as written by bertwright "
         "pretrain, finetune, glue or quickstart"
     )
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """The configuration of a run; empty where there is none."""
+    """Return the configuration of a run; empty if there is none."""
     try:
         return values.read_toml(path) if path.is_file() else {}
     except ConfigError as error:

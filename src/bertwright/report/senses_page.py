@@ -1,4 +1,6 @@
-"""The page of `bertwright senses`: each word's sentences as dots, the models side by side."""
+"""The HTML page of `bertwright senses`: each word's sentences as dots, with the models side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,22 @@ _STYLES = "dev", "train", "frozen", "words", "random"
 def senses_page(
     found: Sequence[Mapping[str, Any]], vectors: Sequence[Float32s], usages: Sequence[Usage]
 ) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        found: of each model its `model` (a name), `layer` (the one that is drawn) and, where senses
+        found: for each model its `model` (a name), `layer` (the one that is drawn) and, if senses
             are known, `accuracy` by layer and `words`.
-        vectors: of each model `[n, H]`, of that layer.
-        usages: n sentences.
+        vectors: for each model `[n, H]`, of that layer.
+        usages: the n sentences.
     """
     known = bool(usages[0].sense)
     words = []
     for word, rows in rows_of_words(usages).items():
         plots = []
-        for row, own in zip(found, vectors, strict=True):
+        for row, of_layer in zip(found, vectors, strict=True):
             texts = [usages[n].sentence for n in rows]
             values = [usages[n].sense for n in rows]
-            points, _ = project(own[rows])
+            points, _ = project(of_layer[rows])
             accuracy = row["words"][word][row["layer"]] if known else None
             plots.append(
                 {

@@ -1,8 +1,8 @@
-"""Texts as dots on one page, near where their vectors are near: PCA or t-SNE, coloured by a column.
+"""Plot texts as dots by their vectors, with PCA or t-SNE, coloured by a column.
 
-PCA keeps distances along the two directions of most variance; t-SNE (van der Maaten and Hinton
-2008) keeps neighbours; its distances mean nothing. One HTML file, no script: who cannot point at
-a mark, or cannot see it, has a table of the texts.
+PCA keeps distances along the two directions of largest variance. t-SNE (van der Maaten and Hinton
+2008) keeps neighbours, but its distances mean nothing. The page is one HTML file without scripts,
+with a table of the texts for those who cannot hover over a mark, or cannot see it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ COLORS = (
 )  # fmt: skip
 SIZE, EDGE = 720, 16
 SHOWN, NAMED = 120, 40
-"""Characters of a text that a mark shows, and of a value in the legend."""
+"""The most characters of a text shown for a mark, and of a value in the legend."""
 MOST = 20_000
-"""Dots: more make a page that browsers cannot scroll."""
+"""The most dots. Browsers cannot scroll a page of more."""
 _NOISE = 1e-5
-"""Differences below this fraction of the largest number are float32's rounding."""
+"""Differences below this fraction of the largest number are rounding errors of float32."""
 
 
 def project(
     vectors: Float32s, how: Literal["pca", "tsne"] = "pca"
 ) -> tuple[Float32s, list[tuple[str, str]]]:
-    """Vectors on a plane.
+    """Project vectors onto a plane.
 
     Args:
         vectors: `[n, W]`.
-        how: the method; the same vectors give the same plane.
+        how: the method; it is deterministic.
 
     Returns:
-        `[n, 2]`, and facts about it as (figure, name).
+        `[n, 2]`, and facts about the projection as (figure, name).
 
     Raises:
-        DataError: fewer than three texts, more than `MOST`, or numbers that are not finite.
+        DataError: there are fewer than three texts or more than `MOST`, or vectors are not finite.
     """
     if not 3 <= len(vectors) <= MOST:
         raise DataError(f"{len(vectors):,} texts; a plot takes 3 to {MOST:,}: draw a sample")
@@ -67,22 +67,24 @@ def project(
         return points, [*facts, (f"{ratio:.0%}", "of variance on this plane (PCA)")]
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
-    with threadpool_limits(1):  # a thousand short steps: beside other work threads wait for minutes
+    # t-SNE takes a thousand short steps, in which threads wait for busy cores, for minutes in all
+    with threadpool_limits(1):
         points = np.asarray(tsne.fit_transform(reduced), np.float32)
-    meaning = "perplexity (t-SNE): near are neighbours, far means nothing"
+    meaning = "perplexity (t-SNE): near dots are neighbours, large distances mean nothing"
     return points, [*facts, (f"{perplexity:.0f}", meaning)]
 
 
 def dots_of(
     points: Float32s, texts: Sequence[str], values: Sequence[str], column: str | None
 ) -> dict[str, Any]:
-    """The variables of the macros in `dots.html.j2`.
+    """Return the variables of the macros in `dots.html.j2`.
 
     Args:
         points: `[n, 2]`.
-        texts: n, shown when a mark is pointed at.
-        values: n, of the column that colours; those beyond the nine most frequent share a colour.
-        column: its name, if there is one.
+        texts: n texts, shown on hovering over a mark.
+        values: n values of the column that colours; those beyond the nine most frequent share a
+            colour.
+        column: the name of that column, if there is one.
     """
     counts = Counter(values)
     *own_colors, others = COLORS

@@ -1,4 +1,6 @@
-"""Whether a pre-training run has learned, and a fine-tuned one (`results.json`) beats baselines."""
+"""Verdicts: whether a pre-training run has learned, and whether a fine-tuned one beats
+baselines.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from bertwright.report.numbers import (
 )
 
 RESULTS, PREDICTIONS, GLUE = "results.json", "dev-predictions.jsonl", "glue.json"
-"""Files that fine-tuning leaves in its folder; the last over all tasks of GLUE."""
+"""The files that fine-tuning leaves in its folder; the last one is written for all tasks of
+GLUE.
+"""
 
 Results = Mapping[str, Any]
-"""`results.json`, read."""
+"""The content of `results.json`."""
 
 
 class Verdict(NamedTuple):
@@ -33,35 +37,36 @@ class Verdict(NamedTuple):
 def pretraining_verdict(
     records: Sequence[Mapping[str, Any]], levels: Mapping[str, float] | None = None
 ) -> Verdict:
-    """Whether a pre-training run has learned what its objectives are about.
+    """Return whether a pre-training run has learned its objectives.
 
     Args:
-        records: of `metrics.jsonl`; the last validation counts. Without one nothing is said: the
-            lines of training are of few steps each, and of text that is trained on.
-        levels: what is right without a model, by key of a record; next sentences have a half.
+        records: the records of `metrics.jsonl`, of which the last validation counts. Without one,
+            the verdict is unknown: records of training are of few steps each, and of text that is
+            trained on.
+        levels: the accuracy without a model, by key of a record; that of next sentences is a half.
     """
     levels = {"next_sentence.accuracy": 0.5} | dict(levels or {})
     held_out = [record for record in records if record.get("split") == "dev"]
     last = (held_out or list(records) or [{}])[-1]
-    found: dict[str, bool] = {}
+    has_learned: dict[str, bool] = {}
     for key, value in last.items():
         level, accuracy = number(levels.get(key)), number(value)
         if level is not None and accuracy is not None:
             name = key.removesuffix(".accuracy").replace("_", " ").replace(" lm", " LM")
             shown = f"{name} {accuracy:.1%} right (without a model {level:.1%})"
-            found[shown] = accuracy >= level + (0.05 if name == "next sentence" else 0.02)
-    if not found:
-        return Verdict("unknown", "")  # losses alone, which nothing compares with
+            has_learned[shown] = accuracy >= level + (0.05 if name == "next sentence" else 0.02)
+    if not has_learned:
+        return Verdict("unknown", "")  # there are only losses, which have no reference level
     if not held_out:
         return Verdict(
             "unknown",
             "Whether it has learned is not known: there are no figures on held-out text, which come"
             " every --validation.every-minutes and at the end (unless --validation.fraction is 0).",
         )
-    figures = f"on held-out text: {'; '.join(found)}."
-    if all(found.values()):
+    figures = f"on held-out text: {'; '.join(has_learned)}."
+    if all(has_learned.values()):
         return Verdict("yes", f"It has learned, {figures}")
-    if any(found.values()):
+    if any(has_learned.values()):
         longer = "The rest takes longer: train longer (--minutes or --steps)."
         return Verdict("perhaps", f"It has learned a part, {figures} {longer}")
     return Verdict(
@@ -73,41 +78,43 @@ def pretraining_verdict(
 
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
-    """The metric's confidence interval, if there is one."""
+    """Return the metric's confidence interval, or None if there is none."""
     low, high = map(number, results["intervals"].get(metric) or (None, None))
     return None if low is None or high is None else (low, high)
 
 
 def show_interval(results: Results, metric: str) -> str:
-    """`90.1% to 92.3%`, or `-`."""
-    found = interval(results, metric)
-    return "-" if found is None else f"{show(metric, found[0])} to {show(metric, found[1])}"
+    """Return the interval as `90.1% to 92.3%`, or `-`."""
+    ends = interval(results, metric)
+    return "-" if ends is None else f"{show(metric, ends[0])} to {show(metric, ends[1])}"
 
 
 def show_summary(results: Results, metric: str) -> str:
-    """Mean and standard deviation of a metric over the seeds."""
-    found = results["summary"][metric]
-    return spread(metric, found["mean"], found["sd"])
+    """Return the mean and standard deviation of a metric over the seeds."""
+    summary = results["summary"][metric]
+    return spread(metric, summary["mean"], summary["sd"])
 
 
 def kept_seed(results: Results) -> Mapping[str, Any]:
-    """The seed whose model was saved."""
-    kept: list[Mapping[str, Any]] = [
+    """Return the results of the seed whose model was saved."""
+    saved: list[Mapping[str, Any]] = [
         seed for seed in results["seeds"] if seed["seed"] == results["best_seed"]
     ]
-    return kept[0]
+    return saved[0]
 
 
 def baselines(results: Results, metric: str) -> dict[str, float]:
-    """The metric of every baseline that has it."""
-    found = {name: number(each.get(metric)) for name, each in results["baselines"].items()}
-    return {name: value for name, value in found.items() if value is not None}
+    """Return the metric's value for every baseline that has it."""
+    all_values = {name: number(each.get(metric)) for name, each in results["baselines"].items()}
+    return {name: value for name, value in all_values.items() if value is not None}
 
 
 def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows: every metric over the seeds, of the saved model, and of the baselines."""
+    """Return columns and rows: every metric over the seeds, of the saved model, and of the
+    baselines.
+    """
     others, seeds = results["baselines"], len(results["seeds"])
-    kept = kept_seed(results)["metrics"]
+    saved = kept_seed(results)["metrics"]
     columns = ["metric", f"mean ± sd of {seeds} seeds" if seeds > 1 else "value"]
     columns += ["saved model"] if seeds > 1 else []
     columns += ["95% interval of the saved model"] if results["intervals"] else []
@@ -115,7 +122,7 @@ def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
     rows = []
     for metric in results["summary"]:
         row = [title(metric), show_summary(results, metric)]
-        row += [show(metric, kept[metric])] if seeds > 1 else []
+        row += [show(metric, saved[metric])] if seeds > 1 else []
         row += [show_interval(results, metric)] if results["intervals"] else []
         row += [show(metric, found.get(metric)) for found in others.values()]
         rows.append(row)
@@ -123,10 +130,10 @@ def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def verdict(results: Results) -> Verdict:
-    """The model against the best baseline, in one plain sentence.
+    """Compare the model with the best baseline, in one sentence.
 
-    Yes: the mean over seeds, every seed, and the whole interval are better than the baseline (two
-    seeds or an interval at least). No: the mean is not better. Perhaps: everything between.
+    Yes: the mean over seeds, every seed, and the whole interval are better than the baseline (this
+    needs two seeds or an interval). No: the mean is not better. Perhaps: anything else.
     """
     metric, seeds = results["main"], results["seeds"]
     mean = number(results["summary"][metric]["mean"])
@@ -149,10 +156,13 @@ def verdict(results: Results) -> Verdict:
         f"of the best baseline ({baseline_title(name)})"
     )
     gains = [sign * (seed["metrics"][metric] - best) for seed in seeds]
-    better = sum(own > 0 for own in gains)
+    better = sum(seed_gain > 0 for seed_gain in gains)
     if gain <= 0:
         fallen = sum(seed["degenerate"] for seed in seeds)
-        if fallen and all(s["degenerate"] or own > 0 for s, own in zip(seeds, gains, strict=True)):
+        if fallen and all(
+            seed["degenerate"] or seed_gain > 0
+            for seed, seed_gain in zip(seeds, gains, strict=True)
+        ):
             of = f"{fallen} of {len(seeds)} seeds are degenerate, the others are better"
             return Verdict("perhaps", f"Perhaps: {compared}; {of}.")
         return Verdict("no", f"No: {compared}; {f'{size} worse' if gain else 'no better'}.")
@@ -171,14 +181,14 @@ def verdict(results: Results) -> Verdict:
 
 
 def failed(results: Results) -> bool:
-    """Whether the model that was kept predicts one thing for all, or nothing right."""
-    kept = kept_seed(results)
-    is_zero = kept["metrics"][results["main"]] == 0 and results["task"]["kind"] != "regression"
-    return bool(kept["degenerate"]) or is_zero
+    """Return whether the saved model predicts the same for all examples, or nothing right."""
+    saved = kept_seed(results)
+    is_zero = saved["metrics"][results["main"]] == 0 and results["task"]["kind"] != "regression"
+    return bool(saved["degenerate"]) or is_zero
 
 
 def next_steps(results: Results) -> str:
-    """What to try where the model is worth less than a baseline, or nothing; else empty."""
+    """Return what to try if the model is no better than a baseline or failed; else empty."""
     if verdict(results).answer != "no" and not failed(results):
         return ""
     baseline = "; until then the baseline, which costs nothing"
@@ -191,8 +201,9 @@ def next_steps(results: Results) -> str:
 
 
 def falling_loss(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
-    """Say that the training loss of the kept seed was still falling, so that more epochs may help;
-    empty where it was not. A run too short for two lines of loss in its log is such a run too."""
+    """Return a sentence if the training loss of the saved seed was still falling, so that more
+    epochs may help; else empty. A run with fewer than two logged losses counts as such a run.
+    """
     seed = results["best_seed"]
     losses = [
         loss
