@@ -1,7 +1,7 @@
-"""Batches that are made in a thread while the step before them is computed.
+"""Make the next step's batches in a thread while the current step is computed.
 
-A GPU is given its work without waiting, so the host has the time of a whole step for the next
-batch: choosing and masking tokens, pinning them, and queueing their copies to the device.
+Work is queued on a GPU without waiting, so the host has the time of a whole step for the next
+batch: it chooses and masks tokens, pins them, and queues their copies to the device.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ Made = tuple[list[Any], DataPosition]
 
 
 class Ahead:
-    """Calls `make`, a function of the data position alone; where `ahead` is set, a thread calls it
-    for the position that follows too. What comes out is the same."""
+    """Makes the batches of a step and, in a thread, those of the next step.
+
+    `make` is a function of the data position only. If `ahead` is set, a thread calls it for the
+    following position too, with the same result.
+    """
 
     def __init__(self, make: Callable[[DataPosition], Made], ahead: bool) -> None:
         self._make = make
@@ -26,10 +29,10 @@ class Ahead:
         self._next: tuple[DataPosition, Future[Made]] | None = None
 
     def __call__(self, at: DataPosition) -> Made:
-        """The step at a data position."""
+        """Return the micro-batches of the step at a data position, and the next position."""
         if self._pool is None:
             return self._make(at)
         ready, self._next = self._next, None
-        made = ready[1].result() if ready and ready[0] == at else self._make(at)
-        self._next = made[1], self._pool.submit(self._make, made[1])
-        return made
+        step = ready[1].result() if ready and ready[0] == at else self._make(at)
+        self._next = step[1], self._pool.submit(self._make, step[1])
+        return step

@@ -1,9 +1,9 @@
-"""One process or many: what ranks do together.
+"""Distributed training: what the processes (ranks) of a run do together.
 
-Many processes are started by `torchrun`. With PyTorch's DistributedDataParallel (Li et al. 2020)
-each holds all weights and gradients are averaged; with its FSDP2 (`fully_shard`; Zhao et al. 2023)
-each keeps its shard of weights, gradients and moments, and a layer's weights are gathered for the
-time they are used. Nothing here is our own engine.
+`torchrun` starts several processes. With PyTorch's DistributedDataParallel (Li et al. 2020) each
+rank holds all weights, and gradients are averaged. With FSDP2 (`fully_shard`; Zhao et al. 2023)
+each rank keeps its shard of weights, gradients and moments, and a layer's weights are gathered
+while they are used. Both are PyTorch's own.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ Parallel = Literal["ddp", "fsdp"]
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those of the run."""
+    """This process and its place among the processes of the run."""
 
     rank: int
     world_size: int
     device: torch.device
     parallel: Parallel = "ddp"
-    """Whether each holds all weights, or its shard of them."""
+    """Whether each rank holds all weights (`ddp`), or only its shard of them (`fsdp`)."""
 
     @property
     def is_sharded(self) -> bool:
-        """Whether no rank holds all weights."""
+        """Whether the weights are sharded, so that no rank holds all of them."""
         return self.parallel == "fsdp" and self.world_size > 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def sum(self, numbers: list[float]) -> list[float]:
-        """Element-wise sums over all ranks, the same on each."""
+        """Return element-wise sums over all ranks, the same on each."""
         if self.world_size == 1:
             return numbers
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -55,11 +55,11 @@ class Ranks:
         return cast(list[float], tensor.tolist())
 
     def from_first(self, number: float) -> float:
-        """The first rank's number, on every rank: clocks differ."""
+        """Return the first rank's number on every rank, because clocks differ."""
         return self.sum([number if self.is_first else 0.0])[0]
 
     def require_same(self, what: str) -> None:
-        """Raise IntegrityError on every rank unless all see what the first one does."""
+        """Raise IntegrityError on every rank if `what` differs from that of the first rank."""
         number = float(zlib.crc32(what.encode()))
         if self.sum([float(self.from_first(number) != number)])[0]:
             raise IntegrityError(
@@ -68,15 +68,15 @@ class Ranks:
             )
 
     def wait(self) -> None:
-        """Until every rank is here."""
+        """Wait until every rank has reached this call."""
         if self.world_size > 1:
             dist.barrier()
 
     def shard(self, learner: nn.Module, layers: Iterable[nn.Module]) -> None:
-        """Leave this rank its shard of the weights, in place, if they are to be sharded.
+        """Shard the weights in place, if they are to be sharded.
 
-        To be called before optimizers are made: parameters become others. `layers` are gathered
-        one after the other, all else for the whole of a pass.
+        It must be called before optimizers are made, because it replaces the parameters. The
+        `layers` are gathered one after the other, all other weights for the whole of a pass.
         """
         if not self.is_sharded:
             return
@@ -89,58 +89,67 @@ class Ranks:
         fully_shard(learner, mesh=mesh)
 
     def wrap(self, learner: nn.Module) -> nn.Module:
-        """The learner whose gradients are averaged over the ranks."""
+        """Return the learner in the module that averages gradients over the ranks, if there are
+        several.
+        """
         if self.world_size == 1 or self.is_sharded:
             return learner
         devices = [self.device.index] if self.device.type == "cuda" else None
         return DistributedDataParallel(learner, device_ids=devices)
 
     def together(self, wrapped: nn.Module, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Ranks add up their gradients with the last micro-batch of a step only; shards with each,
-        as whole gradients would not leave room."""
+        """Return the context of a micro-batch: gradients are averaged only after the last one of a
+        step.
+
+        Sharded gradients are reduced after each micro-batch, because whole gradients would not fit
+        in memory.
+        """
         if last or self.world_size == 1 or self.is_sharded:
             return contextlib.nullcontext()
         no_sync: contextlib.AbstractContextManager[None] = cast(Any, wrapped).no_sync()
         return no_sync
 
     def evened(self, batches: Iterable[Any]) -> list[tuple[Any, bool]]:
-        """Batches to run, one or more, and whether they count.
+        """Return the batches to run, and whether each counts.
 
-        Layers that are sharded are gathered from all ranks, so none can run alone: who has fewer
-        batches than another runs its last again, for nothing.
+        Sharded layers are gathered from all ranks, so no rank can run alone. A rank with fewer
+        batches than another runs its last batch again, which does not count.
         """
-        own = [(batch, True) for batch in batches]
+        counted = [(batch, True) for batch in batches]
         if not self.is_sharded:
-            return own
-        most = torch.tensor(len(own), device=self.device)
+            return counted
+        most = torch.tensor(len(counted), device=self.device)
         dist.all_reduce(most, dist.ReduceOp.MAX)
-        return own + [(own[-1][0], False)] * (int(most) - len(own))
+        return counted + [(counted[-1][0], False)] * (int(most) - len(counted))
 
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Whole tensors in the first rank's memory, and none elsewhere; every rank calls this."""
-        found = {}
+        """Return whole tensors in the first rank's memory, and nothing on other ranks. Every rank
+        must call it.
+        """
+        gathered = {}
         for name, tensor in tensors.items():
             if self.is_first or self.is_sharded:
                 value = whole(tensor.detach()).cpu().contiguous()
                 if self.is_first:
-                    found[name] = value
-        return found
+                    gathered[name] = value
+        return gathered
 
 
 def is_shard(x: Tensor) -> bool:
-    """Whether this rank holds a shard of the tensor."""
+    """Return whether this rank holds only a shard of the tensor."""
     return hasattr(x, "full_tensor")
 
 
 def whole(x: Tensor) -> Tensor:
-    """A tensor of which this rank may hold a shard; then every rank has to call this."""
+    """Return the whole tensor. If it is sharded, every rank must call this."""
     gathered: Tensor = cast(Any, x).full_tensor() if is_shard(x) else x
     return gathered
 
 
 def laid_like(value: Tensor, parameter: Tensor) -> Tensor:
-    """A copy of a whole tensor where a parameter is, or of this rank's shard of it; a number is
-    every rank's."""
+    """Return a copy of a whole tensor on a parameter's device, or this rank's shard of it. A scalar
+    is the same on every rank.
+    """
     copy = value.to(parameter.device, copy=True)
     if not hasattr(parameter, "placements") or not value.ndim:
         return copy
@@ -151,7 +160,7 @@ def laid_like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def reshard(learner: nn.Module) -> None:
-    """Give up weights that a pass without a backward left gathered."""
+    """Free the weights that a pass without a backward pass left gathered."""
     for module in learner.modules():
         if hasattr(module, "reshard"):
             cast(Any, module).reshard()
@@ -159,27 +168,27 @@ def reshard(learner: nn.Module) -> None:
 
 @contextlib.contextmanager
 def join_ranks(device: str = "auto", parallel: Parallel = "ddp") -> Iterator[Ranks]:
-    """Join the processes that torchrun started; alone if there are none.
+    """Join the processes that torchrun started; without torchrun, the process is alone.
 
     Raises:
-        ConfigError: cuda where there is no GPU.
-        BertwrightError: another process is gone, or has not answered for half an hour.
+        ConfigError: the device is cuda, but there is no GPU.
+        BertwrightError: another process has ended, or has not answered for half an hour.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device is cuda, but PyTorch sees no GPU here; use --device cpu")
     on_gpu = device != "cpu" and torch.cuda.is_available()
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
-    own = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    this_device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
-        torch.cuda.set_device(own)
+        torch.cuda.set_device(this_device)
     world_size = int(os.environ.get("WORLD_SIZE", 1))
     if world_size == 1:
-        yield Ranks(0, 1, own, parallel)
+        yield Ranks(0, 1, this_device, parallel)
         return
     try:
         dist.init_process_group("nccl" if on_gpu else "gloo")
-        yield Ranks(dist.get_rank(), world_size, own, parallel)
-        dist.barrier()  # a process that leaves while another talks to it takes it along
+        yield Ranks(dist.get_rank(), world_size, this_device, parallel)
+        dist.barrier()  # a process that ends while another communicates with it makes it fail
     except RuntimeError as error:
         if not re.search(r"by peer|Broken pipe|[Tt]imed out", str(error)):
             raise

@@ -1,4 +1,4 @@
-"""What the hardware can do, measured: the faster precision, its peak rate, memory in use."""
+"""Measure what the hardware can do: the faster precision, its peak rate, the memory in use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ Precision = Literal["bf16", "fp32"]
 def matmul_rate(
     device: torch.device, precision: Precision, seconds: float = 0.15, size: int | None = None
 ) -> float:
-    """Floating-point operations a second of a matrix product, the best of several; a large one
-    where `size`, its rows, is unset."""
+    """Return the best rate of a matrix product, in floating-point operations per second.
+
+    `size` is the number of rows of the square matrices; None uses a large one.
+    """
     size = size or (8192 if device.type == "cuda" else 1024)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a = torch.randn(size, size, device=device).to(dtype)
     torch.mm(a, a)
     best, end = float("inf"), time.perf_counter() + seconds
-    while best == float("inf") or time.perf_counter() < end:  # once at least, however slow
+    while best == float("inf") or time.perf_counter() < end:  # at least once, however slow
         _wait(device)
         start = time.perf_counter()
         torch.mm(a, a)
@@ -34,22 +36,28 @@ def matmul_rate(
 
 
 def use_own_cores() -> None:
-    """Let torch compute in no more threads than this process may use cores: torch sees those of the
-    whole machine where a container has a share of its time."""
+    """Limit torch's threads to the number of cores that this process may use.
+
+    In a container with a share of a machine's time, torch sees the cores of the whole machine.
+    """
     if (cores := usable_cores()) < torch.get_num_threads():
         torch.set_num_threads(cores)
 
 
 def micro_tokens(device: torch.device) -> int:
-    """Tokens of a micro-batch by default: on a CPU so few that every core has one of its
-    own (train/loop.py)."""
+    """Return the default number of tokens in a micro-batch.
+
+    On a CPU it is small, so that every core computes a micro-batch of its own (train/loop.py).
+    """
     if device.type == "cuda":
         return 65536
     return max(1024, 4096 // torch.get_num_threads())
 
 
 def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precision, float]:
-    """bf16 where it is measured to be faster than float32, and the peak rate of what is chosen."""
+    """Return the precision and its peak rate. `auto` chooses bf16 if it is measured to be faster
+    than float32.
+    """
     if wanted != "auto":
         precision: Precision = "bf16" if wanted == "bf16" else "fp32"
         return precision, matmul_rate(device, precision)
@@ -63,7 +71,7 @@ def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precis
 
 
 def memory_gb(device: torch.device) -> float:
-    """The most memory held so far, in GB: of the GPU, or of this process."""
+    """Return the peak memory so far in GB, of the GPU or of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e9
     unit = 1 if sys.platform == "darwin" else 1024

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON object a line in `metrics.jsonl`, one line on the screen."""
+"""The log of a run: one JSON object per line in `metrics.jsonl`, and one line on the screen."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from bertwright.progress import clock, silent
 
 Number = float | int
 OnLog = Callable[[dict[str, Any]], object]
-"""Called with each record of `metrics.jsonl`."""
+"""A function that is called with each record of `metrics.jsonl`."""
 _PLACES = {"step", "tokens", "seconds", "split", "epoch", "seed"}
-_MOST_METRICS = 4  # of a line on the screen
+_MOST_METRICS = 4  # the most metrics in a line on the screen
 
 
 class Log:
-    """Appends records to `metrics.jsonl`, prints them, and writes them to TensorBoard if wanted."""
+    """Appends records to `metrics.jsonl`, prints them, and optionally writes them to
+    TensorBoard.
+    """
 
     def __init__(
         self,
@@ -35,29 +37,40 @@ class Log:
         titles: Mapping[str, str] | None = None,
         on_log: OnLog = silent,
     ) -> None:
-        """Open the log of a run that is at `step`; lines after its first `keep` are removed
-        (`keep` -1: none are). `labels` are put into every record; `titles` are what a person reads
-        for the names of objectives."""
+        """Open the log of a run that is at `step`.
+
+        Args:
+            folder: the folder of the run.
+            say: prints a line.
+            keep: how many lines of an existing file are kept; -1 keeps all.
+            tensorboard: whether to write to TensorBoard too.
+            step: the step that the run has reached; later TensorBoard events are removed.
+            labels: values that are added to every record.
+            titles: the names of objectives that are printed.
+            on_log: called with each record.
+        """
         self._say = say
         self._on_log = on_log
         self._titles = dict(titles or {})
         self._labels = dict(labels or {})
         path = folder / "metrics.jsonl"
-        kept = _whole_lines(path) if path.exists() else []
-        kept = kept if keep < 0 else kept[:keep]
-        with atomic_path(path, overwrite=True) as partial:  # in one go: a kill here loses no line
-            partial.write_bytes(b"".join(kept))
-        self.records = len(kept)
-        # Unbuffered: a line is on its way once it is written, and a full disk is an error at once.
+        lines = _whole_lines(path) if path.exists() else []
+        lines = lines if keep < 0 else lines[:keep]
+        with atomic_path(path, overwrite=True) as partial:  # atomic, so that a kill loses no line
+            partial.write_bytes(b"".join(lines))
+        self.records = len(lines)
+        # Unbuffered, so that each line reaches the file and a full disk is an error at once.
         self._file = path.open("ab", buffering=0)
         self._board = open_board(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
-        """Append a record; `shown`, only printed: `done` (of the run, 0 to 1), `left`
-        (seconds)."""
+        """Append a record and print it.
+
+        `shown` is only printed: `done` (the fraction of the run, 0 to 1) and `left` (seconds).
+        """
         record = {**record, **self._labels}
-        kept = {key: _number(value) for key, value in record.items()}
-        line = json.dumps(kept) + "\n"
+        finite = {key: _number(value) for key, value in record.items()}
+        line = json.dumps(finite) + "\n"
         if self._file.write(line.encode()) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
         self.records += 1
@@ -66,11 +79,11 @@ class Log:
             for name, value in record.items():
                 if not isinstance(value, str):
                     self._board.add_scalar(f"{record['split']}/{name}", value, record["step"])
-            self._board.flush()  # else two minutes of lines go with a kill
-        self._on_log(kept)
+            self._board.flush()  # otherwise a kill would lose up to two minutes of lines
+        self._on_log(finite)
 
     def say(self, text: str) -> None:
-        """Print something that is no record."""
+        """Print a line that is not a record."""
         self._say(text)
 
     def close(self) -> None:
@@ -86,14 +99,14 @@ def describe(
     done: float | None = None,
     left: float | None = None,
 ) -> str:
-    """A record as one line: what a person wants to see while it runs."""
+    """Return a record as one line for the screen."""
     held_out = record["split"] == "dev"
     parts = [f"step {record['step']:,}" + (" held-out" if held_out else "")]
     if done is not None:
         parts.append(f"{min(done, 1):.0%}")
     for key in [key.removesuffix(".loss") for key in record if key.endswith(".loss")]:
         name = titles.get(key) or key
-        right = record.get(f"{key}.accuracy")  # none of a regression
+        right = record.get(f"{key}.accuracy")  # a regression has none
         parts.append(
             f"{name} {record[f'{key}.loss']:.3f}" + ("" if right is None else f" ({right:.1%})")
         )
@@ -114,7 +127,7 @@ def describe(
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The objects of a `metrics.jsonl`, one a line; a last line that a kill cut is left out.
+    """Return the records of a `metrics.jsonl`; an incomplete last line, after a kill, is left out.
 
     Raises:
         DataError: a line is damaged.
@@ -142,12 +155,12 @@ def _whole_lines(path: Path) -> list[bytes]:
 
 
 def _number(value: Number | str) -> Number | str | None:
-    """A value as JSON has it, which knows neither infinity nor NaN."""
+    """Return the value, or None for infinity and NaN, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def summary_writer() -> Any:
-    """TensorBoard's writer; raises MissingExtra where it is not installed."""
+    """Return TensorBoard's writer class; raise MissingExtra if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -156,6 +169,11 @@ def summary_writer() -> Any:
 
 
 def open_board(folder: Path, step: int = 0) -> Any:
-    """TensorBoard's writer of events into a folder; those after `step`, of a session that was
-    killed, are removed; raises as `summary_writer`."""
+    """Return TensorBoard's writer of events into a folder.
+
+    Events after `step`, from a session that was killed, are removed.
+
+    Raises:
+        MissingExtra: TensorBoard is not installed.
+    """
     return summary_writer()(str(folder), purge_step=step + 1)

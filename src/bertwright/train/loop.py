@@ -1,14 +1,14 @@
-"""The training loop: batches in, steps out. It knows no model and no data.
+"""The training loop: it takes batches and steps the optimizer, whatever the model and the data.
 
-On a GPU the host does not wait for a step: whether its numbers are finite is decided on the device,
-and they are read when the step after it has been queued.
+A step encodes every micro-batch and divides its summed losses by the counts of the whole step over
+all ranks (nn/objective.py), so the gradient does not depend on how a step is split. Then the norm
+of the gradient is clipped, and the optimizers step.
 
-A step: every micro-batch is encoded and its losses, sums, are divided by the counts of the whole
-step over all ranks (nn/objective.py), so that however a step is split, its gradient is the
-same; the norm of the gradient is clipped; the optimizers step.
+On a GPU the host does not wait for a step: the device decides whether its numbers are finite, and
+they are read after the next step has been queued.
 
-The seed of dropout is a function of (seed, step, micro-batch, rank), so a step that was broken off
-is done again from its beginning with the same result: that is how a run resumes in the middle of an
+The seed of dropout is a function of (seed, step, micro-batch, rank). A step that was interrupted is
+repeated from its beginning with the same result, which is how a run resumes in the middle of an
 accumulation.
 """
 
@@ -40,50 +40,54 @@ from bertwright.train.signals import Signals
 from bertwright.train.state import DataPosition, Position
 from bertwright.train.width import Width
 
-# So many steps in a row without a finite gradient end a run.
 MOST_SKIPPED = 5
+"""A run ends after this many consecutive steps without a finite gradient."""
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A step that was queued, whose numbers have not been waited for."""
+    """A step that was queued on the device, whose numbers have not been read yet."""
 
     position: Position
-    """Before it."""
+    """The position before the step."""
     tokens: int
     rate: float
     sums: LossSums
     numbers: Tensor
-    """`LossSums.unread`, then the norm of the gradient, on their way to the host."""
+    """The numbers of `LossSums.unread` and the norm of the gradient, which are being copied to the
+    host.
+    """
     arrived: torch.cuda.Event | None
-    """Once this has happened they are there; None: they are."""
+    """The event after which the numbers are on the host; None: they are already."""
 
 
 class Source(Protocol):
-    """Where batches come from."""
+    """Provides the batches of a run."""
 
     def step(self, at: DataPosition, done: float) -> tuple[Sequence[Any], DataPosition]:
-        """This rank's micro-batches at a data position after a fraction `done` of the run, and the
-        next data position."""
+        """Return this rank's micro-batches at a data position, and the next data position.
+
+        `done` is the fraction of the run before the step.
+        """
 
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """What the loop needs of a configuration."""
+    """The settings of the loop."""
 
     seed: int
     precision: Precision
     peak: float
-    """Floating-point operations a second this machine reaches at best."""
+    """The highest measured rate of this machine, in floating-point operations per second."""
     clip_norm: float
-    """Gradients are scaled down to this norm; 0: never."""
+    """The largest norm of the gradient, to which larger ones are scaled down; 0: no clipping."""
     log: LogConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
 
 
 class Trainer:
-    """Steps a learner through a budget, logs, validates and saves."""
+    """Trains a learner until a budget is used up; logs, validates and saves."""
 
     def __init__(
         self,
@@ -101,13 +105,23 @@ class Trainer:
         is_enough: Callable[[], bool] = lambda: False,
         check_end: bool = False,
     ) -> None:
-        """Wire the parts.
+        """Connect the parts of a training run.
 
-        `log` is None on every rank but the first; `flops` counts a micro-batch's operations;
-        `begin_step`, given the fraction of the run that is done and the fraction that a step is,
-        sets what is trained and how fast, and returns the rate to log; `is_enough`, called after
-        each validation, ends a run early; `check_end`: where nothing is evaluated, compute a loss
-        after the last step.
+        Args:
+            learner: the learner to train.
+            optimizers: the optimizers of its parameters.
+            source: provides the batches.
+            budget: how long to train.
+            config: the settings of the loop.
+            ranks: the processes of the run.
+            log: the log on the first rank, None on the others.
+            flops: returns the operations of a micro-batch.
+            evaluate: returns the metrics on held-out data; None: there is none.
+            save: saves a checkpoint at a position.
+            begin_step: given the fraction of the run that is done and the fraction that a step is,
+                sets what is trained at which rate, and returns the rate to log.
+            is_enough: called after each validation; a true value ends the run early.
+            check_end: whether to compute a loss after the last step if nothing is evaluated.
         """
         self.learner = learner
         self.wrapped = ranks.wrap(learner)
@@ -124,28 +138,28 @@ class Trainer:
         self.is_enough = is_enough
         self.check_end = check_end
         self.skipped = 0
-        """Steps in a row, up to now, that were left out."""
+        """The number of consecutive steps, up to now, that were skipped."""
         self.diverged = False
-        """Whether `run` ended because losses are not finite."""
+        """Whether `run` ended because losses were not finite."""
         self.good = -1
-        """The last step after which a loss was finite."""
+        """The last step at which a loss was finite."""
         self._pools: list[ThreadPoolExecutor] = []
-        """Of one thread, of two, and so on, where micro-batches are computed at once."""
+        """Pools of 1, 2, ... threads, if micro-batches are computed in parallel."""
         self._width = Width(1)
         self._signals = Signals(alone=ranks.world_size == 1)
         self.reads_late = ranks.world_size == 1 and ranks.device.type == "cuda"
-        """Whether a step's numbers are read while the one after it is computed."""
+        """Whether a step's numbers are read while the next step is computed."""
         self._unread: Unread | None = None
         self._window = Window()
         self._saved_at = -1
         self._since = (0, 0.0)
 
     def run(self, position: Position) -> Position:
-        """Train from `position` until the budget is used up; the position reached.
+        """Train from `position` until the budget is used up, and return the position reached.
 
         Raises:
-            Interrupted: a signal came; the run was saved.
-            BertwrightError: gradients are not finite, again and again, or the held-out loss is not
+            Interrupted: a signal arrived; the run was saved.
+            BertwrightError: gradients are not finite for several steps, or the held-out loss is not
                 (`diverged`); or the budget was used up before the first step.
         """
         self.good = position.validated
@@ -154,7 +168,7 @@ class Trainer:
         self._saved_at = position.step or -1
         self._since = (position.step, position.seconds)
         self._window, self._unread = replace(position.window), None
-        if not self.ranks.is_first:  # the first rank goes on with the sums of all
+        if not self.ranks.is_first:  # the saved sums are of all ranks; the first continues them
             self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
         with self._signals, self._cores():
@@ -172,7 +186,7 @@ class Trainer:
                     break
                 before, position = position, self._step(position)
                 if position is before:
-                    continue  # a signal broke the step off
+                    continue  # a signal interrupted the step
                 seconds = self.ranks.from_first(time.monotonic() - began)
                 position = replace(position, seconds=seconds)
                 if self._log_is_due(position):
@@ -202,7 +216,7 @@ class Trainer:
         return position
 
     def _save(self, position: Position) -> None:
-        """Save, with how far the log has come; what is saved already is not written again."""
+        """Save a checkpoint with the state of the log, unless this position is saved already."""
         if position.step == self._saved_at and not position.finished:
             return
         sums = self._all_sums()
@@ -212,11 +226,13 @@ class Trainer:
         self._saved_at = position.step
 
     def _all_sums(self) -> list[float]:
-        own = self._window.sums or [0.0] * (3 * len(self.learner.objectives))
-        return self.ranks.sum([*own, self._window.flops])
+        sums = self._window.sums or [0.0] * (3 * len(self.learner.objectives))
+        return self.ranks.sum([*sums, self._window.flops])
 
     def _agree(self, position: Position, seconds: float) -> tuple[Position, int]:
-        """The clock and the signal that came, if any, the same on all ranks."""
+        """Return the position with the first rank's clock, and the signal that arrived (0: none),
+        both the same on all ranks.
+        """
         clock, stops = self.ranks.sum(
             [seconds if self.ranks.is_first else 0.0, float(self._signals.number)]
         )
@@ -224,14 +240,14 @@ class Trainer:
         return replace(position, seconds=clock), stop
 
     def _step(self, position: Position) -> Position:
-        """One step of the optimizer; the position itself if a signal broke it off."""
+        """Do one step of the optimizer. If a signal interrupts it, return the position itself."""
         done = self.budget.done(position.step, position.seconds)
         batches, following = self.source.step(position.data, done)
         names = list(self.learner.objectives)
-        own_counts = [self.learner.counts(batch) for batch in batches]
-        own = [float(sum(counts.get(name, 0) for counts in own_counts)) for name in names]
+        batch_counts = [self.learner.counts(batch) for batch in batches]
+        rank_counts = [float(sum(counts.get(name, 0) for counts in batch_counts)) for name in names]
         tokens = sum(b.num_tokens for b in batches)
-        *counts, all_tokens = self.ranks.sum([*own, float(tokens)])
+        *counts, all_tokens = self.ranks.sum([*rank_counts, float(tokens)])
         width = 1 / self.budget.steps if self.budget.steps else 0.0
         rate = self.begin_step(done, width)
         self.optimizers.zero_grad()
@@ -243,7 +259,7 @@ class Trainer:
         at_once = bool(self._pools) and len(batches) > 1
         passes = self._at_once if at_once else self._in_turn
         began = time.perf_counter(), time.process_time()
-        # Two threads that share an addition wait for each other too, for little work
+        # Threads that share a small operation, such as an addition, mostly wait for each other.
         with torch_threads(1 if at_once else torch.get_num_threads()):
             for number, losses in enumerate(passes(position.step, batches, weights)):
                 for name, loss in losses.items():
@@ -280,7 +296,9 @@ class Trainer:
 
     @contextmanager
     def _cores(self) -> Iterator[None]:
-        """A thread for each core of a CPU, where micro-batches can be computed at once."""
+        """Provide one thread for each core of a CPU, if micro-batches can be computed in
+        parallel.
+        """
         threads = torch.get_num_threads()
         alone = self.ranks.world_size == 1 and self.ranks.device.type == "cpu"
         if threads == 1 or not alone or not all(map(_may_run_beside, self.learner.modules())):
@@ -295,7 +313,7 @@ class Trainer:
     def _in_turn(
         self, step: int, batches: Sequence[Any], weights: dict[str, float]
     ) -> Iterator[dict[str, Loss]]:
-        """The losses of each micro-batch after its backward pass, one after the other."""
+        """Yield the losses of each micro-batch after its backward pass, one after the other."""
         run = self.ranks.evened(batches)
         for number, (batch, counts_here) in enumerate(run):
             torch.manual_seed(self._seed(step, number))
@@ -310,8 +328,10 @@ class Trainer:
     def _at_once(
         self, step: int, batches: Sequence[Any], weights: dict[str, float]
     ) -> Iterator[dict[str, Loss]]:
-        """The same, a micro-batch on each core; gradients are added in order, so that a step
-        repeats bit for bit whatever else the machine does."""
+        """Yield the losses of each micro-batch, computing one on each core.
+
+        Gradients are added in order, so a step is reproducible bit for bit, whatever the timing.
+        """
         parameters = [p for p in self.learner.parameters() if p.requires_grad]
         threads = max(1, self._width.most // len(batches))
 
@@ -320,8 +340,8 @@ class Trainer:
             with own_draws(self._seed(step, number)), self._autocast():
                 losses: dict[str, Loss] = self.learner(batches[number])
             total = _weighted(losses, weights)
-            found = torch.autograd.grad(total, parameters, allow_unused=True)
-            return losses, found
+            gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+            return losses, gradients
 
         pool = self._pools[self._width.now - 1]
         for losses, gradients in pool.map(run, range(len(batches))):
@@ -329,12 +349,14 @@ class Trainer:
             yield losses
 
     def _seed(self, step: int, micro_batch: int) -> int:
-        """A seed of dropout that no other step, micro-batch or rank has."""
+        """Return a dropout seed that is unique to this step, micro-batch and rank."""
         number = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
         return (self.config.seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9) % 2**63
 
     def _end(self, sums: LossSums) -> tuple[Tensor, torch.cuda.Event | None]:
-        """Clip and step, unless a number is not finite; the numbers, on their way to the host."""
+        """Clip and step on the device, unless a number is not finite; return the numbers, which are
+        being copied to the host.
+        """
         norm = clip_unread(self.learner.parameters(), self.config.clip_norm)
         losses = sums.unread(list(self.learner.objectives))
         numbers = (
@@ -349,18 +371,21 @@ class Trainer:
         return on_host, arrived
 
     def _queue(self, step: Unread, after: Position) -> Position:
-        """Read the step before, now that this one keeps the device busy; the position after it."""
+        """Read the previous step while the device computes this one, and return the position after
+        it.
+        """
         before, self._unread = self._unread, step
         return after if before is None else self._read(before, after)
 
     def _all_read(self, position: Position) -> Position:
-        """Wait for the step that was queued last, if it was not read; the position after it."""
+        """Read the step that was queued last, if it is unread, and return the position after it."""
         step, self._unread = self._unread, None
         return position if step is None else self._read(step, position)
 
     def _read(self, step: Unread, now: Position) -> Position:
-        """Take a step's numbers into the window of the log; the position `now`, without the tokens
-        of a step that was left out."""
+        """Add a step's numbers to the log's window. Return `now`, without the tokens of a step that
+        was skipped.
+        """
         if step.arrived is not None:
             step.arrived.synchronize()
         *losses, norm = step.numbers.tolist()
@@ -371,19 +396,19 @@ class Trainer:
         return replace(now, tokens=now.tokens - step.tokens)
 
     def _finite(self, position: Position, norm: float, numbers: list[float]) -> bool:
-        """Whether a step may reach the weights, the same on all ranks; give up after some.
+        """Return whether a step may change the weights, the same on all ranks.
 
         Raises:
-            BertwrightError: gradients of MOST_SKIPPED steps in a row are not finite.
+            BertwrightError: gradients of MOST_SKIPPED consecutive steps are not finite.
         """
-        own = 0.0 if all(map(math.isfinite, numbers)) else 1.0
-        bad_losses = self.ranks.sum([own])[0]
+        bad_here = 0.0 if all(map(math.isfinite, numbers)) else 1.0
+        bad_losses = self.ranks.sum([bad_here])[0]
         if not bad_losses:
             self.good = position.step
             if math.isfinite(norm):
                 self.skipped = 0
                 return True
-        if not self.reads_late:  # else these are gradients of the step after it
+        if not self.reads_late:  # otherwise these are the gradients of the next step
             self.optimizers.zero_grad()
         self.skipped += 1
         number = position.step + 1
@@ -392,7 +417,7 @@ class Trainer:
         if self.skipped >= MOST_SKIPPED:
             unchanged_since = number - self.skipped
             position = self._validate(position)
-            if self.good >= unchanged_since:  # else nobody should go on from these weights
+            if self.good >= unchanged_since:  # otherwise these weights are not worth continuing
                 self._save(position)
                 self.good = position.step
             self.diverged = True
@@ -409,7 +434,7 @@ class Trainer:
         return position.seconds - self._window.seconds >= self.config.log.every_seconds
 
     def _tell(self, position: Position) -> None:
-        """One line of the log over the steps since the last; none where none was used."""
+        """Log one line about the steps since the last line, unless all of them were skipped."""
         window, sums = self._window, self._all_sums()
         self._window = Window(position.step, position.tokens, position.seconds)
         if not window.steps:
@@ -426,7 +451,7 @@ class Trainer:
             "tokens_per_second": round((position.tokens - window.tokens) / seconds, 1),
         }
         utilization = sums[-1] / seconds / (self.config.peak * self.ranks.world_size)
-        if utilization <= 1:  # else other processes ran when the peak was measured
+        if utilization <= 1:  # otherwise other processes were running when the peak was measured
             record["utilization"] = utilization
         record["memory_gb"] = round(memory_gb(self.ranks.device), 3)
         if self.log is not None:
@@ -435,7 +460,7 @@ class Trainer:
             self.log.write(record, done=done, left=left)
 
     def _validate(self, position: Position) -> Position:
-        """Ask the held-out documents, if there are any; the position, validated.
+        """Evaluate on the held-out documents, if there are any, and return the validated position.
 
         Raises:
             BertwrightError: their loss is not finite.
@@ -460,8 +485,8 @@ class Trainer:
         return replace(position, validated=position.step)
 
     def _check(self, position: Position) -> None:
-        """Compute the loss on the next batch of training: the last step may have made weights of
-        which no loss has been computed.
+        """Compute the loss on the next training batch, because no loss has been computed with the
+        weights of the last step.
 
         Raises:
             BertwrightError: the loss is not finite.
@@ -482,7 +507,9 @@ class Trainer:
 def mean_losses(
     learner: Learner, batches: Iterable[Any], precision: Precision, ranks: Ranks
 ) -> dict[str, float]:
-    """Loss and accuracy by objective over batches, without training; the same on all ranks."""
+    """Return the mean loss and accuracy of each objective over batches, without training; the same
+    on all ranks.
+    """
     window, names = LossSums(), list(learner.objectives)
     enabled = precision == "bf16"
     with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):
@@ -499,13 +526,16 @@ def _require_step(position: Position) -> None:
     if position.step == 0:
         raise BertwrightError(
             f"no step was taken: preparing took {position.seconds:.1f} s, which is all the time "
-            "that the run was given; give it more, or a number of steps"
+            "that the run was given; give it more time, or a number of steps"
         )
 
 
 def _may_run_beside(module: nn.Module) -> bool:
-    """Whether a thread may compute a module while another does: an LSTM of PyTorch's draws its
-    dropout from the generator of all threads, and what is compiled was made for one."""
+    """Return whether several threads may compute this module in parallel.
+
+    PyTorch's LSTM draws its dropout from the generator that all threads share, and a compiled
+    module is made for one thread.
+    """
     draws = isinstance(module, nn.RNNBase) and module.dropout > 0
     return not draws and module._compiled_call_impl is None
 
@@ -515,7 +545,7 @@ def _weighted(losses: dict[str, Loss], weights: dict[str, float]) -> Tensor:
 
 
 def _due(config: ValidationConfig | CheckpointConfig, now: Position, last: Position) -> bool:
-    """Whether something that repeats by steps, or by time, is due."""
+    """Return whether something that repeats by steps, or by time, is due."""
     if config.every_steps is not None:
         return now.step % config.every_steps == 0
     return now.seconds - last.seconds >= 60 * config.every_minutes

@@ -1,4 +1,4 @@
-"""Losses summed over micro-batches and steps, and their means."""
+"""Sum losses over micro-batches and steps, and compute their means."""
 
 from __future__ import annotations
 
@@ -30,63 +30,69 @@ class LossSums:
         self.counts[name] = self.counts.get(name, 0) + loss.count
 
     def numbers(self, names: Sequence[str]) -> list[float]:
-        """Total, correct and count of each objective; where nothing is right or wrong, correct is
-        minus the count, so that sums of such numbers still show it. Read from the device at
-        once."""
+        """Return total, correct and count of each objective, read from the device at once.
+
+        For an objective that is neither right nor wrong, correct is minus the count, so that sums
+        over steps and ranks still show it.
+        """
         unread = self.unread(names)
         return self.read(names, [] if unread is None else unread.tolist())
 
     def unread(self, names: Sequence[str]) -> Tensor | None:
-        """What of these numbers is on the device, float64: of each objective its total and, if it
-        has one, its correct; None: nothing."""
-        found = [
+        """Return those numbers that are on the device, float64, or None if there are none.
+
+        They are the total of each objective and, if it has one, its number of correct predictions.
+        """
+        sums_on_device = [
             sums[name].double()
             for name in names
             for sums in (self.totals, self.corrects)
             if name in sums
         ]
-        return torch.stack(found) if found else None
+        return torch.stack(sums_on_device) if sums_on_device else None
 
     def read(self, names: Sequence[str], unread: Iterable[float]) -> list[float]:
-        """The `numbers`, of what `unread` holds."""
-        following, found = iter(unread), []
+        """Return the `numbers`, given the values of `unread`."""
+        following, numbers = iter(unread), []
         for name in names:
             count = float(self.counts.get(name, 0))
-            found.append(next(following) if name in self.totals else 0.0)
-            found.append(next(following) if name in self.corrects else -count)
-            found.append(count)
-        return found
+            numbers.append(next(following) if name in self.totals else 0.0)
+            numbers.append(next(following) if name in self.corrects else -count)
+            numbers.append(count)
+        return numbers
 
 
 @dataclass
 class Window:
     """The steps since the last line of the log.
 
-    It holds plain numbers, so that a checkpoint keeps it: the next line of a resumed run is of
+    It holds plain numbers, so that a checkpoint can store it: the next line of a resumed run covers
     the same steps as that of a run that was never stopped.
     """
 
     step: int = 0
-    """Step after which it begins."""
+    """The step after which the window begins."""
     tokens: int = 0
-    """Tokens seen before it."""
+    """The number of tokens seen before it."""
     seconds: float = 0.0
-    """When it begins, in seconds of the run."""
+    """The time at which it begins, in seconds of the run."""
     steps: int = 0
-    """Steps of it whose gradients were used."""
+    """The number of its steps whose gradients were used."""
     sums: list[float] = field(default_factory=list)
-    """Total, correct and count of each objective, of this rank."""
+    """Total, correct and count of each objective, on this rank."""
     flops: float = 0.0
-    """Floating-point operations, of this rank."""
+    """The floating-point operations, on this rank."""
     paused: float = 0.0
-    """Seconds of validating and saving in it."""
+    """The seconds spent on validating and saving."""
     gradient_norm: float = 0.0
-    """Sum of the steps' norms."""
+    """The sum of the norms of the steps' gradients."""
     learning_rate: float = 0.0
-    """Of the last step."""
+    """The learning rate of the last step."""
 
     def join(self, numbers: Sequence[float], flops: float, norm: float, rate: float) -> None:
-        """Add a step that was done: its losses' `numbers`, its operations, its norm and rate."""
+        """Add a step: its losses' `numbers`, its operations, its gradient norm and learning
+        rate.
+        """
         sums = self.sums or [0.0] * len(numbers)
         self.sums = [a + b for a, b in zip(sums, numbers, strict=True)]
         self.flops += flops
@@ -96,9 +102,12 @@ class Window:
 
 
 def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
-    """Means by objective and their sum, of (total, correct, count) triples (`LossSums.numbers`); an
-    objective without predictions, as a task without a step, is left out, and so is the
-    accuracy of one that knows no right and wrong."""
+    """Return the mean loss and accuracy of each objective, and the sum of the losses.
+
+    `sums` has the triples of total, correct and count that `LossSums.numbers` returns. An objective
+    without predictions, such as a task without a step, is left out; so is the accuracy of an
+    objective that is neither right nor wrong.
+    """
     record = {"loss": 0.0}
     for number, name in enumerate(names):
         total, correct, count = sums[3 * number : 3 * number + 3]

@@ -1,9 +1,9 @@
-"""Muon (Jordan et al. 2024): a matrix steps along the nearest orthogonal one of its momentum, so
-that no direction of it is left behind.
+"""The Muon optimizer (Jordan et al. 2024): each matrix steps along its orthogonalized momentum.
 
-`torch.optim.Muon` is the same, with products in bfloat16 whatever the machine. A processor that
-has none takes four times as long for them as in float32 (measured on two cores of a Xeon with
-AVX-512: a third of bert-mini's step), so here they are in the precision of the run.
+Orthogonalization gives all directions of the matrix steps of similar size. `torch.optim.Muon` is
+the same, but always computes its products in bfloat16. A processor without bfloat16 takes four
+times as long for these as in float32 (measured on two cores of a Xeon with AVX-512: a third of
+bert-mini's step), so here the products have the precision of the run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from bertwright.train.distributed import is_shard, laid_like, whole
 
 ITERATIONS = 5
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
-"""Of the polynomial that is applied to the singular values (Jordan et al. 2024)."""
+"""The coefficients of the polynomial that is applied to the singular values (Jordan et al.
+2024).
+"""
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum of Nesterov's kind, made orthogonal; decay is decoupled.
+    """Orthogonalized Nesterov momentum with decoupled weight decay.
 
-    Steps are scaled to the root mean square of AdamW's (Liu et al. 2025), so rates compare.
+    Steps are scaled to the root mean square of AdamW's (Liu et al. 2025), so that the same learning
+    rates are comparable.
     """
 
     def __init__(
@@ -40,13 +43,16 @@ class Muon(torch.optim.Optimizer):
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
         self.dtype = dtype
         self.threads: int | None = None
-        """That compute a step on a CPU; None: as many as torch has."""
+        """The number of threads that compute a step on a CPU; None: as many as torch uses."""
         self.good: Tensor | None = None
-        """Whether the next step is to be done, a scalar that nobody has read yet; None: it is."""
+        """Whether to do the next step, as a scalar on the device; None: do it."""
 
     def step(self) -> None:  # type: ignore[override]
-        """Change the matrices that have a gradient; on a CPU one on each core at a time, so that
-        none waits for a core that another process has taken (`threads.py`)."""
+        """Update the matrices that have a gradient.
+
+        On a CPU each core updates one matrix at a time, so that none waits for a core that another
+        process uses (`threads.py`).
+        """
         tasks = [
             (matrix, group)
             for group in self.param_groups
@@ -58,7 +64,7 @@ class Muon(torch.optim.Optimizer):
             self._move_by_shape()
             return
         threads = self.threads or torch.get_num_threads()
-        # Shards are gathered in one order on all ranks
+        # Shards must be gathered in the same order on all ranks.
         if threads == 1 or any(m.device.type != "cpu" or is_shard(m) for m, _ in tasks):
             for matrix, group in tasks:
                 self._move(matrix, group)
@@ -69,8 +75,9 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _move_by_shape(self) -> None:
-        """Change all matrices of one shape together: a few large kernels in place of many small
-        ones, for which a GPU would wait."""
+        """Update all matrices of the same shape together: a GPU runs a few large kernels faster
+        than many small ones.
+        """
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
@@ -80,16 +87,16 @@ class Muon(torch.optim.Optimizer):
                 self._move_together(matrices, group)
 
     def _move_together(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
-        keep, found = group["momentum"], []
+        keep, all_gradients = group["momentum"], []
         for matrix in matrices:
             assert matrix.grad is not None
-            found.append(matrix.grad)
+            all_gradients.append(matrix.grad)
             if not self.state[matrix]:
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix.grad)
         buffers = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
-        gradients, momentum = torch.stack(found), torch.stack(buffers)  # [b, m, n]
+        gradients, momentum = torch.stack(all_gradients), torch.stack(buffers)  # [b, m, n]
         good = momentum.new_ones(()) if self.good is None else self.good.to(momentum.dtype)
-        if self.good is not None:  # 0 times what is not finite is not 0
+        if self.good is not None:  # 0 times infinity or NaN is not 0
             gradients = gradients.where(self.good, 0.0)
         momentum = momentum.lerp(gradients, (1 - keep) * good)
         torch._foreach_copy_(buffers, list(momentum.unbind()))
@@ -99,7 +106,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"] * good)
         torch._foreach_add_(matrices, list(update.unbind()))
 
-    @torch.no_grad()  # of a thread, so here and not around them all
+    @torch.no_grad()  # is a setting of each thread, so it cannot be set around all of them
     def _move(self, matrix: Tensor, group: dict[str, Any]) -> None:
         assert matrix.grad is not None
         state, keep = self.state[matrix], group["momentum"]
@@ -116,14 +123,18 @@ class Muon(torch.optim.Optimizer):
 
 
 def step_size(matrix: Tensor) -> float:
-    """The factor of an orthogonal step of a matrix `[..., m, n]`, after which its root mean square
-    is that of AdamW's (Liu et al. 2025)."""
+    """Return the factor by which an orthogonal step of a matrix `[..., m, n]` has AdamW's root mean
+    square (Liu et al. 2025).
+    """
     return 0.2 * math.sqrt(max(matrix.shape[-2:]))
 
 
 def orthogonal(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """About the nearest matrix to x `[m, n]`, or to each of `[b, m, n]`, whose singular values are
-    1 (they come out between 0.7 and 1.2): Newton-Schulz iterations, products in `dtype`."""
+    """Return approximately the orthogonal matrix nearest to x `[m, n]`, or to each of `[b, m, n]`.
+
+    Newton-Schulz iterations, with products in `dtype`, bring the singular values to between 0.7 and
+    1.2.
+    """
     a, b, c = COEFFICIENTS
     add_product = torch.addmm if x.ndim == 2 else torch.baddbmm
     is_high = x.shape[-2] > x.shape[-1]

@@ -1,8 +1,9 @@
-"""AdamW, or Muon for the matrices; and clipping by the global norm.
+"""Make the optimizers of a run (AdamW, or Muon for the matrices), and clip gradients.
 
-AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019) with bias correction, PyTorch's own, is what BERT
-is known with. With Muon (`train/muon.py`) embeddings, norms and biases stay with AdamW. Lower
-layers may have lower rates (Howard & Ruder 2018, section 3.1: discriminative fine-tuning).
+BERT was trained with AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019); it is PyTorch's, with bias
+correction. With Muon (`train/muon.py`), embeddings, norms and biases are still trained with AdamW.
+Lower layers may have lower learning rates (Howard & Ruder 2018, section 3.1: discriminative
+fine-tuning).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bertwright.train.muon import Muon
 
 
 class Optimizers:
-    """One or two optimizers of disjoint parameters, stepped as one."""
+    """One or two optimizers of disjoint parameters, used as one."""
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
         self.parts = parts
@@ -30,23 +31,23 @@ class Optimizers:
                 group["highest"] = group["lr"]
 
     def set_rates(self, factor: float) -> None:
-        """Set every group's learning rate to `factor` of its highest."""
+        """Set every group's learning rate to `factor` times its highest rate."""
         for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = group["highest"] * factor
 
     def step(self, threads: int | None = None, good: Tensor | None = None) -> None:
-        """Change the parameters by their gradients.
+        """Update the parameters with their gradients.
 
         Args:
-            threads: that compute Muon's products on a CPU.
-            good: a scalar on the device, whether this step is to be done at all; it is decided
-                there, and the host does not wait for it. None: it is.
+            threads: the number of threads that compute Muon's products on a CPU.
+            good: a scalar on the device that says whether to do this step. The host does not wait
+                for it. None: do it.
         """
         for part in self.parts:
             if isinstance(part, Muon):
                 part.threads, part.good = threads, good
-            else:  # the fused kernel of AdamW reads it, as `torch.amp.GradScaler` hands it over
+            else:  # AdamW's fused kernel reads `found_inf`, which `torch.amp.GradScaler` also sets
                 part.found_inf = None if good is None else (~good).float()  # type: ignore[attr-defined]
             part.step()
 
@@ -56,7 +57,9 @@ class Optimizers:
             part.zero_grad()
 
     def state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
-        """What is kept for a parameter: its moments and, for AdamW, the steps it took."""
+        """Return the optimizer's state of a parameter: its moments and, for AdamW, its number of
+        steps.
+        """
         for part in self.parts:
             if parameter in part.state:
                 state: dict[str, Any] = part.state[parameter]
@@ -64,7 +67,7 @@ class Optimizers:
         return {}
 
     def set_state(self, parameter: nn.Parameter, state: dict[str, Any]) -> None:
-        """Put back what `state_of` gave."""
+        """Restore the state of a parameter that `state_of` returned."""
         for part in self.parts:
             for group in part.param_groups:
                 if any(parameter is other for other in group["params"]):
@@ -74,10 +77,11 @@ class Optimizers:
 def make_optimizers(
     module: nn.Module, config: OptimizerConfig, precision: Precision = "fp32"
 ) -> Optimizers:
-    """The optimizers of a module's parameters; matrices and embeddings decay, the rest do not.
+    """Return the optimizers of a module's parameters. Weight decay applies to matrices and
+    embeddings only.
 
-    Parameters that do not require gradients are left out. Muon's products are in `precision`. A
-    layer decay needs a `Learner`.
+    Parameters that do not require gradients are left out. Muon's products have the given
+    `precision`. A layer decay needs a `Learner`.
     """
     by_muon = _hidden_matrices(module) if config.matrices == "muon" else []
     taken = {id(parameter) for parameter in by_muon}
@@ -100,11 +104,12 @@ def make_optimizers(
 def parameter_groups(
     rates: Iterable[tuple[nn.Parameter, float]], weight_decay: float
 ) -> list[dict[str, Any]]:
-    """Group parameters by learning rate, lowest first; matrices and embeddings decay, the rest not.
+    """Group parameters by learning rate, lowest first. Weight decay applies to matrices and
+    embeddings only.
 
     Args:
         rates: each parameter and its learning rate.
-        weight_decay: of matrices and embeddings.
+        weight_decay: the weight decay of matrices and embeddings.
 
     Returns:
         Groups for an optimizer, with `params`, `lr` and `weight_decay`.
@@ -119,8 +124,10 @@ def parameter_groups(
 
 
 def _factors(module: nn.Module, layer_decay: float) -> dict[int, float]:
-    """The factor of each parameter's rate, by its id; that of token embeddings, to which output
-    weights are tied, is 1."""
+    """Return the factor of each parameter's learning rate, by its id.
+
+    The factor of token embeddings is 1, because output weights are tied to them.
+    """
     if layer_decay == 1:
         return {id(parameter): 1.0 for parameter in module.parameters()}
     assert isinstance(module, Learner)
@@ -134,7 +141,9 @@ def _factors(module: nn.Module, layer_decay: float) -> dict[int, float]:
 
 
 def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
-    """Weights of linear layers that turn vectors into vectors: a classifier's few rows do not."""
+    """Return the weights of linear layers between hidden vectors. A classifier, with its few rows,
+    is not one of them.
+    """
     linear = {f"{name}.weight" for name, m in module.named_modules() if isinstance(m, nn.Linear)}
     return [
         parameter
@@ -144,7 +153,7 @@ def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
 
 
 def add_gradients(parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor | None]) -> None:
-    """Add to each parameter's gradient, None where there is none to add."""
+    """Add to each parameter's gradient; None adds nothing."""
     ours, theirs, first = [], [], set()
     for parameter, gradient in zip(parameters, gradients, strict=True):
         if gradient is None:
@@ -155,15 +164,17 @@ def add_gradients(parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor
         elif gradient.is_contiguous() and gradient.data_ptr() not in first:
             parameter.grad = gradient
             first.add(gradient.data_ptr())
-        else:  # autograd may give one tensor to two parameters
+        else:  # autograd may return the same tensor for two parameters
             parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
     if ours:
         torch._foreach_add_(ours, theirs)
 
 
 def clip_unread(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
-    """Scale gradients down as `clip_gradients` does; the norm as it was, a scalar on their device
-    that the host has not waited for. Gradients that are not finite stay so."""
+    """Clip gradients as `clip_gradients` does, and return the norm as a scalar on their device.
+
+    The host does not wait for the norm. Gradients that are not finite stay so.
+    """
     gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     if most and gradients:
@@ -172,9 +183,10 @@ def clip_unread(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:
-    """Scale gradients down to a global norm of `most` (0: never); the norm as it was.
+    """Scale gradients down to a global norm of `most` (0: never), and return the norm before
+    clipping.
 
-    Gradients that are not finite are left as they are: the norm shows them.
+    Gradients that are not finite are left as they are; the norm shows them.
     """
     gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
     norm = float(whole(torch.nn.utils.get_total_norm(gradients)))

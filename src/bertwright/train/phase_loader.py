@@ -1,4 +1,4 @@
-"""The steps of a pre-training run: one phase of instances, or several one after the other."""
+"""Load the steps of a pre-training run from one phase of instances, or several in sequence."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from bertwright.train.state import DataPosition
 
 
 class PhaseLoader:
-    """Where the training loop gets the steps of a run from."""
+    """Provides the training loop with the steps of a run."""
 
     def __init__(self, phases: Sequence[Phase], tokens: int | None, ranks: Ranks) -> None:
         """Open the phases.
 
         Args:
-            phases: in order; the first begins at 0.
-            tokens: of a micro-batch, one sequence at least; None: what suits the hardware.
-            ranks: who shares each step.
+            phases: the phases in order; the first begins at 0.
+            tokens: the number of tokens in a micro-batch, which has at least one sequence; None: a
+                number that suits the hardware.
+            ranks: the processes that share each step.
 
         Raises:
-            DataError: data that gives no instances.
+            DataError: the data gives no instances.
         """
         on_gpu = ranks.device.type == "cuda"
         self._device: torch.device = ranks.device
@@ -42,12 +43,14 @@ class PhaseLoader:
             EpochLoader(phase.instances, ranks.rank, ranks.world_size) for phase in phases
         ]
         self._ahead = Ahead(self._make, on_gpu)
-        self.loaders[0].tokens_in_epoch(0)  # data that gives no instances is an error now
+        self.loaders[0].tokens_in_epoch(0)  # raises an error now if the data gives no instances
 
     def step(self, at: DataPosition, done: float) -> tuple[list[Any], DataPosition]:
-        """The micro-batches at a position of the data when a fraction `done` of the budget is used;
-        a step with fewer sequences than ranks is skipped. On a GPU a thread makes those that
-        follow."""
+        """Return the micro-batches at a data position, and the next position.
+
+        `done` is the fraction of the budget that is used, which decides the phase. Steps with fewer
+        sequences than ranks are skipped. On a GPU a thread prepares the following step.
+        """
         following = at.phase + 1
         if following < len(self._phases) and done >= self._phases[following].begin:
             at = DataPosition(phase=following)
@@ -67,7 +70,7 @@ class PhaseLoader:
         return [to_device(batch, self._device) for batch in batches], self._next(at)
 
     def steps_of_epochs(self, epochs: float) -> int:
-        """Steps of a number of passes over the first phase's instances."""
+        """Return the number of steps of some passes over the first phase's instances."""
         loader, tokens = self.loaders[0], self._phases[0].tokens
         whole = int(epochs)
         steps = sum(loader.steps_in_epoch(epoch, tokens) for epoch in range(whole))

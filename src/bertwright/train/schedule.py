@@ -1,9 +1,9 @@
-"""The learning rate over a run, and how long a run is.
+"""The length of a run, and the learning rate over it.
 
-Linear warm-up and decay are BERT's (Devlin et al. 2019, appendix A.2); the inverse square root the
-Transformer's (Vaswani et al. 2017, equation 3; its peak is the configured rate); slanted triangles
-ULMFiT's (Howard & Ruder 2018, equation 3). A run's length is steps or seconds; either way the rate
-is a function of the fraction that is done.
+Linear warm-up and decay are BERT's (Devlin et al. 2019, appendix A.2). The inverse square root is
+the Transformer's (Vaswani et al. 2017, equation 3); its peak is the configured rate. Slanted
+triangles are ULMFiT's (Howard & Ruder 2018, equation 3). A run's length is given in steps or
+seconds; either way the rate is a function of the fraction of the run that is done.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from bertwright.config.run import ScheduleConfig
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a run is: steps, or seconds of wall-clock time."""
+    """The length of a run: a number of steps, or seconds of wall-clock time."""
 
     steps: int | None = None
     seconds: float | None = None
 
     def done(self, step: int, seconds: float) -> float:
-        """Share of the run before step `step` (from 0), which begins after `seconds`."""
+        """Return the fraction of the run before step `step` (from 0), which begins after
+        `seconds`.
+        """
         if self.steps is not None:
             return step / self.steps
         assert self.seconds is not None
         return seconds / self.seconds
 
     def left(self, step: int, seconds: float, since: tuple[int, float] = (0, 0.0)) -> float | None:
-        """Seconds that are left after step `step`, which ended at `seconds`; None: nobody knows.
+        """Return the seconds that are left after step `step`, which ended at `seconds`; None if
+        unknown.
 
-        `since` is the step and the second from which the rate counts: preparing is no stepping,
-        and a run may go on on a faster machine.
+        `since` is the step and the second from which the rate is measured: it leaves out the
+        preparation, and the time of an earlier session that may have run on another machine.
         """
         if self.seconds is not None:
             return max(0.0, self.seconds - seconds)
@@ -41,7 +44,7 @@ class Budget:
 
 
 def rate_factor(config: ScheduleConfig, done: float, width: float) -> float:
-    """Factor of the learning rate in pre-training; see the curves below."""
+    """Return the factor of the learning rate in pre-training, by the configured curve."""
     if config.curve == "slanted":
         return slanted_triangular(done, config.warmup)
     if config.curve == "inverse-sqrt":
@@ -50,12 +53,13 @@ def rate_factor(config: ScheduleConfig, done: float, width: float) -> float:
 
 
 def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
-    """Factor of the learning rate when a share `done` of the run is over.
+    """Return a factor that rises linearly from 0 to 1, then falls linearly to 0.
 
     Args:
-        done: 0 to 1, at the beginning of the step.
-        warmup: fraction of the run in which the factor rises from 0 to 1; then it falls to 0.
-        width: fraction that one step is, so that neither the first nor the last step has rate 0.
+        done: the fraction of the run before the step, 0 to 1.
+        warmup: the fraction of the run in which the factor rises.
+        width: the fraction of the run that one step is, so that neither the first nor the last step
+            has rate 0.
     """
     if done < warmup:
         return min(1.0, (done + width) / warmup)
@@ -63,27 +67,27 @@ def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
 
 
 def inverse_square_root(done: float, warmup: float, width: float = 0.0) -> float:
-    """Factor of the learning rate: rises over the same fraction, then falls as 1 / sqrt(step)."""
+    """Return a factor that rises linearly during the warm-up, then falls as 1 / sqrt(step)."""
     now = done + width
     return min(now / warmup, (warmup / now) ** 0.5) if now else 0.0
 
 
 def slanted_triangular(done: float, cut: float = 0.1, ratio: float = 32.0) -> float:
-    """Factor of the learning rate: a short rise from 1/`ratio` to 1, then a long fall back.
+    """Return a factor that rises quickly from 1/`ratio` to 1, then falls slowly back.
 
     Args:
-        done: 0 to 1, at the beginning of the step.
-        cut: fraction of the run in which the factor rises.
-        ratio: of the highest rate to the lowest.
+        done: the fraction of the run before the step, 0 to 1.
+        cut: the fraction of the run in which the factor rises.
+        ratio: the ratio of the highest to the lowest rate.
     """
     p = done / cut if done < cut else 1 - (done - cut) / (1 - cut)
     return (1 + p * (ratio - 1)) / ratio
 
 
 def without_bias_correction(step: int, beta1: float = 0.9, beta2: float = 0.999) -> float:
-    """Factor that undoes AdamW's bias correction in its step `step`, from 1.
+    """Return the factor that undoes AdamW's bias correction in its step `step`, from 1.
 
-    Adam divides its two moments by `1 - beta ** step` (Kingma & Ba 2015, section 3); BERT's first
-    optimizer did not, so its first steps were up to three times as long.
+    Adam divides its two moments by `1 - beta ** step` (Kingma & Ba 2015, section 3). BERT's
+    original optimizer did not, so its first steps were up to three times as long.
     """
     return float((1 - beta1**step) / (1 - beta2**step) ** 0.5)

@@ -1,4 +1,4 @@
-"""Signals that end a run after it is saved."""
+"""Handle the signals that end a run, so that it is saved first."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import time
 from types import TracebackType
 from typing import Any
 
-# Launchers and closing terminals send a signal twice; only one that comes so much later kills.
 SECONDS_OF_ONE_SIGNAL = 1.0
+"""Launchers and closing terminals send a signal twice; only a second one after this time kills."""
 
 
 class Signals:
-    """While the block runs, remember Ctrl-C, SIGTERM and a closed terminal instead of dying of
-    them; one more, a second later, kills.
+    """Remembers Ctrl-C, SIGTERM and a closed terminal while the block runs, instead of ending at
+    once.
 
-    Not so under torchrun: it passes each signal on to processes that have had it already, and
-    kills those that take too long itself.
+    A second signal, at least a second later, kills the process. Under torchrun it does not, because
+    torchrun passes each signal on to processes that have received it already, and kills slow
+    processes itself.
     """
 
     number = 0
-    """The first signal that came; 0: none."""
+    """The first signal that arrived; 0: none."""
 
     def __init__(self, alone: bool = True) -> None:
-        """`alone`: not one of several processes of torchrun."""
+        """Initialize the handler. `alone` says that the process is not one of several of
+        torchrun.
+        """
         self._alone = alone
         self._first = 0.0
         self._before: dict[int, Any] = {}
@@ -32,8 +35,8 @@ class Signals:
     def __enter__(self) -> Signals:
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
         if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-            numbers.append(signal.SIGHUP)  # ignored under nohup, and to stay so
-        with contextlib.suppress(ValueError):  # not in the main thread: nobody to listen to
+            numbers.append(signal.SIGHUP)  # under nohup it is ignored, and stays so
+        with contextlib.suppress(ValueError):  # only the main thread can handle signals
             for number in numbers:
                 self._before[number] = signal.signal(number, self._remember)
         return self

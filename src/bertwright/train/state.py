@@ -1,8 +1,8 @@
-"""The position of a run, and how the optimizer's part of it is stored.
+"""The position of a run, and how it is stored with the optimizer's state.
 
 A run is a function of its configuration and its position: instances, masks and dropout are drawn
-from (seed, step), so no generator has a state to save. What is saved beside the weights is the
-position, with how many lines of the log are of it, and the moments of the optimizers.
+from (seed, step), so there is no generator whose state must be saved. Besides the weights, a
+checkpoint stores the position, the number of log lines up to it, and the moments of the optimizers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ STATE, TENSORS = "trainer.json", "trainer.safetensors"
 
 @dataclass(frozen=True)
 class DataPosition:
-    """Where the next step's batch is in the data."""
+    """The place of the next step's batch in the data."""
 
     phase: int = 0
     epoch: int = 0
     step: int = 0
-    """Step of the epoch."""
+    """The step of the epoch."""
 
 
 @dataclass(frozen=True)
@@ -39,58 +39,60 @@ class Position:
     """How far a run has come."""
 
     step: int = 0
-    """Optimizer steps done."""
+    """The number of optimizer steps done."""
     tokens: int = 0
-    """Tokens seen, over all ranks."""
+    """The number of tokens seen, over all ranks."""
     seconds: float = 0.0
-    """Wall-clock seconds the run took so far, all its sessions."""
+    """The wall-clock seconds of the run so far, over all its sessions."""
     data: DataPosition = field(default_factory=DataPosition)
-    """Where the next step's batch is."""
+    """The place of the next step's batch in the data."""
     finished: bool = False
     """Whether the budget is used up."""
     validated: int = -1
-    """Step of the last validation."""
+    """The step of the last validation."""
     records: int = 0
-    """Lines of `metrics.jsonl` so far."""
+    """The number of lines in `metrics.jsonl` so far."""
     window: Window = field(default_factory=Window)
-    """What the next line of the log will be of."""
+    """The steps since the last line of the log."""
 
 
 def encode_state(
     position: Position, learner: nn.Module, optimizers: Optimizers, ranks: Ranks
 ) -> dict[str, bytes]:
-    """The trainer's files of a checkpoint, by name, for the first rank; every rank calls this."""
+    """Return the trainer's files of a checkpoint, by name, on the first rank. Every rank must call
+    it.
+    """
     tensors: dict[str, Tensor] = {}
     moments: dict[str, list[str]] = {}
     for name, parameter in learner.named_parameters():
         state = optimizers.state_of(parameter)
         moments[name] = list(state)
         tensors |= {f"{name}.{moment}": value for moment, value in state.items()}
-    kept = asdict(position)
-    kept["place"] = kept.pop("data")  # as files of runs have it
-    content = {"format": 1, "position": kept, "moments": moments}
+    stored = asdict(position)
+    stored["place"] = stored.pop("data")  # the name in the files
+    content = {"format": 1, "position": stored, "moments": moments}
     files = {STATE: json.dumps(content, indent=1).encode() + b"\n"}
     return files | {TENSORS: save(ranks.gather(tensors))}
 
 
 def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Position:
-    """Read a checkpoint's trainer files into `optimizers`; the position it was saved at.
+    """Read a checkpoint's trainer files into `optimizers`, and return the position.
 
     Raises:
-        IntegrityError: a file is missing or is not this learner's.
+        IntegrityError: a file is missing, or belongs to another learner.
     """
     for name in (STATE, TENSORS):
         if not (folder / name).is_file():
             raise IntegrityError(
-                f"{folder} has no {name}: training cannot go on from it; "
+                f"{folder} has no {name}: training cannot continue from it; "
                 "begin a new run with --init instead"
             )
     try:
         content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
         tensors = load_file(folder / TENSORS)
-        kept = content["position"]
-        parts = {"data": DataPosition(**kept.pop("place")), "window": Window(**kept["window"])}
-        position = Position(**{**kept, **parts})
+        stored = content["position"]
+        parts = {"data": DataPosition(**stored.pop("place")), "window": Window(**stored["window"])}
+        position = Position(**{**stored, **parts})
         moments: dict[str, list[str]] = content["moments"]
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
         raise IntegrityError(f"the trainer's files in {folder} are damaged ({error})") from error
@@ -104,8 +106,8 @@ def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Posi
             value = tensors.get(f"{name}.{moment}")
             if value is None or (moment != "step" and value.shape != parameter.shape):
                 raise IntegrityError(f"{folder / TENSORS} does not hold {name}.{moment} whole")
-            # A copy: what is read lies in the file's memory at any address, and sums over memory
-            # that is aligned otherwise are rounded otherwise.
+            # Copied, because tensors read from a file may be aligned differently in memory, and
+            # sums over memory of another alignment are rounded differently.
             state[moment] = laid_like(value, parameter)
         if state:
             optimizers.set_state(parameter, state)

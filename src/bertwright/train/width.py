@@ -1,8 +1,7 @@
-"""How many threads compute at once: as many as give the most tokens a second beside whatever else
-the machine does.
+"""Choose how many threads compute at once, so that training is fastest beside other processes.
 
-A step waits for its slowest thread. Beside a busy process of another session, two threads on two
-cores train half as fast as one that has a core to itself (`benchmarks/beside_others.py`).
+A step waits for its slowest thread. Beside a busy process, two threads on two cores train half as
+fast as one thread that has a core to itself (`benchmarks/beside_others.py`).
 """
 
 from __future__ import annotations
@@ -12,24 +11,27 @@ from collections.abc import Callable
 from bertwright.progress import silent
 
 BUSY = 0.8
-"""Threads that get less than this share of a core each share it with another process."""
+"""If threads get less than this fraction of a core each, they share it with another process."""
 GAIN = 1.05
-"""A width is changed for one that is so many times faster."""
+"""The width is changed to another one only if that is faster by this factor."""
 SECONDS, STEPS = 1.0, 2
-"""A rate is measured over so long at least, and so many steps."""
+"""A rate is measured over at least this many seconds and steps."""
 WAIT, MOST_WAIT = 4, 64
-"""So many measurements lie between two trials; after each in vain, twice as many."""
+"""The number of measurements between two trials; it doubles after each unsuccessful one."""
 
 
 class Width:
-    """The number of threads in use, `now`; another is tried where threads share their cores, and
-    kept if it is faster. What is computed does not depend on it."""
+    """The number of threads in use, `now`.
+
+    Another number is tried when threads share their cores, and kept if it is faster. The results of
+    the computation do not depend on it.
+    """
 
     def __init__(self, most: int, say: Callable[[str], object] = silent) -> None:
         self.now = self.most = most
         self._say = say
         self._kept: tuple[int, float] | None = None
-        """While another width is tried: the one before, and its tokens a second."""
+        """During a trial: the previous width, and its tokens per second."""
         self._left, self._wait = 0, WAIT
         self._restart()
 
@@ -37,7 +39,7 @@ class Width:
         self._steps, self._tokens, self._seconds, self._used = 0, 0, 0.0, 0.0
 
     def measure(self, tokens: int, seconds: float, used: float) -> None:
-        """A step of so many tokens took so many seconds, and `used` seconds of all cores."""
+        """Record a step: its tokens, its seconds, and the `used` seconds of all cores."""
         self._steps += 1
         self._tokens += tokens
         self._seconds += seconds
