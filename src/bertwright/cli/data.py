@@ -32,6 +32,8 @@ def build(
     cluster: str | None = None,
     segmented: bool = False,
     parallel: Flag = False,
+    source: str | None = None,
+    target: str | None = None,
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
@@ -46,22 +48,35 @@ def build(
         workers: Processes; 0: one per core.
         cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers encode instead.
         segmented: Words are separated by spaces (Chinese, for whole-word masking).
-        parallel: The inputs are two files, SOURCE TARGET: line i of one translates that of the
-            other. Nothing is cleaned or left out.
+        parallel: The inputs are two files, SOURCE TARGET, where line i of one translates that of
+            the other; or one .tsv, .csv, .jsonl or .parquet whose rows are pairs. Nothing is
+            cleaned or left out.
+        source: Column of the source in a file of pairs, by its name or number; unset: found by its
+            name, or the first of two.
+        target: Column of the target.
     """
     from bertwright.data.build import build_shards
     from bertwright.text.corpus.files import are_parallel
+    from bertwright.text.corpus.pairs import clear_pairs
     from bertwright.text.corpus.report import CorpusReport
 
     start, folder = time.monotonic(), find_tokenizer(tokenizer)
     if parallel:
-        _build_parallel(inputs, folder, out, overwrite, json)
+        _build_parallel(inputs, (source, target), folder, out, overwrite, json)
         return
+    if source is not None or target is not None:
+        raise ConfigError("--source and --target are columns of pairs: add --parallel")
     if are_parallel(inputs):
         raise ConfigError(
             f"{' and '.join(inputs)} look like parallel text, one line of which translates the "
             "other's: add --parallel. As a corpus of documents they are read under names that end "
             "in .txt"
+        )
+    if pairs := clear_pairs(inputs, corpus.text_column):
+        raise ConfigError(
+            f"{inputs[0]} has no column {corpus.text_column!r}, and its columns "
+            f"{' and '.join(map(repr, pairs.columns))} look like pairs: add --parallel. The column "
+            "of a corpus of documents is named by --text-column NAME"
         )
     with bar("Building", "bytes") as on_progress:
         manifest = build_shards(
@@ -96,24 +111,55 @@ def build(
 
 
 def _build_parallel(
-    inputs: tuple[str, ...], tokenizer: Path, out: Path, overwrite: bool, json: bool
+    inputs: tuple[str, ...],
+    columns: tuple[str | None, str | None],
+    tokenizer: Path,
+    out: Path,
+    overwrite: bool,
+    json: bool,
 ) -> None:
-    """The shards of two files."""
-    from bertwright.data.parallel.build import build_parallel
+    """The shards of two files, or of a file of pairs."""
+    from bertwright.data.parallel.build import build_pair_file, build_parallel
+    from bertwright.text.corpus.pairs import open_pairs
+    from bertwright.text.corpus.report import CorpusReport
 
-    if len(inputs) != 2:
-        raise ConfigError(f"expected --parallel SOURCE TARGET; {counted(len(inputs), 'file')} came")
-    with bar("Building", "bytes") as on_progress:
-        manifest = build_parallel(
-            *inputs, out, tokenizer, overwrite=overwrite, on_progress=on_progress
+    if len(inputs) not in (1, 2):
+        raise ConfigError(
+            "expected --parallel SOURCE TARGET, or one file of pairs; "
+            f"{counted(len(inputs), 'file')} came"
         )
+    if len(inputs) == 2 and columns != (None, None):
+        raise ConfigError(
+            "--source and --target name columns of one file of pairs; 2 files came, whose lines "
+            "are the source and the target"
+        )
+    pairs = open_pairs(Path(inputs[0]), *columns) if len(inputs) == 1 else None
+    if pairs and pairs.note:
+        say(pairs.note)
+    report = CorpusReport()
+    with bar("Building", "bytes") as on_progress:
+        if pairs:
+            manifest = build_pair_file(
+                pairs, out, tokenizer, overwrite=overwrite, on_progress=on_progress, report=report
+            )
+        else:
+            manifest = build_parallel(
+                inputs[0],
+                inputs[1],
+                out,
+                tokenizer,
+                overwrite=overwrite,
+                on_progress=on_progress,
+            )
     counts = manifest["counts"]
     if json:
         print_json({"out": out, "counts": counts})
         return
     print(f"{out}: {counted(counts['documents'], 'pair')}, {counted(counts['tokens'], 'token')}")
     if counts["documents_lost"]:
-        print(f"  empty in both files: {counted(counts['documents_lost'], 'pair')}")
+        print(f"  empty on both sides: {counted(counts['documents_lost'], 'pair')}")
+    for line in report.remarks():
+        print(f"  {line}")
     print(f"Check it: bertwright data check {shlex.quote(str(out))}")
 
 

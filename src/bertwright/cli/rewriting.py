@@ -20,6 +20,8 @@ WITHOUT_EFFECT = {"whiten": {"--normalize", "--no-normalize"}}
 
 LABELLED = ("finetune", "evaluate", "predict")
 """Verbs that have the options of labelled files."""
+OF_PAIRS = (["data", "build"], ["tokenizer", "train"])
+"""Verbs that have the options of files of pairs."""
 
 
 def with_value(words: Sequence[str], wrong: str, right: str) -> str:
@@ -32,10 +34,13 @@ def with_value(words: Sequence[str], wrong: str, right: str) -> str:
 
 def with_options(words: Sequence[str], options: Sequence[str]) -> str:
     """Return the command with these options in place of its own; empty for a verb that does not
-    have the options of labelled files."""
-    if not options or not words or words[0] not in LABELLED:
+    have the options of labelled files, or of files of pairs."""
+    of_pairs = [*words[:2]] in OF_PAIRS and "--source" in options
+    if not options or not words or not (of_pairs or words[0] in LABELLED):
         return ""
     added, given = _by_option(options), _by_option(words)
+    if [*words[:2]] == ["data", "build"] and "--parallel" not in words:
+        added.append(("--parallel", []))
     names = {name for name, _ in added if name != "--label" or words[0] != "predict"}
     return _joined(
         [option for option in given if option[0] not in names]

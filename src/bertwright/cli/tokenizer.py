@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
 from bertwright.checkpoint.tokenizer_folder import find_tokenizer
@@ -24,12 +24,17 @@ from bertwright.config.values import to_dict
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
+if TYPE_CHECKING:
+    from bertwright.text.corpus.pairs import PairFile
+
 
 def train(
     *corpus: str,
     out: Path,
     config: Annotated[TokenizerConfig, EVERY_KEY] = TokenizerConfig(),
     reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
+    source: str | None = None,
+    target: str | None = None,
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
@@ -42,25 +47,32 @@ def train(
 
     Args:
         corpus: Files, folders, globs, or - for standard input; two files of parallel text, as
-            train.en train.de.
+            train.en train.de; one .tsv, .csv, .jsonl or .parquet whose rows are pairs.
         out: Folder to write the tokenizer to.
+        source: Column of the source in a file of pairs, by its name or number; unset: found by its
+            name, or the first of two. Both sides are trained on.
+        target: Column of the target.
     """
     from bertwright.text.corpus.files import find_files
 
-    for source in find_files(corpus):
-        refuse_source(out, source)
+    for path in find_files(corpus):
+        refuse_source(out, path)
     refuse_folder(out, overwrite)  # before the work, not after
     from bertwright.text.corpus.report import CorpusReport
     from bertwright.text.tokenizer.files import write_training
     from bertwright.text.tokenizer.train import count_corpus, train_on_counts, train_tokenizer
 
-    report = CorpusReport()
+    report, pairs = CorpusReport(), _pairs_of(corpus, source, target, reading)
+    if pairs and pairs.note:
+        say(pairs.note)
     if config.algorithm == "byte-bpe":
         with bar("Training the vocabulary", "bytes") as on_progress:
-            tokenizer, training = train_tokenizer(corpus, reading, config, report, on_progress)
+            tokenizer, training = train_tokenizer(
+                corpus, reading, config, report, on_progress, pairs
+            )
     else:
         with bar("Counting words", "bytes") as on_progress:
-            counted = count_corpus(corpus, reading, config, report, on_progress)
+            counted = count_corpus(corpus, reading, config, report, on_progress, pairs)
         with bar("Training the vocabulary", "tokens") as on_progress:
             tokenizer, training = train_on_counts(counted, config, on_progress)
     record = {
@@ -69,6 +81,8 @@ def train(
         "report": to_dict(report),
         "training": training,
     }
+    if pairs:
+        record["pairs"] = {"source": pairs.source, "target": pairs.target}
     with atomic_folder(out, overwrite) as folder:
         tokenizer.save(folder)
         write_training(folder, record)
@@ -89,7 +103,30 @@ def train(
     same = "" if reading == CorpusConfig() else " (and the same options of the corpus)"
     if "-" in corpus:
         say("Standard input cannot be read twice: the data are built from a file of the same text.")
-    say(f"Next: bertwright data build {_with_tokenizer(corpus, out)}{same}")
+    columns = "" if source is None else f" --source {shlex.quote(source)}"
+    columns += "" if target is None else f" --target {shlex.quote(target)}"
+    parallel = f" --parallel{columns}" if pairs else ""
+    say(f"Next: bertwright data build {_with_tokenizer(corpus, out, parallel)}{same}")
+
+
+def _pairs_of(
+    corpus: Sequence[str], source: str | None, target: str | None, reading: CorpusConfig
+) -> PairFile | None:
+    """The file of pairs that the corpus is, if it is one."""
+    from bertwright.text.corpus.pairs import clear_pairs, open_pairs
+
+    if source is None and target is None:
+        return clear_pairs(corpus, reading.text_column)
+    if len(corpus) != 1:
+        raise ConfigError(
+            f"--source and --target name columns of one file of pairs; {len(corpus)} inputs came"
+        )
+    if reading.text_column != CorpusConfig().text_column:
+        raise ConfigError(
+            "--text-column names the only column that is read; expected it, or --source and "
+            "--target"
+        )
+    return open_pairs(Path(corpus[0]), source, target)
 
 
 def accents_note(training: Mapping[str, Any]) -> str:
@@ -174,12 +211,12 @@ def extend(
     )
 
 
-def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
-    """The arguments of `data build`."""
+def _with_tokenizer(corpus: Sequence[str], out: Path, parallel: str = "") -> str:
+    """The arguments of `data build`; `parallel` are the options of a file of pairs."""
     from bertwright.text.corpus.files import are_parallel
 
     named = ["FILE" if each == "-" else shlex.quote(each) for each in corpus]
-    parallel = " --parallel" if are_parallel(corpus) else ""
+    parallel = " --parallel" if are_parallel(corpus) else parallel
     return f"{' '.join(named)}{parallel} --tokenizer {shlex.quote(str(out))} --out shards"
 
 

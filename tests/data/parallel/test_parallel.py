@@ -98,7 +98,7 @@ def test_two_empty_lines_are_left_out(tmp_path: Path) -> None:
         (SOURCES[:3], TARGETS[:4], r"a\.src ends after line 3, but .*a\.tgt goes on"),
         (SOURCES[:3], [TARGETS[0], "", TARGETS[2]], r"line 2 of .*a\.tgt is empty"),
         (["", *SOURCES[:2]], TARGETS[:3], r"line 1 of .*a\.src is empty"),
-        ([""], [""], "no pair of lines"),
+        ([""], [""], "no pair"),
         ([SOURCES[0], "\u200b"], TARGETS[:2], r"line 2 of .*a\.src is empty"),
     ],
 )
@@ -122,7 +122,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     paths = [str(path) for path in write(tmp_path, SOURCES, TARGETS)]
     rest = ["--tokenizer", str(tmp_path / "tokenizer"), "--out", str(tmp_path / "shards")]
     assert run(["data", "build", "--parallel", *paths[:1], *rest]) == 2
-    assert "expected --parallel SOURCE TARGET; 1 file came" in capsys.readouterr().err
+    assert "--parallel SOURCE TARGET" in capsys.readouterr().err
+    assert run(["data", "build", "--parallel", *paths, paths[0], *rest]) == 2
+    assert "3 files came" in capsys.readouterr().err
     assert run(["data", "build", "--parallel", *paths, *rest]) == 0
     assert "30 pairs" in capsys.readouterr().out
 

@@ -1,5 +1,5 @@
-"""`bertwright data build --parallel`, two files whose lines translate each other, and `bertwright
-data trees`, sentences and their trees, to train a parser on.
+"""`bertwright data build --parallel`, two files whose lines translate each other or one file of
+pairs, and `bertwright data trees`, sentences and their trees, to train a parser on.
 
 The shards are those of any corpus (`data/shards.py`), and `parallel` in their manifest says what
 their documents are: a pair each, the source its first sentence, the target its second. One
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
+from bertwright.text.corpus.files import open_with_position, size_on_disk
+from bertwright.text.corpus.pairs import Pair, PairFile, bounded_lines, read_pair_rows, where
+from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import rules_of, train_on_counts
 from bertwright.text.tokenizer.word_counts import count_block
@@ -37,7 +39,8 @@ from bertwright.text.treebank.trees import (
 )
 
 SHARD_TOKENS = 1 << 26
-BLOCK_LINES = 1 << 14
+BLOCK_LINES, BLOCK_CHARACTERS = 1 << 14, 1 << 24
+"""Pairs, or characters of them, that are encoded at once."""
 
 
 def build_parallel(
@@ -64,19 +67,83 @@ def build_parallel(
         refuse_source(out, path)
     tokenizer = load_tokenizer(tokenizer_folder)
     total = size_on_disk([source, target])
-
-    def blocks() -> Iterator[IdPairs]:
-        files = [open_with_position(path) for path in (source, target)]
-        pairs = read_pairs(source, target, [file for file, _ in files])
-        while block := list(islice(pairs, BLOCK_LINES)):
-            ids, lengths = tokenizer.encode_sentence_ids([t for _, *pair in block for t in pair])
-            for (number, *_), pair in zip(block, lengths.reshape(-1, 2).tolist(), strict=True):
-                _require_both(number, pair, source, target)
-            yield ids, lengths[lengths > 0], len(block)
-            on_progress(sum(position() for _, position in files), total)
-
+    files = [open_with_position(path) for path in (source, target)]
+    blocks = _encoded(
+        read_pairs(source, target, [file for file, _ in files]),
+        tokenizer,
+        lambda number, pair: _require_both(number, pair, source, target),
+        lambda: on_progress(sum(position() for _, position in files), total),
+    )
     facts = {"inputs": [str(source), str(target)]}
-    return write_pairs(out, tokenizer, blocks(), facts, overwrite=overwrite)
+    return write_pairs(out, tokenizer, blocks, facts, overwrite=overwrite)
+
+
+def build_pair_file(
+    pairs: PairFile,
+    out: str | Path,
+    tokenizer_folder: str | Path,
+    *,
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+    report: CorpusReport | None = None,
+) -> dict[str, Any]:
+    """Encode a file of pairs, as `open_pairs` opens it, into the folder `out`; return its manifest.
+
+    The shards are those that `build_parallel` writes of two files of the same lines. Rows with two
+    empty sides are left out. `report` is filled while reading.
+
+    Raises:
+        ConfigError: `out` holds something, or what is read.
+        DataError: a row that cannot be read or has one empty side, no text.
+    """
+    out = Path(out)
+    for path in (pairs.path, Path(tokenizer_folder)):
+        refuse_source(out, path)
+    tokenizer = load_tokenizer(tokenizer_folder)
+    total = size_on_disk([pairs.path])
+    stream, position = open_with_position(pairs.path)
+
+    def require_both(number: int, pair: Sequence[Any]) -> None:
+        if any(pair) and not all(pair):
+            empty, other = pairs.columns[::-1] if pair[0] else pairs.columns
+            raise DataError(
+                f"{where(pairs, number)}: the column {empty!r} is empty, but {other!r} is not: "
+                "remove the row, or complete it"
+            )
+
+    facts = {"inputs": [str(pairs.path)], "columns": list(pairs.columns)}
+    with stream:
+        rows = read_pair_rows(pairs, stream, report)
+        blocks = _encoded(rows, tokenizer, require_both, lambda: on_progress(position(), total))
+        return write_pairs(out, tokenizer, blocks, facts, overwrite=overwrite)
+
+
+def _encoded(
+    pairs: Iterator[Pair],
+    tokenizer: Tokenizer,
+    require_both: Callable[[int, Sequence[Any]], None],
+    on_block: Callable[[], None],
+) -> Iterator[IdPairs]:
+    """Yield the ids of pairs block by block; `require_both` gets the number of each pair and the
+    lengths of its sides."""
+    while block := _next_block(pairs):
+        ids, lengths = tokenizer.encode_sentence_ids([t for _, *pair in block for t in pair])
+        for (number, *_), pair in zip(block, lengths.reshape(-1, 2).tolist(), strict=True):
+            require_both(number, pair)
+        yield ids, lengths[lengths > 0], len(block)
+        on_block()
+
+
+def _next_block(pairs: Iterator[Pair]) -> list[Pair]:
+    """Return the pairs that are held at once; none at the end."""
+    block: list[Pair] = []
+    size = 0
+    for pair in islice(pairs, BLOCK_LINES):
+        block.append(pair)
+        size += len(pair[1]) + len(pair[2])
+        if size >= BLOCK_CHARACTERS:
+            break
+    return block
 
 
 IdPairs = tuple[np.ndarray[Any, Any], Int64s, int]
@@ -119,23 +186,21 @@ def write_pairs(
         finally:
             writer.abandon()
         if not writer.finished:
-            raise DataError(f"{' and '.join(facts['inputs'])} hold no pair of lines with text")
+            raise DataError(f"{' and '.join(facts['inputs'])} hold no pair with text")
         tokenizer.save(folder / "tokenizer")
         facts = {**facts, "parallel": True}
         return write_shards_manifest(folder, tokenizer, counts, writer.finished, facts)
 
 
-def read_pairs(
-    source: Path, target: Path, files: list[Any] | None = None
-) -> Iterator[tuple[int, str, str]]:
+def read_pairs(source: Path, target: Path, files: list[Any] | None = None) -> Iterator[Pair]:
     """Lines of two files with their number from 1, blanks around them removed.
 
     Raises:
-        DataError: one file has more lines, or one line is empty or no UTF-8.
+        DataError: one file has more lines, or one line is empty, too long or no UTF-8.
     """
     paths = source, target
     opened = files or [open_with_position(path)[0] for path in paths]
-    for number, pair in enumerate(zip_longest(*map(decoded_lines, opened, paths)), start=1):
+    for number, pair in enumerate(zip_longest(*map(bounded_lines, opened, paths)), start=1):
         if None in pair:
             path, other = paths if pair[0] is None else paths[::-1]
             raise DataError(

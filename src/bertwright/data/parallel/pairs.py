@@ -50,7 +50,7 @@ class ParallelText(Shuffled):
         if not shards.manifest.get("parallel"):
             raise DataError(
                 f"{shards.folder} holds documents, not pairs of sentences: expected what "
-                "bertwright data build --parallel SOURCE TARGET writes"
+                "bertwright data build --parallel SOURCE TARGET writes, or --parallel PAIRS.tsv"
             )
         ends = ends_of(shards.special)
         if ends is None:

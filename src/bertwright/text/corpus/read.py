@@ -29,6 +29,7 @@ from bertwright.text.corpus.documents import (
     wiki_documents,
 )
 from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
+from bertwright.text.corpus.pairs import PairFile, pair_texts
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.corpus.stories import babi_documents, is_babi
@@ -64,9 +65,11 @@ def read_blocks(
     config: CorpusConfig,
     report: CorpusReport,
     block_characters: int = 1 << 20,
+    pairs: PairFile | None = None,
 ) -> Iterator[list[str]]:
     """Raw documents, decoded and deduplicated but not split, in blocks; a block ends with the
-    document that brings it to `block_characters`.
+    document that brings it to `block_characters`. Of a file of `pairs`, the one input, each side of
+    a row is a document.
 
     The blocks depend on the input alone, so work shared out by them gives the same bytes for any
     number of workers.
@@ -82,7 +85,7 @@ def read_blocks(
     block: list[str] = []
     size = 0
     for path in paths:
-        for group in _read(path, config, report):
+        for group in _read(path, config, report, pairs):
             for document in filter(stays, map(str.strip, group)):
                 report.documents += 1
                 report.characters += len(document)
@@ -146,7 +149,9 @@ def _split_long(sentence: str) -> list[str]:
     return [part for part in map(str.strip, [*parts, sentence[begin:]]) if part]
 
 
-def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
+def _read(
+    path: Path, config: CorpusConfig, report: CorpusReport, pairs: PairFile | None
+) -> Iterator[list[str]]:
     """The raw documents of one input, in groups; empty ones may be among them."""
     report.files += 1
     if str(path).startswith("hf:"):
@@ -160,7 +165,9 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
         head = cast(BufferedReader, stream).peek()
         if kind in ("", ".wiki") and is_json_lines(head):
             kind = ".jsonl"
-        if kind in ROW_SUFFIXES:
+        if pairs is not None:
+            groups = pair_texts(pairs, stream, report)
+        elif kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
         elif config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
             groups = wiki_documents(_lines(read_text(stream, name, report)), report)

@@ -192,24 +192,33 @@ def _json_values(lines: Iterable[str | LongText], name: str, column: str) -> Ite
             continue
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:  # ValueError alone: a number without end
-            raise DataError(f"{name}, line {number:,} is no JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise DataError(
-                f"{name}, line {number:,} is a JSON {type(row).__name__}; expected an object "
-                f'like {{"{column}": "..."}}'
-            )
+        row = json_object(line, f"{name}, line {number:,}", f'{{"{column}": "..."}}')
         if column not in row:
             _check_column(column, list(row), f"{name}, line {number:,}")
         yield row[column]
 
 
+def json_object(line: str, where: str, example: str) -> dict[str, Any]:
+    """Return the object that a line of JSON is.
+
+    Raises:
+        DataError: it is none; `where` names the line, `example` shows what was expected.
+    """
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:  # ValueError alone: a number without end
+        raise DataError(f"{where} is no JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise DataError(
+            f"{where} is a JSON {type(row).__name__}; expected an object like {example}"
+        )
+    return row
+
+
 def _table_values(
     lines: Iterator[str | LongText], kind: str, name: str, column: str, report: CorpusReport
 ) -> Iterator[object]:
-    rows = _split_table(lines, kind, name, report)
+    rows = split_table(lines, kind, name, report)
     _, header = next(rows, (0, None))
     if header is None:
         return
@@ -240,7 +249,7 @@ def _table_values(
 Row = tuple[int, list[str] | LongRow]
 
 
-def _split_table(
+def split_table(
     lines: Iterator[str | LongText], kind: str, name: str, report: CorpusReport
 ) -> Iterator[Row]:
     """The rows of CSV or TSV that are not empty, with the lines they begin at.

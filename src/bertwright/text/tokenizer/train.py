@@ -24,6 +24,7 @@ from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.text.corpus.pairs import PairFile
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.files import (
@@ -60,8 +61,10 @@ def train_tokenizer(
     config: TokenizerConfig,
     report: CorpusReport | None = None,
     on_read: OnProgress = silent,
+    pairs: PairFile | None = None,
 ) -> tuple[Tokenizer, Figures]:
-    """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`).
+    """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`), or on both
+    sides of a file of `pairs`, the one input.
 
     `report` is filled while reading; `on_read` gets bytes on disk.
 
@@ -70,7 +73,7 @@ def train_tokenizer(
         DataError: the corpus has no documents or no words.
     """
     work = train_byte_bpe if config.algorithm == "byte-bpe" else count_corpus
-    found = work(inputs, corpus, config, report or CorpusReport(), on_read)
+    found = work(inputs, corpus, config, report or CorpusReport(), on_read, pairs)
     return train_on_counts(found, config) if isinstance(found, WordCounts) else found
 
 
@@ -80,11 +83,12 @@ def count_corpus(
     config: TokenizerConfig,
     report: CorpusReport,
     on_read: OnProgress = silent,
+    pairs: PairFile | None = None,
 ) -> WordCounts:
     """The first half of `train_tokenizer`, all that reads the corpus."""
     size = size_on_disk(find_files(inputs))
     return count_words(
-        read_blocks(inputs, corpus, report),
+        read_blocks(inputs, corpus, report, pairs=pairs),
         rules_of(config),
         workers=config.workers,
         limit=config.max_words,
@@ -159,6 +163,7 @@ def train_byte_bpe(
     config: TokenizerConfig,
     report: CorpusReport,
     on_read: OnProgress = silent,
+    pairs: PairFile | None = None,
 ) -> tuple[Tokenizer, Figures]:
     """Train a byte-level BPE; of the configuration counts `vocab_size`, `min_frequency` and
     `lowercase`.
@@ -188,7 +193,7 @@ def train_byte_bpe(
     )
 
     def documents() -> Iterator[str]:
-        for block in read_blocks(inputs, corpus, report):
+        for block in read_blocks(inputs, corpus, report, pairs=pairs):
             for document in block:
                 yield from _parts(document)
             on_read(report.position, size)
