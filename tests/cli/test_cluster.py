@@ -90,7 +90,7 @@ def test_errors_are_raised_again(address: str) -> None:
 
 
 def test_work_that_ends_workers(address: str) -> None:
-    with pytest.raises(BertwrightError, match=r"want of memory.*, it goes on$"):
+    with pytest.raises(BertwrightError, match=r"lack of memory.*, it goes on$"):
         list(map_on_cluster(make_square, [1, 99, 2], address, ", it goes on"))
 
 

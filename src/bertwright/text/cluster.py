@@ -1,8 +1,9 @@
-"""Work shared among the workers of a Dask cluster, its results in the order of the items.
+"""Run a function on the workers of a Dask cluster, with results in the order of the items.
 
-The cluster is the user's: `dask scheduler` on one machine, `dask worker ADDRESS` on each, with this
-version of Bertwright. Dask gives the work of a worker that died to another. It sends pickles both
-ways, so whoever reaches the scheduler can run code on every machine of the cluster.
+The user starts the cluster: `dask scheduler` on one machine and `dask worker ADDRESS` on each, with
+the same version of Bertwright. If a worker dies, Dask gives its work to another. Dask sends pickles
+in both directions, so anyone who can reach the scheduler can run code on every machine of the
+cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SECONDS = 10
-"""In which the scheduler must answer, and its first worker be there."""
+"""The time within which the scheduler must answer and have its first worker."""
 
 
 def map_on_cluster(
@@ -32,20 +33,21 @@ def map_on_cluster(
     address: str,
     advice: str = "",
 ) -> Generator[Result, None, None]:
-    """As `workers.map_in_order`, by the workers of the scheduler at `address`.
+    """Yield the results of `workers.map_in_order`, computed by the workers of the scheduler at
+    `address`.
 
-    Every thread of a worker makes the function once. Twice as many items as the cluster has
-    threads, and one, are held.
+    Every thread of a worker makes the function once. At most one item more than twice the number of
+    the cluster's threads is held.
 
     Raises:
         MissingExtra: Dask is not installed.
-        ConfigError: no scheduler or no worker is there, or a worker cannot make the function: it
-            has another version of Bertwright, or lacks a file.
-        BertwrightError: workers die of an item, or the scheduler is gone.
+        ConfigError: there is no scheduler or no worker, or a worker cannot make the function
+            because it has another version of Bertwright or lacks a file.
+        BertwrightError: an item ends several workers, or the scheduler is gone.
         Exception: what the function raised.
     """
     with _connected(address) as client:
-        # a task, which Dask repeats where its result is lost, as scattered data would be
+        # a task, which Dask repeats if its result is lost; scattered data would stay lost
         work = client.submit(Work, __version__, make_work, pure=False)
         waiting: deque[Any] = deque()
 
@@ -54,8 +56,8 @@ def map_on_cluster(
                 result, error = waiting.popleft().result()
             if error is not None:
                 raise error
-            made: Result = result
-            return made
+            checked: Result = result
+            return checked
 
         try:
             for item in items:
@@ -67,20 +69,20 @@ def map_on_cluster(
             while waiting:
                 yield next_result()
         finally:
-            with contextlib.suppress(Exception):  # of a scheduler that is gone
+            with contextlib.suppress(Exception):  # the scheduler may be gone
                 client.cancel(list(waiting))
 
 
 @contextlib.contextmanager
 def _connected(address: str) -> Iterator[Any]:
-    """A client of a scheduler that has a worker."""
+    """Yield a client of a scheduler that has at least one worker."""
     try:
         from distributed import Client
         from distributed.comm.addressing import get_address_host_port
     except ImportError as error:
         raise MissingExtra("cluster", "distributed", "--cluster") from error
     try:
-        # refused at once, where Dask tries for all of the time
+        # fails at once if the connection is refused; Dask would retry until the timeout
         socket.create_connection(get_address_host_port(address), SECONDS).close()
         client = Client(address, timeout=SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
@@ -101,7 +103,7 @@ def _connected(address: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _cluster_errors(address: str, advice: str) -> Iterator[None]:
-    """Say what became of the cluster."""
+    """Turn Dask's errors into errors that say what happened to the cluster."""
     from distributed import KilledWorker
 
     try:
@@ -109,7 +111,7 @@ def _cluster_errors(address: str, advice: str) -> Iterator[None]:
     except KilledWorker as error:
         raise BertwrightError(
             f"the same work ended {error.allowed_failures + 1} of the workers of {address}, most "
-            f"likely for want of memory; start fewer on a machine and run the command again{advice}"
+            f"likely for lack of memory; start fewer on a machine and run the command again{advice}"
         ) from error
     except ModuleNotFoundError as error:
         raise ConfigError(
@@ -125,14 +127,14 @@ def _cluster_errors(address: str, advice: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What each worker gets once."""
+    """What each worker receives once: how to make the function."""
 
     version: str
-    """Of Bertwright, where it comes from."""
+    """The version of Bertwright that sends it."""
     make: Callable[[], Callable[[Any], Any]]
 
     def begin(self) -> Callable[[Any], Any]:
-        """The function; ConfigError if this machine cannot make it."""
+        """Return the function; raise ConfigError if this machine cannot make it."""
         here = f"the worker on {socket.gethostname()}"
         if self.version != __version__:
             raise ConfigError(
@@ -149,7 +151,7 @@ _begun = threading.local()
 
 
 def _run(work: Work, item: Any) -> tuple[Any, Exception | None]:
-    """What a thread of a worker does: a result, or what went wrong with it."""
+    """Return the result for an item, or the error; runs in a thread of a worker."""
     try:
         if getattr(_begun, "work", None) is not work:
             _begun.work = None

@@ -1,8 +1,8 @@
-"""Framing: how the ids of one text, or of two, become the sequence that a model reads.
+"""Framing: the special tokens that turn the ids of one text, or of two, into a model's sequence.
 
-BERT reads `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, segment 0 up to the first [SEP] and 1 after
-it (Devlin et al. 2019, section 3); a language model reads the same with its own tokens for begin
-and end. A tokenizer without such tokens adds nothing.
+BERT reads `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, with segment 0 up to the first [SEP] and 1
+after it (Devlin et al. 2019, section 3). A language model uses its own begin and end tokens
+instead. If a tokenizer has no such tokens, none are added.
 
 Letters: B sequences, N tokens in all.
 """
@@ -20,13 +20,14 @@ Ids = Sequence[int]
 
 
 def ends_of(special: Mapping[str, int]) -> tuple[int, int] | None:
-    """Return the ids of begin and end: BERT's [CLS] and [SEP], else a language model's own.
+    """Return the ids of the begin and end tokens: BERT's [CLS] and [SEP], else a language model's
+    own.
 
     Args:
         special: role -> id.
 
     Returns:
-        None where the vocabulary has neither pair.
+        None if the vocabulary has neither pair.
     """
     for begin, end in (("cls", "sep"), ("bos", "eos")):
         if begin in special and end in special:
@@ -36,18 +37,18 @@ def ends_of(special: Mapping[str, int]) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Frames:
-    """B framed sequences laid end to end, N tokens in all, before the texts are filled in."""
+    """B framed sequences laid end to end, before the tokens of the texts are filled in."""
 
     ids: Int64s
-    """`[N]`: the special tokens at their positions; the others are to be filled in."""
+    """`[N]`: the special tokens at their positions; the other positions are not yet filled."""
     lengths: Int64s
-    """`[B]`: tokens of each sequence, special tokens included."""
+    """`[B]`: the number of tokens of each sequence, including special tokens."""
     starts: Int64s
     """`[B]`: the position in N of each sequence's first token."""
     first: Int64s
-    """The positions in N of the first texts' tokens, rising."""
+    """The positions in N of the first texts' tokens, in ascending order."""
     second: Int64s
-    """The positions in N of the second texts' tokens, rising; empty without pairs."""
+    """The positions in N of the second texts' tokens, in ascending order; empty without pairs."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,14 @@ class Framing:
     """Adds a model's special tokens: `BEGIN A END` and `BEGIN A END B END`."""
 
     begin: tuple[int, ...] = ()
-    """The token before the first text; empty: nothing is added anywhere, and a pair is one text
-    after the other."""
+    """The token before the first text. If it is empty, no token is added anywhere, and a pair is
+    one text after the other.
+    """
     end: tuple[int, ...] = ()
     """The token after each text."""
 
     def special_tokens(self, paired: bool = False) -> int:
-        """Return how many tokens are added to one text, or to a pair."""
+        """Return the number of tokens that are added to one text, or to a pair."""
         return len(self.begin) + len(self.end) * (2 if paired else 1)
 
     def one(self, ids: Ids) -> list[int]:
@@ -73,23 +75,24 @@ class Framing:
         return [*self.begin, *first, *self.end, *second, *self.end]
 
     def segments(self, first: int, second: int | None = None) -> list[int]:
-        """Return the segment of each token, given the tokens of each text: 1 after the first
-        END."""
+        """Return the segment of each token, given the number of tokens of each text: 1 after the
+        first END.
+        """
         zeros = [0] * (first + self.special_tokens())
         return zeros + ([] if second is None else [1] * (second + len(self.end)))
 
     def inside(self, first: int, second: int | None = None) -> tuple[slice, ...]:
-        """Return where the tokens of each text are in the sequence, one slice a text."""
+        """Return the slice of the sequence that holds each text's tokens."""
         start, after = len(self.begin), first + self.special_tokens()
         a = slice(start, start + first)
         return (a,) if second is None else (a, slice(after, after + second))
 
     def frames(self, first: Int64s, second: Int64s | None = None) -> Frames:
-        """Lay out B sequences, or pairs, of which only the lengths are known.
+        """Lay out B sequences, or pairs, given only the lengths of their texts.
 
         Args:
-            first: `[B]`, tokens of each first text.
-            second: `[B]`, tokens of each second text; None: no pairs.
+            first: `[B]`, the number of tokens of each first text.
+            second: `[B]`, the number of tokens of each second text; None: no pairs.
         """
         middle = first + self.special_tokens()  # up to the first END, [B]
         lengths = middle if second is None else middle + second + len(self.end)

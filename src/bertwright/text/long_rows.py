@@ -1,7 +1,7 @@
-"""Rows of JSON lines, CSV and TSV that are too long to be held in memory.
+"""Read rows of JSON lines, CSV and TSV that are too long to be held in memory.
 
 A compressed file of a few megabytes can hold a line of gigabytes. Rows of at most `LONGEST_ROW`
-characters are read whole, by `json` and `csv`. Of a longer one the text of one column is read in
+characters are read whole, by `json` and `csv`. From a longer row, the text of one column is read in
 parts, in a single pass, by the same rules.
 """
 
@@ -17,7 +17,7 @@ from itertools import chain
 from bertwright.errors import DataError
 
 LONGEST_ROW = 1 << 24
-"""Characters of a row that is held in memory whole."""
+"""The most characters of a row that is held in memory whole."""
 _LONGEST_KEY = 1 << 20
 _STRING = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SPACE = re.compile(r"[ \t]*")
@@ -28,15 +28,18 @@ _FIRST_OF_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 
 @dataclass
 class LongText:
-    """Text of over `LONGEST_ROW` characters, in parts; they are read before the next line is."""
+    """A text of over `LONGEST_ROW` characters, in parts, which must be read before the next
+    line.
+    """
 
     parts: Iterator[str]
 
 
 @dataclass
 class LongRow:
-    """A row of over `LONGEST_ROW` characters as it is in the file, line ends included; its parts
-    are read before the next row is."""
+    """A row of over `LONGEST_ROW` characters as it is in the file, with line ends, in parts, which
+    must be read before the next row.
+    """
 
     parts: Iterator[str]
     delimiter: str
@@ -45,12 +48,15 @@ class LongRow:
 
 
 class _TooLong(Exception):
-    """A row of CSV is longer than what is held."""
+    """Raised if a row of CSV is longer than what is held in memory."""
 
 
 def split_long_lines(blocks: Iterable[str], longest: int | None = None) -> Iterator[str | LongText]:
-    """Yield lines without their ends and without byte order marks at their beginnings; those of
-    over `longest` characters (None: `LONGEST_ROW`) in parts."""
+    """Yield lines without line ends and byte order marks; a line of over `longest` characters in
+    parts.
+
+    `longest` None is `LONGEST_ROW`.
+    """
     longest = LONGEST_ROW if longest is None else longest
     blocks = iter(blocks)
     parts: list[str] = []
@@ -79,7 +85,7 @@ def split_long_lines(blocks: Iterable[str], longest: int | None = None) -> Itera
 def _to_line_end(
     parts: list[str], whole: bool, blocks: Iterator[str], after: list[str]
 ) -> Iterator[str]:
-    """Yield the parts of a line; `after` gets the lines that follow it in its last block."""
+    """Yield the parts of a line; `after` receives the lines that follow it in its last block."""
     yield parts[0].removeprefix("\ufeff")
     yield from parts[1:]
     if whole:
@@ -98,7 +104,7 @@ def split_long_csv(
     """Yield the rows of CSV that are not empty, with the line that each begins at.
 
     Raises:
-        DataError: a quote that is not closed, or that closes before the end of its field.
+        DataError: a quote is not closed, or closes before the end of its field.
     """
     csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_ROW))
     held: list[str | LongText] = []
@@ -148,11 +154,12 @@ def _with_ends(lines: Iterator[str | LongText], taken: list[int]) -> Iterator[st
 
 
 def field_of_row(row: LongRow, index: int, width: int, where: str) -> Iterator[str]:
-    """Yield the text of one field of a row of `width` fields, in parts; read the row to its end,
-    and no further.
+    """Yield the text of one field of a row of `width` fields, in parts; read exactly to the row's
+    end.
 
     Raises:
-        DataError: another number of fields, or a quote that is not closed; `where` names the row.
+        DataError: the row has another number of fields, or a quote is not closed; `where` names the
+            row.
     """
     delimiter, quoted = row.delimiter, row.quoted
     ends = re.compile(f"[{re.escape(delimiter)}\n]")
@@ -177,38 +184,38 @@ def field_of_row(row: LongRow, index: int, width: int, where: str) -> Iterator[s
             elif state == "closed" and piece[at] not in (delimiter, "\n"):
                 raise DataError(f"{where}: a quote is closed before its field ends")
             else:
-                found = ends.search(piece, at)
-                stop = found.start() if found else len(piece)
+                match = ends.search(piece, at)
+                stop = match.start() if match else len(piece)
                 if number == index:
                     yield piece[at:stop]
-                at, state = stop + 1, "begin" if found else "bare"
-                if found and found[0] == "\n":
+                at, state = stop + 1, "begin" if match else "bare"
+                if match and match[0] == "\n":
                     if number + 1 != width:
                         raise DataError(
                             f"{where} has {number + 1} fields; the header has {width}. Mend the "
                             "line, or quote separators in its text"
                         )
                     return
-                number += found is not None
+                number += match is not None
     raise DataError(f"{where}: a quote is not closed; expected CSV with closed quotes")
 
 
 class _Text:
-    """A long text that is read from its beginning, a block at a time."""
+    """A long text that is read sequentially, a block at a time."""
 
     def __init__(self, parts: Iterator[str], where: str) -> None:
         self.parts, self.where = parts, where
         self.text, self.at = "", 0
 
     def more(self) -> bool:
-        """Read a part more; return whether there was one."""
+        """Read one more part; return whether there was one."""
         part = next(self.parts, None)
         self.text = self.text[self.at :] + (part or "")
         self.at = 0
         return part is not None
 
     def character(self) -> str:
-        """Return the next character that is no blank, without going past it; "" at the end."""
+        """Return the next character that is not a blank, without consuming it; "" at the end."""
         while True:
             self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
             if self.at < len(self.text):
@@ -217,7 +224,7 @@ class _Text:
                 return ""
 
     def expect(self, expected: str) -> str:
-        """Take one of the characters and return it."""
+        """Consume one of the expected characters and return it."""
         came = self.character()
         if not came or came not in expected:
             raise self.error(f"expected {' or '.join(expected)}, and {came or 'the end'!r} came")
@@ -228,7 +235,7 @@ class _Text:
         return DataError(f"{self.where} is no JSON: {reason}")
 
     def string(self) -> Iterator[str]:
-        """Take the rest of a string, whose first quote was taken, and yield it decoded in parts."""
+        """Consume the rest of a string after its opening quote, and yield it decoded in parts."""
         while True:
             end = _STRING.match(self.text, self.at).end()  # type: ignore[union-attr]
             closed = self.text.startswith('"', end)
@@ -246,28 +253,29 @@ class _Text:
                 raise self.error("a string has no end")
 
     def _whole_escapes(self, end: int) -> int:
-        """Return where to split before `end`, so that no escape, and no pair of those of one
-        character, is split."""
+        """Return the last place before `end` where no escape, and no surrogate pair of escapes, is
+        split.
+        """
         for pattern in (_UNFINISHED, _FIRST_OF_PAIR):
-            found = pattern.search(self.text, max(self.at, end - 6), end)
-            if found is None:
+            match = pattern.search(self.text, max(self.at, end - 6), end)
+            if match is None:
                 continue
-            before = self.text[self.at : found.start()]
+            before = self.text[self.at : match.start()]
             if (len(before) - len(before.rstrip("\\"))) % 2 == 0:  # it is itself not escaped
-                end = found.start()
+                end = match.start()
         return end
 
     def skip_value(self) -> None:
-        """Go to the comma or the bracket behind a value."""
+        """Advance to the comma or bracket after a value."""
         depth = 0
         while True:
-            found = _STRUCTURE.search(self.text, self.at)
-            if found is None:
+            match = _STRUCTURE.search(self.text, self.at)
+            if match is None:
                 self.at = len(self.text)
                 if not self.more():
                     raise self.error("an object has no end")
                 continue
-            mark, self.at = found[0], found.start()
+            mark, self.at = match[0], match.start()
             if depth == 0 and mark in ",}]":
                 return
             self.at += 1
@@ -282,7 +290,8 @@ def string_of_object(parts: Iterator[str], column: str, where: str) -> Iterator[
     """Yield the text of a column of a JSON object, in parts; nothing for null.
 
     Raises:
-        DataError: no JSON object, no such column, or its value is no string; `where` names the row.
+        DataError: it is not a JSON object, has no such column, or its value is not a string;
+            `where` names the row.
     """
     text = _Text(parts, where)
     text.expect("{")

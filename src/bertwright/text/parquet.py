@@ -1,8 +1,8 @@
-"""The rows of a Parquet file in bounded memory, whatever they become when they are decompressed.
+"""Read the rows of a Parquet file in bounded memory, however large they are when decompressed.
 
-A few hundred kilobytes can hold gigabytes of text. So few rows are decoded at once while they are
-long. What pyarrow decompresses at once is a page: about a megabyte as it writes them, more where
-single values are larger.
+A few hundred kilobytes can hold gigabytes of text, so only a few rows are decoded at once if they
+are long. pyarrow decompresses a page at once: about a megabyte as it writes them, more if single
+values are larger.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from bertwright.text.tables import ROWS
 
 BATCH_BYTES = 1 << 24
-"""Decoded bytes that a batch of rows may have, about."""
+"""The approximate number of decoded bytes that a batch of rows may have."""
 LONG = 1 << 14
-"""Characters from which equal values share memory."""
+"""The length in characters from which equal values share memory."""
 
 
 def parquet_rows(file: Any, columns: Sequence[str], *, share: bool = False) -> Iterator[list[Any]]:
-    """Yield the values of some columns of a file that `tables.open_parquet` opened, row by row.
+    """Yield the values of some columns, row by row, of a file that `tables.open_parquet` opened.
 
-    With `share`, which is for rows that are all kept, a long value that comes again is the same
-    object as before.
+    With `share`, a long value that occurs again is the same object as before, which saves memory if
+    all rows are kept.
     """
     rows, are_long = 1, False
     shared: dict[str, str] | None = {} if share else None

@@ -1,8 +1,9 @@
-"""Quoted fields in TSV. GLUE's files have quotes as text, pandas and Excel quote as in CSV.
+"""Decide whether the fields of a TSV file are quoted as in CSV.
 
-A file is unquoted where every field with a quote, from the first on, is quoted as the csv module
-does it, and one at least shows it: it holds a doubled quote, a tab or a line end, or all texts of
-the file are quoted. Else a quote is a character.
+In GLUE's files a quote is text; pandas and Excel quote fields as in CSV. A file is quoted if every
+field with a quote, from the first on, is quoted as the csv module does it, and there is evidence: a
+quoted field with a doubled quote, a tab or a line end, or all texts of the file being quoted.
+Otherwise a quote is an ordinary character.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import re
 from collections.abc import Sequence
 
 AHEAD_LINES, AHEAD_CHARACTERS = 2000, 1 << 22
-"""How much of a file is looked at, from the first line with a quote on."""
+"""How much of a file is examined, from the first line with a quote on."""
 _FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^"\t\n]*))(\t|\n|\Z)')
-_OPEN = re.compile(r'"[^"]*(?:""[^"]*)*\Z')  # a field that ends behind what was looked at
+_OPEN = re.compile(r'"[^"]*(?:""[^"]*)*\Z')  # a field that ends after the examined lines
 
 
 def are_quoted(lines: Sequence[str], *, from_start: bool, whole: bool) -> bool:
-    """Whether every quote of the lines is one of a quoted field, in rows of one width."""
+    """Return whether every quote of the lines belongs to a quoted field, in rows of equal width.
+
+    `from_start` says that the lines begin at the file's beginning, `whole` that they are all of it.
+    """
     text = "\n".join(lines)
     at, width, widths = 0, 1, set[int]()
     shown, all_quoted, any_quoted = False, from_start, False

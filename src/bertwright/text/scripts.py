@@ -1,8 +1,8 @@
-"""Words of any script, for metrics, baselines and pages: what counts as one word of a text.
+"""Split text of any script into words, for metrics, baselines and pages.
 
-A word is a run of letters, digits and the marks that belong to them (the vowel signs of Devanagari
-are no letters to Python's `\\w`). Of scripts that are written without blanks between words
-(Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan) a word is one character with its marks.
+A word is a run of letters, digits and their combining marks (Python's `\\w` does not include the
+vowel signs of Devanagari). In scripts that are written without blanks between words (Chinese,
+Japanese, Thai, Lao, Khmer, Burmese, Tibetan) a word is one character with its marks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _HAN_OR_KANA = re.compile(f"[{_HAN}{_KANA}]")
 
 @lru_cache(maxsize=1)
 def _marks() -> str:
-    """All combining marks of Unicode, as the inside of a class of a regular expression."""
+    """Return all combining marks of Unicode, as the inside of a character class of a regular
+    expression.
+    """
     codes = [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)]
     runs: list[list[int]] = []
     for code in codes:
@@ -37,7 +39,7 @@ def _marks() -> str:
 
 @lru_cache(maxsize=1)
 def word_pattern() -> str:
-    """A regular expression of one word; `_` counts as a letter, as in Python's `\\w`."""
+    """Return a regular expression for one word; `_` counts as a letter, as in Python's `\\w`."""
     marks, alone = _marks(), f"{_HAN}{_KANA}{_SOUTH_EAST}"
     single = f"[{alone}][{marks}]*"
     run = f"(?:(?![{alone}])[\\w{marks}])+"
@@ -50,28 +52,32 @@ def _word() -> re.Pattern[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, without punctuation and symbols."""
+    """Return the words of a text, without punctuation and symbols."""
     return _word().findall(text)
 
 
 def length_in_words(text: str) -> float:
-    """The number of words of a text; two characters of a script without blanks count as one."""
+    """Return the number of words of a text; two characters of a script without blanks count as
+    one.
+    """
     words = words_of(text)
     alone = sum(1 for word in words if _ALL.match(word))
     return len(words) - alone / 2
 
 
 def is_word(token: str) -> bool:
-    """Whether a token is one or more letters with their marks and nothing else."""
+    """Return whether a token consists of letters and their marks only."""
     return any(map(str.isalpha, token)) and all(
         character.isalpha() or unicodedata.category(character)[0] == "M" for character in token
     )
 
 
 def writing(texts: Iterable[str]) -> str:
-    """How most letters of the texts are written: `han`, `kana` (Japanese, also with Chinese
-    characters), `other-without-blanks` (Thai, Lao, Khmer, Burmese, Tibetan), `ascii` (fewer than 2
-    of 100 words have another letter than a to z), or `blanks`: words between blanks.
+    """Return how most letters of the texts are written.
+
+    The result is `han` (Chinese), `kana` (Japanese, also with Chinese characters),
+    `other-without-blanks` (Thai, Lao, Khmer, Burmese, Tibetan), `ascii` (fewer than 2 of 100 words
+    have a letter other than a to z), or `blanks` (other scripts with blanks between words).
     """
     letters = alone = chinese_or_kana = kana = words = beyond = 0
     for text in texts:
@@ -94,5 +100,5 @@ def writing(texts: Iterable[str]) -> str:
 
 
 def without_blanks(texts: Iterable[str]) -> bool:
-    """Whether most letters of the texts are of scripts without blanks between words."""
+    """Return whether most letters of the texts belong to scripts without blanks between words."""
     return writing(texts) not in ("ascii", "blanks")

@@ -1,13 +1,14 @@
-"""Where sentences end: in Latin, Cyrillic and Greek scripts, Chinese, Japanese, Arabic, Indic ones.
+"""Split text into sentences: Latin, Cyrillic and Greek, Chinese, Japanese, Arabic and Indic
+scripts.
 
-One compiled pattern finds the candidates (a stop, what closes behind it, white space); cheap checks
-then look at the word before and the word after. There is nothing to train: the lists of
-abbreviations are short, and a word that often begins a sentence ("The", "He") breaks after an
-abbreviation that may also end one ("the U.S. The ..."): the orthographic heuristic of Kiss and
-Strunk, "Unsupervised Multilingual Sentence Boundary Detection" (2006), with fixed lists.
+One compiled pattern finds the candidates (a stop, closing marks, white space); cheap checks then
+examine the words before and after. Nothing is trained. The lists of abbreviations are short, and a
+word that often begins a sentence ("The", "He") starts one after an abbreviation that may also end
+one ("the U.S. The ..."). This is the orthographic heuristic of Kiss and Strunk, "Unsupervised
+Multilingual Sentence Boundary Detection" (2006), with fixed lists.
 
-A line break always ends a sentence. No character is lost but white space at the ends of sentences.
-Every pattern is possessive or bounded, so the time is linear in the text, whatever it holds.
+A line break always ends a sentence. Only white space at the ends of sentences is removed. Every
+pattern is possessive or bounded, so the time is linear in the text.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from __future__ import annotations
 import re
 
 _CLOSERS = "\"'”’»)\\]›´"
-# Of the scripts with spaces: Latin, Arabic, Urdu, Hindi, Armenian, Ethiopic, Burmese, Khmer.
+# The stops of scripts with spaces: Latin, Arabic, Urdu, Hindi, Armenian, Ethiopic, Burmese, Khmer.
 _STOPS = ".!?…؟۔।॥։።፧။។"
-# “‘«‹ close in German and Danish; French sets » apart. (No group is repeated possessively: Python
-# 3.11.0 to 3.11.4 match that wrongly.)
+# “‘«‹ are closing marks in German and Danish; French has a space before ». (No group is repeated
+# possessively, because Python 3.11.0 to 3.11.4 match that wrongly.)
 _APART = r"[ \u00a0\u202f]»(?=\s|$)"
 _TAIL = rf"[{_STOPS}{_CLOSERS}“‘«‹]{{0,20}}+(?:{_APART}|(?!{_APART}))(?:\[\d{{1,3}}\]){{0,5}}\s++"
 _CJK_STOPS = "。！？｡"
@@ -26,7 +27,7 @@ _CJK_CLOSERS = "」』”’）】〕〗\"'"
 _NEVER_BEFORE = ",;:)&/%=+<>|"  # no sentence begins with one of these
 
 # A stop, up to 20 more stops and closing marks (`?!`, `..."`, `.)`), white space, and then nothing
-# that goes on.
+# that continues the sentence.
 _LATIN = re.compile(rf"[{_STOPS}]{_TAIL}(?![a-z{_NEVER_BEFORE}])")
 _LOWERCASE = re.compile(rf"[{_STOPS}]{_TAIL}(?![{_NEVER_BEFORE}])")
 _GREEK_LETTER = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
@@ -38,7 +39,7 @@ _MIXED = re.compile(
 _HAS_CJK = re.compile("[。！？｡\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _CJK_STOP = re.compile(f"[{_CJK_STOPS}]")
 
-# After a closing quote the sentence goes on when somebody says it.
+# After a closing quote the sentence continues if a verb of saying follows.
 _SAYS = (
     "said|says|asked|cried|replied|answered|exclaimed|shouted|whispered|murmured|muttered|returned|added|thought|called"
     "|repeated|continued|inquired|observed|remarked|demanded|wrote|laughed|sighed|gasped|screamed|yelled"
@@ -62,7 +63,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _TITLES = _words(
-    # Never end a sentence before a capital: a name follows.
+    # Never end a sentence, because a name follows.
     """
     mr mrs ms messrs dr drs prof gen col capt cpt cmdr lt sgt maj rev fr hon gov sen rep pres supt
     insp adm brig cpl pvt mme mmes mlle mgr sra srta dra sig dott frl mt vs v cf viz i.e e.g z.b
@@ -105,7 +106,7 @@ _BEFORE_ORDINAL = _words("der die das dem den des im vom zum zur beim")
 _LONG_ENDS = frozenset(
     word[-5:] for word in _TITLES | _AMBIGUOUS | _NUMBERED if len(word) >= 5 and word.isalpha()
 )
-"""The last five letters of abbreviations that have as many: approx, illus."""
+"""The last five letters of abbreviations with at least five letters: approx, illus."""
 _MONTHS_AFTER_ORDINAL = _words(
     """
     januar jänner februar märz april mai juni juli august september oktober november dezember
@@ -115,8 +116,10 @@ _MONTHS_AFTER_ORDINAL = _words(
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of any text in order, without white space at their ends, none empty. A line
-    break always ends one. Joined without white space they are the text without white space."""
+    """Return the sentences of a text in order, not empty, without white space at their ends.
+
+    A line break always ends a sentence. Apart from white space, no character of the text is lost.
+    """
     sentences: list[str] = []
     for line in map(str.strip, text.split("\n")):
         if not line.isascii() and _HAS_CJK.search(line):
@@ -129,14 +132,14 @@ def split_sentences(text: str) -> list[str]:
 def _split_latin(line: str, sentences: list[str]) -> None:
     """Append the sentences of one line without Chinese or Japanese letters."""
     begin = 0
-    # A text without one capital (chat, corpora in lower case) cannot show where a sentence begins.
+    # In a text without capitals (chat, lower-cased corpora), case does not show where one begins.
     pattern = _LOWERCASE if line.islower() else _LATIN
     if pattern is _LATIN and not line.isascii() and _GREEK_LETTER.search(line):
         pattern = _GREEK
     for match in pattern.finditer(line):
         stop, after = match.span()
         before = line[max(begin, stop - 5) : stop]
-        # Five lower-case letters are hardly an abbreviation: the common case ends here.
+        # Five lower-case letters are hardly ever an abbreviation; this is the most common case.
         plain = line[stop] == "." and len(before) == 5 and before.islower() and before.isalpha()
         plain = plain and before not in _LONG_ENDS
         if pattern is not _LOWERCASE and after < len(line):
@@ -154,7 +157,7 @@ def _split_latin(line: str, sentences: list[str]) -> None:
 
 
 def _split_mixed(line: str, sentences: list[str]) -> None:
-    """Append the sentences of one line with Chinese or Japanese in it."""
+    """Append the sentences of one line that contains Chinese or Japanese."""
     begin = 0
     lowercase = line.islower()
     for match in _MIXED.finditer(line):
@@ -166,7 +169,7 @@ def _split_mixed(line: str, sentences: list[str]) -> None:
         following = line[after]
         if _CJK_STOP.search(tail):
             ends = _ends_cjk(line, tail, after, following)
-        else:  # of other scripts, where a space has to follow
+        else:  # a stop of another script, after which a space must follow
             goes_on = following in _NEVER_BEFORE or (following.islower() and not lowercase)
             ends = len(tail) < len(marks) and not goes_on and _ends(line, begin, stop, after)
         if ends:
@@ -177,18 +180,22 @@ def _split_mixed(line: str, sentences: list[str]) -> None:
 
 
 def _ends_cjk(line: str, tail: str, after: int, following: str) -> bool:
-    """Whether a sentence ends before `after`, behind the marks `tail` that hold one of 。！？."""
+    """Return whether a sentence ends before `after`, after the marks `tail`, which contain one of
+    。！？.
+    """
     if following in "，、；：,;:》〉…—～~－":
         return False
     if tail[-1] in _CJK_CLOSERS:
         if tail[-1] in "）)" and "。" not in tail:
-            return False  # （真的！） stands inside its sentence
+            return False  # （真的！） is inside its sentence
         return not _REPORTED_CJK.match(line, after)
     return True
 
 
 def _ends(line: str, begin: int, stop: int, after: int) -> bool:
-    """Whether the sentence from `begin` ends with the marks at `stop`; the next is at `after`."""
+    """Return whether the sentence from `begin` ends with the marks at `stop`; the next is at
+    `after`.
+    """
     if line[stop] != ".":
         tail = line[stop:after].rstrip()
         return not (tail[-1] in "\"'”’»´" and _REPORTED.match(line, after))
@@ -196,7 +203,7 @@ def _ends(line: str, begin: int, stop: int, after: int) -> bool:
         return True  # an ellipsis before a capital
     word = line[max(begin, stop - 24) : stop].split()
     if not word or stop == begin or line[stop - 1].isspace():
-        return True  # tokenised text: "he left . She"
+        return True  # tokenized text: "he left . She"
     last = word[-1].lstrip("\"'“‘«([¿¡„‚`—–-*_")
     if not last.isascii():
         last = _HAS_CJK.split(last)[-1]  # "他是J. Smith"
@@ -219,13 +226,13 @@ def _ends(line: str, begin: int, stop: int, after: int) -> bool:
 
 
 def _begins(line: str, after: int) -> bool:
-    """Whether the word at `after` is one that often begins a sentence."""
+    """Return whether the word at `after` is one that often begins a sentence."""
     following = _NEXT_WORD.match(line, after)
     return following is not None and following.group(1).lower() in _STARTERS
 
 
 def _ends_number(line: str, begin: int, stop: int, after: int, number: str) -> bool:
-    """Whether "12." ends a sentence: not as the mark of a list item, not as a German ordinal."""
+    """Return whether "12." ends a sentence; a list item and a German ordinal do not."""
     if len(number) <= 3 and line[begin:stop].strip("([ ") == number:
         return False
     if len(number) <= 2 and (following := _WORD.match(line, after)):

@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV and Parquet: what a corpus of rows and a labelled file are both read by."""
+"""Read the rows of CSV, TSV and Parquet, for corpora and for labelled files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import Any, BinaryIO, cast
 from bertwright.errors import DataError, MissingExtra
 
 MAX_ROW_CHARACTERS = 1 << 28
-"""A line or a field of a table over this is an error: it must be held in memory whole."""
+"""The most characters of a line or field of a table, which must be held in memory whole."""
 EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
-"""The first line of a CSV file of Excel."""
+"""The first line that Excel may write to a CSV file, which names the separator."""
 ROWS = 1024
-"""Rows of Parquet that are read at once."""
+"""The number of rows of Parquet that are read at once."""
 
 
 def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
-    """Lines without their ends, and without the byte order marks of files that were put together.
+    """Yield lines without line ends, and without the byte order marks of concatenated files.
 
     Raises:
-        DataError: a line, as a row is one, of over `MAX_ROW_CHARACTERS`.
+        DataError: a line is longer than `MAX_ROW_CHARACTERS`.
     """
     parts: list[str] = []
     size = 0
@@ -47,20 +47,23 @@ def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
 
 
 def csv_delimiter(line: str) -> str:
-    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line."""
+    """Return the delimiter of a CSV file (comma, semicolon or tab), detected from its first
+    line.
+    """
     return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
 
 
 def split_rows(
     lines: Iterator[str], name: str, *, quoted: bool, delimiter: str | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a file that are not empty, with the line that each begins at.
+    """Yield the rows of a file that are not empty, with the line that each begins at.
 
-    It is CSV if it is `quoted`; otherwise tabs separate, and a quote is a character. Lines have no
-    ends; `name` is for messages. Without a `delimiter` that of CSV is found by the first line.
+    The file is CSV if `quoted`; otherwise it is separated by tabs, and a quote is an ordinary
+    character. The lines come without line ends; `name` is for messages. Without a `delimiter`, that
+    of CSV is detected from the first line.
 
     Raises:
-        DataError: a quote that is not closed.
+        DataError: a quote is not closed.
     """
     if not quoted:
         yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line)
@@ -68,7 +71,7 @@ def split_rows(
     head = [""]
     while not head[-1].strip() and (line := next(lines, None)) is not None:
         head.append(line)
-    # The limit is global in csv, and 128 KiB by default: far less than a book.
+    # csv's limit is global, and by default 128 KiB, which is less than a book.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
     ended = (f"{line}\n" for line in chain(head[1:], lines))
     reader = csv.reader(ended, delimiter=delimiter or csv_delimiter(head[-1]), strict=True)
@@ -86,11 +89,13 @@ def split_rows(
 
 @contextmanager
 def open_parquet(stream: BinaryIO, name: str) -> Iterator[Any]:
-    """A Parquet file as pyarrow opens it; a compressed one goes to disk first, never to memory, as
-    it is read from its end.
+    """Open a Parquet file with pyarrow.
+
+    A compressed file is first decompressed to disk, not to memory, because Parquet is read from its
+    end.
 
     Raises:
-        DataError: it is damaged, also where that is found while it is read.
+        DataError: the file is damaged, which may only be found while it is read.
         MissingExtra: pyarrow is not installed.
     """
     try:
@@ -110,7 +115,9 @@ def open_parquet(stream: BinaryIO, name: str) -> Iterator[Any]:
 
 
 def replace_surrogates(text: str) -> str:
-    """Half characters, which JSON escapes can spell, as U+FFFD; the text itself if it has none."""
+    """Return the text with lone surrogates, which JSON escapes can spell, as U+FFFD; or the text
+    itself.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

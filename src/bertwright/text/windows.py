@@ -1,18 +1,18 @@
-"""Long texts as windows that share tokens with their neighbours.
+"""Divide long texts into windows that overlap with their neighbours.
 
-Devlin et al. 2019's `run_squad.py` slides a window over a passage and lets the last be what is
-left. Here n tokens in windows of at most R that share S are k = ceil((n - S) / (R - S)) windows,
-all of one length but for one token, so that none sees almost no context:
+`run_squad.py` of Devlin et al. 2019 slides a window over a passage, and its last window holds what
+is left. Here n tokens are divided into k = ceil((n - S) / (R - S)) windows of at most R tokens,
+which share S tokens. All have the same length up to one token, so that none has almost no context:
 
     start_i = floor(i (n - S) / k),    stop_i = start_{i + 1} + S
 
-A token that is in several windows is read in the one where it has most context: the larger
+A token that is in several windows is read in the one where it has the most context: the larger
 min(tokens to its left, tokens to its right), as in `run_squad.py`.
 
-A pair whose texts do not fit beside each other keeps the shorter one whole in every window if it
-takes at most half of the room, and the first text if both do; the other is read in windows beside
-it. If both take more than half, both are split into the same number of windows, each of half the
-room, and the i-th of the one stands beside the i-th of the other. Every token of both is read.
+If a pair of texts does not fit into a window, the shorter text is whole in every window if it takes
+at most half of the room (the first text if both do), and the other is divided. If both take more
+than half, both are divided into the same number of windows, each of half the room, and the i-th
+window of the one is paired with the i-th of the other. Every token of both is read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ Span = tuple[int, int]
 
 
 def split(length: int, room: int, stride: int) -> list[Span]:
-    """Windows over `length` (n) tokens, in order, of at most `room` (R), of which neighbours share
-    `stride` (S), never more than half of the room. Of no tokens there is one empty window.
+    """Return windows of at most `room` (R) tokens over `length` (n) tokens, in order.
+
+    Neighbours share `stride` (S) tokens, but never more than half of the room. No tokens give one
+    empty window.
 
     Raises:
-        ValueError: no room.
+        ValueError: there is no room.
     """
     if room < 1:
         raise ValueError(f"a window has room for {room} tokens; expected 1 or more")
@@ -47,17 +49,19 @@ def split(length: int, room: int, stride: int) -> list[Span]:
 
 
 def holds(count: int, room: int, stride: int) -> int:
-    """Tokens that so many windows hold; the letters are those of `split`."""
+    """Return the number of tokens that `count` windows hold; see `split`."""
     shared = min(stride, room // 2)
     return count * (room - shared) + shared
 
 
 def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span, Span]]:
-    """Windows over a pair of texts of so many tokens: start and stop in the first and in the
-    second, `room` tokens of both at most; `stride` as in `split`.
+    """Return windows over a pair of texts: start and stop in the first and in the second text.
+
+    `first` and `second` are the lengths; a window has at most `room` tokens of both; `stride` is as
+    in `split`.
 
     Raises:
-        ValueError: no room for two texts.
+        ValueError: there is no room for two texts.
     """
     if room < 2:
         raise ValueError(f"a window has room for {room} tokens of a pair; expected 2 or more")
@@ -74,32 +78,38 @@ def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Sp
 
 
 def most_context(spans: Sequence[Span], positions: npt.ArrayLike) -> Int64s:
-    """Number of the window in which each token has most context; the first if several.
+    """Return the index of the window in which each token has the most context; the first if
+    several.
 
-    From the middle between a window's start and the stop of the one before it has more than there.
+    A token has more context in a window than in the previous one from the middle between the
+    window's start and the previous window's stop on.
     """
-    middles = [start + stop - 1 for (_, stop), (start, _) in pairwise(spans)]  # twice
-    found: Int64s = np.searchsorted(middles, 2 * np.asarray(positions, np.int64))
-    return found
+    doubled_middles = [start + stop - 1 for (_, stop), (start, _) in pairwise(spans)]
+    windows: Int64s = np.searchsorted(doubled_middles, 2 * np.asarray(positions, np.int64))
+    return windows
 
 
 def _full(length: int, count: int, room: int) -> list[Span]:
-    """Two or more windows of exactly `room` tokens, spread evenly over `length` of as many."""
+    """Return `count` (two or more) windows of exactly `room` tokens, spread evenly over `length`
+    tokens.
+    """
     starts = [(length - room) * number // (count - 1) for number in range(count)]
     return [(start, start + room) for start in starts]
 
 
 def window_around(position: int, length: int, room: int) -> Span:
-    """At most `room` of `length` tokens with `position` as near the middle as can be."""
+    """Return a window of at most `room` of `length` tokens with `position` as near its middle as
+    possible.
+    """
     start = max(0, min(position - room // 2, length - room))
     return start, min(length, start + room)
 
 
 def truncate_pair(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens of two texts to keep in `room`.
+    """Return how many tokens of two texts to keep in `room`.
 
-    Half each, more where the other is short; the odd one is the longer text's, as in transformers,
-    and the second's where they are equal.
+    Each text keeps half, or more if the other is short. An odd token goes to the longer text, as in
+    transformers, or to the second if they are equal.
     """
     half = (room + (first > second)) // 2
     of_first = min(first, max(half, room - second))

@@ -1,8 +1,8 @@
-"""Work shared among processes, its results in the order of the items.
+"""Run a function in several processes, with results in the order of the items.
 
-Each process has a pipe of its own: where one dies, however far it was in reading or writing, the
-other end sees the pipe close. (`ProcessPoolExecutor` has one pipe for all results, and waits for
-ever for the rest of what a killed worker had begun to write.)
+Each process has its own pipe: if one dies, however far it was in reading or writing, the other end
+sees the pipe close. (`ProcessPoolExecutor` has one pipe for all results, and waits forever for the
+rest of what a killed worker had begun to write.)
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ def map_in_order(
     advice: str = "",
     cluster: str | None = None,
 ) -> Generator[Result, None, None]:
-    """The results of a function in the order of `items`, at most 2 * workers + 1 of them held.
+    """Yield the results of a function in the order of `items`, holding at most 2 * workers + 1 of
+    them.
 
-    Close the generator to end the processes. Scripts call this under `if __name__ == "__main__":`,
-    because processes start by importing the script.
+    Close the generator to end the processes. A script must call this under `if __name__ ==
+    "__main__":`, because processes start by importing the script.
 
     Args:
-        make_work: makes the function, once in every process; must pickle.
-        items: must pickle, as results and errors must.
-        workers: processes; 1: none but this one.
-        advice: ends the message where a worker died.
-        cluster: address of a Dask scheduler, whose workers do the work instead; see
+        make_work: makes the function, once in every process; it must be picklable.
+        items: the items; they, the results and errors must be picklable.
+        workers: the number of processes; 1: only this one.
+        advice: the end of the error message if a worker dies.
+        cluster: the address of a Dask scheduler whose workers do the work instead; see
             `cluster.map_on_cluster`.
 
     Raises:
@@ -56,7 +57,7 @@ def map_in_order(
     if workers == 1:
         yield from map(make_work(), items)
         return
-    spawn = multiprocessing.get_context("spawn")  # fork would copy threads of torch and Rust
+    spawn = multiprocessing.get_context("spawn")  # fork is unsafe with threads of torch and Rust
     free: SimpleQueue[Connection] = SimpleQueue()
     processes: list[SpawnProcess] = []
     connections: list[Connection] = []
@@ -68,15 +69,15 @@ def map_in_order(
             result, error = connection.recv()
         except (EOFError, OSError) as closed:
             raise BertwrightError(
-                "a worker died, most likely for want of memory; run the command again with fewer "
+                "a worker died, most likely for lack of memory; run the command again with fewer "
                 f"--workers{advice}"
             ) from closed
         finally:
             free.put(connection)
         if error is not None:
             raise error
-        made: Result = result
-        return made
+        checked: Result = result
+        return checked
 
     threads = ThreadPoolExecutor(workers)
     waiting: deque[Future[Result]] = deque()
@@ -97,7 +98,7 @@ def map_in_order(
     finally:
         started = [process for process in processes if process.pid is not None]
         for process in started:
-            process.kill()  # they hold nothing, and a thread that waits for one goes on
+            process.kill()  # they hold nothing to save, and a waiting thread continues
         threads.shutdown(wait=True, cancel_futures=True)
         for process in started:
             process.join()
@@ -106,7 +107,7 @@ def map_in_order(
 
 
 def _work(connection: Connection, make_work: Callable[[], Callable[[Any], Any]]) -> None:
-    """What a process does until its pipe closes, because the parent closed it or is gone."""
+    """Work on items until the pipe closes, because the parent closed it or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     work = None

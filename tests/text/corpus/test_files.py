@@ -75,7 +75,7 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
     for name, message in (
         ("corpsu.txt", r"no such file or folder: .*did you mean .*corpus\.txt\?"),
         ("corpus.docx", r"unknown extension; known are \.txt .*\.zst"),
-        ("corpus.json", r"unknown extension.*write JSON an object a line, as \.jsonl"),
+        ("corpus.json", r"unknown extension.*write JSON with one object per line, as \.jsonl"),
         ("empty", r"no file with a known extension .* it is empty"),
         ("pdfs", r"no file with a known extension .* it has \.pdf"),
         ("*.docx", r"no file with a known extension matches .*\(1 matches"),
@@ -181,7 +181,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Input)
     assert open_bytes(Path("-")).read() == TEXT
     Input.buffer.close()
-    raises(DataError, r"was read before; - can stand for one file only", open_bytes, Path("-"))
+    raises(DataError, r"was read before; - can be given for one file only", open_bytes, Path("-"))
     monkeypatch.setattr(sys, "stdin", None)
     raises(DataError, "standard input is closed", open_bytes, Path("-"))
 

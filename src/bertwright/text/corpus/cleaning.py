@@ -1,8 +1,8 @@
-"""Markup in a text: found and counted always, removed with `--strip-markup`.
+"""Find and count markup in a text, and remove it with `--strip-markup`.
 
-Tags and comments of HTML, web addresses, wiki templates (`{{...}}`, also nested) and quote marks
-go; of a link (`[[target|text]]`) the text stays. What only looks like a tag stays and is not
-counted: a placeholder (`<name>`), what Python prints of an object (`<class 'int'>`).
+HTML tags and comments, web addresses, wiki templates (`{{...}}`, also nested) and wiki quote marks
+are removed; a link (`[[target|text]]`) is replaced by its text. Text that only looks like a tag is
+neither removed nor counted: placeholders (`<name>`) and Python objects (`<class 'int'>`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _ELEMENT = re.compile(
     "small|span|strike|strong|style|su[bp]|table|tbody|td|th|thead|title|tr|tt|ul?",
     re.IGNORECASE,
 )
-"""Of HTML and of wikis; another begins a tag where it has an attribute or ends somewhere."""
+"""The elements of HTML and wikis. Any other name is a tag only if it has an attribute or an end
+tag.
+"""
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)*([^\[\]|]*)\]\]")
@@ -35,23 +37,24 @@ _WEB_LINK = re.compile(r"\[https?://\S+ ([^\[\]]*)\]")
 
 
 def count_markup(text: str) -> dict[str, int]:
-    """How many marks of each kind a text has."""
+    """Return the number of marks of each kind in a text."""
     closed = frozenset(_CLOSED.findall(text)) if "</" in text else frozenset()
     tags = sum(_is_tag(tag, closed) for tag in _TAG.finditer(text)) if "<" in text else 0
     return {"tags": tags} | {
-        # the search for a mark is fast, and most texts have none
+        # searching for a mark first is faster, because most texts have none
         kind: len(pattern.findall(text)) if any(mark in text for mark in _MARKS[kind]) else 0
         for kind, pattern in _MARKUP.items()
     }
 
 
 def strip_markup(text: str) -> str:
-    """A text without markup; the words of Chinese variants stay as they are, as which of them is
-    meant is not known."""
+    """Return a text without markup. Chinese variants stay, because it is not known which one is
+    meant.
+    """
     if not any(count for kind, count in count_markup(text).items() if kind != "variants"):
         return text
     text = _COMMENT.sub("", text)
-    for _ in range(text.count("{{")):  # from the innermost outwards
+    for _ in range(text.count("{{")):  # nested templates, from the innermost outwards
         text, count = _TEMPLATE.subn("", text)
         if not count:
             break
@@ -62,9 +65,9 @@ def strip_markup(text: str) -> str:
     return html.unescape(re.sub("'{2,}", "", text))
 
 
-def _is_tag(found: re.Match[str], closed: Set[str]) -> bool:
-    """Whether it is markup, in a text that has ends of tags of the names `closed`."""
-    end, name, attributes, empty = found.groups()
+def _is_tag(tag: re.Match[str], closed: Set[str]) -> bool:
+    """Return whether a match is markup; `closed` are the names that have an end tag in the text."""
+    end, name, attributes, empty = tag.groups()
     if not name or end or empty or name in closed or _ELEMENT.fullmatch(name):
         return True
     return "=" in (attributes or "")

@@ -1,8 +1,8 @@
-"""Bytes to text to raw documents, in blocks.
+"""Decode bytes to text and split it into raw documents, block by block.
 
-Whole blocks are decoded and split by the methods of `bytes` and `str`; no line is looked at alone.
-A document over `MAX_DOCUMENT_CHARACTERS` is split at a line, a sentence or a space, so that memory
-has a bound whatever the file holds.
+Whole blocks are decoded and split with the methods of `bytes` and `str`; no line is processed by
+itself. A document over `MAX_DOCUMENT_CHARACTERS` is split at a line, a sentence or a space, so that
+memory is bounded whatever the file holds.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from bertwright.text.corpus.files import BLOCK_BYTES, EXTRACT
 from bertwright.text.corpus.report import EXAMPLES, CorpusReport
 
 MAX_DOCUMENT_CHARACTERS = 1 << 23
-"""A document over this is split into several."""
+"""The most characters of a document; a longer one is split into several."""
 MOST_ZEROS = 0.01
-"""Fraction of zero bytes at the beginning of a file above which it is no text."""
+"""A file that begins with a larger fraction of zero bytes is not text."""
 LINES_WITHOUT_DOCUMENT = 1000
-"""A file of one document with more lines than this is counted as one without separators."""
+"""A file with more lines than this but only one document is counted as one without separators."""
 
 _WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 _SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None}
 WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
-"""How a file of WikiExtractor begins."""
+"""The beginning of a file of WikiExtractor."""
 
 
 def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
-    """Decode a stream of UTF-8 block by block; line ends become `\\n`, a byte order mark is
-    dropped, zero bytes are dropped and counted, malformed bytes are replaced and counted.
+    """Yield a stream of UTF-8 as decoded blocks of text.
+
+    Line ends become `\\n`, and a byte order mark is removed. Zero bytes are removed and malformed
+    bytes are replaced; both are counted.
 
     Raises:
-        DataError: the bytes are binary or of another encoding.
+        DataError: the bytes are binary or have another encoding.
     """
     rest = b""
     carriage_return = ""
@@ -49,7 +51,7 @@ def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str
             plain = block.removeprefix(codecs.BOM_UTF8)
         else:
             plain = block
-        if b"\0" in plain:  # BERT's own rule, for every block: they vanish
+        if b"\0" in plain:  # BERT's rules remove zero bytes too
             report.zero_bytes += plain.count(b"\0")
             plain = plain.replace(b"\0", b"")
         data = rest + plain if rest else plain
@@ -72,8 +74,11 @@ def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str
 
 
 def wiki_documents(lines: Iterable[str], report: CorpusReport) -> Iterator[list[str]]:
-    """The documents of a file of WikiExtractor, each in parts if it is large; those of one line, a
-    title as that of a redirect, are left out. HTML entities become characters."""
+    """Yield the documents of a file of WikiExtractor, in parts if they are large.
+
+    Documents of one line, such as the title of a redirect, are left out. HTML entities become
+    characters.
+    """
     body: list[str] = []
     size, begun = 0, False
     for line in chain(lines, ["</doc>"]):
@@ -88,7 +93,7 @@ def wiki_documents(lines: Iterable[str], report: CorpusReport) -> Iterator[list[
 
 
 def normalize_lines(text: str) -> str:
-    """Line ends of Windows and old Macs become `\\n`."""
+    """Return the text with the line ends of Windows and old Macs as `\\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -119,17 +124,17 @@ def _refuse_binary(block: bytes, name: str) -> None:
 def _replace(
     data: bytes, final: bool, where: str, report: CorpusReport, *, first: bool
 ) -> tuple[str, int]:
-    """Decode with U+FFFD for malformed sequences, and count them."""
+    """Decode with U+FFFD for malformed sequences, and count these."""
     text, used = codecs.utf_8_decode(data, "replace", final)
-    # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting
-    # its bytes is exact.
+    # A U+FFFD that the file itself contains is not an error. Counting its bytes is exact, because
+    # EF always starts a sequence.
     invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
     whole = len(text) - len(text.encode("ascii", "ignore")) - invalid  # characters above ASCII
     if first and invalid > max(32, whole):
         raise DataError(
             f"{where}: {invalid / len(text):.1%} of the first characters are malformed, so this is "
-            "no UTF-8. Convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (of another encoding "
-            "than that of western Windows, name it), or leave it out if it is binary"
+            "not UTF-8. Convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if its encoding is "
+            "not that of western Windows, name that), or leave it out if it is binary"
         )
     report.invalid_utf8 += invalid
     report.invalid_places = [*report.invalid_places, where][:EXAMPLES]
@@ -139,32 +144,34 @@ def _replace(
 def split_documents(
     blocks: Iterator[str], documents: str, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """Raw documents of one text file, split anywhere into `blocks`, in groups; those of white
-    space alone are still among them. `documents` says what separates, as in `CorpusConfig`;
-    `documents_cut` and `files_of_one_document` are counted."""
+    """Yield the raw documents of one text file in groups; some may be white space only.
+
+    `blocks` may split the text anywhere. `documents` names the separator, as in `CorpusConfig`. The
+    report counts `documents_cut` and `files_of_one_document`.
+    """
     separator = _SEPARATOR[documents]
-    parts: list[str] = []  # of the document that is still open
+    parts: list[str] = []  # the parts of the document that is not yet complete
     size = lines = groups = 0
     held = ""
     for text in blocks:
         text = held + text
-        # White space at the end is held back, shortened, so that a separator is never split in two.
-        # `rstrip` returns the text itself only where nothing is stripped
+        # White space at the end is held back, shortened, so that no separator is split in two.
+        # `rstrip` is only called if it strips something, as it copies the text.
         end = len(text.rstrip()) if text[-1].isspace() else len(text)
         held, text = _shorten(text[end:]), text[:end]
         if not text:
             continue
         if separator == "\n\n":
             text = _WHITE_LINES.sub("\n", text)
-        found = text.split(separator) if separator else [text]
-        parts.append(found[0])
-        size += len(found[0])
-        if len(found) > 1:
-            found[0] = "".join(parts)
-            parts = [found.pop()]
+        texts = text.split(separator) if separator else [text]
+        parts.append(texts[0])
+        size += len(texts[0])
+        if len(texts) > 1:
+            texts[0] = "".join(parts)
+            parts = [texts.pop()]
             size = len(parts[0])
             groups += 1
-            yield [part for text in found for part in split_long_document(text, report)]
+            yield [part for text in texts for part in split_long_document(text, report)]
         else:
             lines += text.count("\n")
         if size > MAX_DOCUMENT_CHARACTERS:
@@ -185,7 +192,9 @@ def _shorten(space: str) -> str:
 
 
 def split_long_document(text: str, report: CorpusReport) -> list[str]:
-    """The text, in parts if it is over `MAX_DOCUMENT_CHARACTERS`, which are counted."""
+    """Return the text, split into parts (which are counted) if it is over
+    `MAX_DOCUMENT_CHARACTERS`.
+    """
     if len(text) <= MAX_DOCUMENT_CHARACTERS:
         return [text]
     parts = []

@@ -1,7 +1,7 @@
-"""Finding the files of a corpus and opening them as plain bytes.
+"""Find the files of a corpus, and open them as decompressed bytes.
 
-Compression is known by the name. Truncated or corrupt streams raise `DataError`, also where the
-library behind would end silently (zstandard).
+Compression is recognized by the file name. Truncated or corrupt streams raise `DataError`, even
+where the library would end silently (zstandard).
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ EXTRACT = (
     "extract the text of a PDF (pdftotext FILE.pdf FILE.txt), save a sheet as CSV, a document as "
     "plain text"
 )
-"""What to do with files of other programs."""
+"""Advice for files of other programs."""
 
 _WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
-"""The files of WikiExtractor have no extension."""
+"""WikiExtractor's files, which have no extension."""
 _LANGUAGE = re.compile(r"\.[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,8}){0,2}")
 """An extension that may name a language: `.en`, `.deu`, `.zh_CN`, `.sr-Latn`."""
 
 
 def format_of(path: Path) -> str:
-    """The suffix that says the format (`.txt`, `.jsonl`), without compression; "" if unknown."""
+    """Return the suffix that names the format (`.txt`, `.jsonl`), without compression; "" if
+    unknown.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
         suffixes.pop()
@@ -51,17 +53,17 @@ def format_of(path: Path) -> str:
 
 
 def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> list[Path]:
-    """What there is to read, in a fixed order; a file that comes twice, also by a link, once.
+    """Return the files to read, in a fixed order, each of them once (even if links lead to it).
 
     Args:
-        inputs: files, folders (searched to the bottom, through links too, files in sorted order,
-            hidden ones left out), two files of parallel text (`are_parallel`), globs (`**` too);
-            `-` for standard input and `hf:NAME[@CONFIG][:SPLIT]` stand for themselves.
-        passed_over: gets the files of folders whose extension is unknown.
+        inputs: files; folders (searched recursively, also through links, with files in sorted
+            order, without hidden ones); two files of parallel text (`are_parallel`); globs (also
+            `**`). `-` for standard input and `hf:NAME[@CONFIG][:SPLIT]` are returned as they are.
+        passed_over: receives the files of folders whose extension is unknown.
 
     Raises:
-        ConfigError: nothing given.
-        DataError: a file that is missing, of unknown format or unreadable, a glob or folder without
+        ConfigError: no input is given.
+        DataError: a file is missing, unreadable or of unknown format, or a glob or folder has no
             files.
     """
     if not inputs:
@@ -69,18 +71,21 @@ def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> 
             "no corpus given; name files, folders, globs, - for standard input, or hf:NAME"
         )
     others: list[Path] = [] if passed_over is None else passed_over
-    found: dict[str, Path] = {}
+    by_real_path: dict[str, Path] = {}
     if are_parallel(inputs):
         return [Path(given) for given in inputs]
     for given in inputs:
         for path in _find(given, others):
-            found.setdefault(os.path.realpath(path), path)
-    return list(found.values())
+            by_real_path.setdefault(os.path.realpath(path), path)
+    return list(by_real_path.values())
 
 
 def are_parallel(inputs: Sequence[str]) -> bool:
-    """Return whether these are two files of parallel text, as `train.en` and `train.de`,
-    also compressed: of one name, with two extensions that are of no other format."""
+    """Return whether these are two files of parallel text, such as `train.en` and `train.de`.
+
+    They have the same name and two different extensions that name no other format; both may be
+    compressed.
+    """
     if len(inputs) != 2:
         return False
     first, second = (
@@ -106,7 +111,7 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         if not format_of(path):
             raise DataError(
                 f"{given} has an unknown extension; known are {_known()}. Rename it if it is text; "
-                f"{EXTRACT}; write JSON an object a line, as .jsonl"
+                f"{EXTRACT}; write JSON with one object per line, as .jsonl"
             )
         return [path]
     if glob.has_magic(given):
@@ -127,7 +132,7 @@ def _in_folder(folder: Path, passed_over: list[Path]) -> list[Path]:
     entered: set[str] = set()
     for where, names, leaves in os.walk(folder, onerror=_refuse_unreadable, followlinks=True):
         here = os.path.realpath(where)
-        if here in entered:  # a link led back
+        if here in entered:  # a link led back to this folder
             names.clear()
             continue
         entered.add(here)
@@ -157,20 +162,21 @@ def _known() -> str:
 
 
 def nearest_name(path: Path) -> str:
-    """Return `; did you mean PATH?` for a path where nothing is, or an empty string.
+    """Return `; did you mean PATH?` for a path that does not exist, or an empty string.
 
-    Of a path whose folder does not exist either, the folder is corrected first. A name that has no
-    neighbour like it is looked for in `runs`, where runs usually are, and in this folder.
+    If the folder does not exist either, its name is corrected first. A name without a similar
+    neighbour is also searched in `runs`, the usual folder of runs, and in the current folder.
     """
-    found = _nearest(path)
+    nearest = _nearest(path)
     for folder in (Path("runs"), Path()):
-        found = found or _nearest(folder / path.name, cutoff=0.8)
-    return f"; did you mean {found}?" if found else ""
+        nearest = nearest or _nearest(folder / path.name, cutoff=0.8)
+    return f"; did you mean {nearest}?" if nearest else ""
 
 
 def _nearest(path: Path, cutoff: float = 0.6) -> Path | None:
-    """Return the existing path whose name is most like that of `path`, in its folder or in the one
-    most like its folder."""
+    """Return the existing path that is most similar to `path`, in its folder or in the most similar
+    one.
+    """
     if path.exists():
         return path
     folder = path.parent
@@ -189,29 +195,29 @@ Missing = TypeVar("Missing", bound=BertwrightError)
 
 
 def no_folder(error: type[Missing], path: Path, expected: str, command: str) -> Missing:
-    """Return the error for a path that should be a folder and is none.
+    """Return the error for a path that should be a folder and is not.
+
+    For the name of a well-known model, the message says how to get it from the Hugging Face hub.
 
     Args:
-        error: its class.
-        path: what was given.
-        expected: the kind of folder, as `the folder of a tokenizer`.
-        command: the command that makes such a folder.
-
-    For the name of a well-known model the message says how to ask the Hugging Face hub for it.
+        error: the class of the error.
+        path: the given path.
+        expected: a description of the folder, such as `the folder of a tokenizer`.
+        command: the command that writes such a folder.
     """
     message = f"no folder {path}: expected {expected}"
     if (wanted := hub.well_known(path)) is None:
         return error(f"{message}{nearest_name(path) or '.'} Such a folder is written by: {command}")
-    made = error(
+    hub_error = error(
         f"{message}. The Hugging Face hub is asked only for names that begin with {hub.PREFIX}; "
         f"for its model of this name give {wanted}"
     )
-    made.retry = (str(path), wanted)
-    return made
+    hub_error.retry = (str(path), wanted)
+    return hub_error
 
 
 def size_on_disk(paths: Iterable[Path]) -> int | None:
-    """Bytes of all files, or None where one has no size (standard input, `hf:`)."""
+    """Return the bytes of all files, or None if one has no size (standard input, `hf:`)."""
     total = 0
     for path in paths:
         if not path.is_file():
@@ -225,13 +231,14 @@ class _Frame(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether its end has come."""
+        """Whether the frame has ended."""
         ...
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take bytes of the file; return plain bytes, and what of `data` comes next time.
+        """Decompress some bytes of the file; return plain bytes, and the part of `data` to feed
+        next.
 
-        No bytes come where the frame needs more data.
+        The plain bytes are empty if the frame needs more data.
         """
         ...
 
@@ -252,7 +259,9 @@ class _ZlibFrame:
 
 
 class _BufferingFrame:
-    """A stream of an .xz or .bz2 file, whose decompressor keeps the data that it has not used."""
+    """A stream of an .xz or .bz2 file, whose decompressor keeps the data that it has not used
+    yet.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._frame = make()
@@ -270,8 +279,9 @@ class _BufferingFrame:
 
 
 class _ZstdFrame:
-    """A frame of a .zst file. Its decompressor has no limit, so it gets little at once: a block of
-    four bytes can hold 128 KiB."""
+    """A frame of a .zst file. Its decompressor has no output limit, so it is fed little at a time:
+    a block of four bytes can hold 128 KiB.
+    """
 
     AT_ONCE = 1 << 10
 
@@ -289,10 +299,10 @@ class _ZstdFrame:
 
 
 class _Decompressed(io.RawIOBase):
-    """The bytes of compressed frames, one after another; what is damaged is a `DataError`.
+    """The decompressed bytes of consecutive frames, in bounded memory; damage is a `DataError`.
 
-    Memory is bounded whatever a frame holds. The readers of the standard library take a damaged
-    frame after the first for the end of the file, and zstandard's takes a missing end for one.
+    The readers of the standard library treat a damaged frame after the first as the end of the
+    file, and zstandard's reader treats a missing end as one.
     """
 
     def __init__(self, file: BinaryIO, kind: str, name: str) -> None:
@@ -301,7 +311,7 @@ class _Decompressed(io.RawIOBase):
         self._new, self._error = _decompressor(kind)
         self._frame: _Frame | None = None
         self._rest = b""
-        """Bytes of the file that no frame has taken yet."""
+        """Bytes of the file that no frame has consumed yet."""
         self._ready = memoryview(b"")
         self._bytes = 0
 
@@ -323,7 +333,7 @@ class _Decompressed(io.RawIOBase):
         return size
 
     def _decompress(self) -> memoryview:
-        """The next bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         while True:
             self._rest = self._rest or self._file.read(1 << 14)
             at_end = not self._rest
@@ -332,9 +342,9 @@ class _Decompressed(io.RawIOBase):
                     return memoryview(b"")
                 self._frame = self._new()
             # at the end of the file a frame may still hold bytes that it has not returned
-            found, self._rest = self._frame.feed(self._rest)
-            if found:
-                return memoryview(found)
+            plain, self._rest = self._frame.feed(self._rest)
+            if plain:
+                return memoryview(plain)
             if at_end and not self._frame.eof:
                 raise EOFError("the last frame has no end")
 
@@ -345,7 +355,7 @@ class _Decompressed(io.RawIOBase):
 
 
 def _decompressor(kind: str) -> tuple[Callable[[], _Frame], type[Exception]]:
-    """What makes a decompressor of one frame, and the error that it raises."""
+    """Return a function that makes a decompressor of one frame, and the error that it raises."""
     if kind == ".gz":
         return _ZlibFrame, zlib.error
     if kind == ".xz":
@@ -357,7 +367,7 @@ def _decompressor(kind: str) -> tuple[Callable[[], _Frame], type[Exception]]:
         import zstandard
     except ImportError as error:
         raise MissingExtra("zst", "zstandard", "reading .zst files") from error
-    # 2**31: the window of `zstd --long=31`, the largest there is.
+    # 2**31 is the window of `zstd --long=31`, the largest possible one.
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
     return partial(_ZstdFrame, decompressor), zstandard.ZstdError
 
@@ -366,15 +376,15 @@ def open_bytes(path: Path) -> BinaryIO:
     """Open a file, or standard input for `-`, as a stream of its decompressed bytes.
 
     Raises:
-        DataError: the file is missing or unreadable; reading raises it where the data are truncated
-            or corrupt.
+        DataError: the file is missing or unreadable; while reading, if the data are truncated or
+            corrupt.
         MissingExtra: zstandard is not installed.
     """
     return open_with_position(path)[0]
 
 
 def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
-    """Lines of UTF-8 as text, without a byte order mark.
+    """Yield lines of UTF-8 as text, without a byte order mark.
 
     Raises:
         DataError: a line is not UTF-8; names it.
@@ -390,7 +400,7 @@ def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a file with their numbers, without spaces around them; those that are empty, not.
+    """Yield the lines of a file that are not blank, stripped, with their numbers.
 
     Raises:
         DataError: as `open_bytes` and `decoded_lines`.
@@ -402,19 +412,21 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
-    """Like `open_bytes`, with a function that returns the bytes of the file on disk read so far."""
+    """Open a file as `open_bytes` does, with a function that returns the bytes on disk read so
+    far.
+    """
     is_input, name = str(path) == "-", str(path)
     if is_input:
         name = "standard input"
         if sys.stdin is None:
             raise DataError("standard input is closed; send it text (COMMAND | bertwright ...)")
         if sys.stdin.buffer.closed:
-            raise DataError("standard input was read before; - can stand for one file only")
+            raise DataError("standard input was read before; - can be given for one file only")
     try:
         file = sys.stdin.buffer if is_input else path.open("rb")
     except OSError as error:
-        meant = nearest_name(Path(name)) if isinstance(error, FileNotFoundError) else ""
-        raise DataError(f"{name} cannot be read: {error.strerror or error}{meant}") from error
+        suggestion = nearest_name(Path(name)) if isinstance(error, FileNotFoundError) else ""
+        raise DataError(f"{name} cannot be read: {error.strerror or error}{suggestion}") from error
     position = file.tell if file.seekable() else (lambda: 0)
     kind = path.suffix.lower()
     if kind not in COMPRESSED_SUFFIXES:

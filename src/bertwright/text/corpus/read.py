@@ -1,13 +1,13 @@
-"""Files, folders, globs, standard input and `hf:NAME` to documents of sentences.
+"""Read files, folders, globs, standard input and `hf:NAME` as documents of sentences.
 
-Two ways in: `read_documents` does everything in one stream; `read_blocks` hands out raw documents
-in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, splits each of
-them in any process. What depends on order (duplicates) is done by the
-reader.
+`read_documents` does everything in one stream. Alternatively, `read_blocks` yields raw documents in
+blocks, in a fixed order, and `split_document`, a pure function that can be pickled, splits each
+document in any process. Work that depends on the order (removing duplicates) is done by the reader.
 
-Memory does not grow with the corpus: a block, a document of at most
-`documents.MAX_DOCUMENT_CHARACTERS`, and with `--deduplicate` some 70 bytes a document, for a set of
-8-byte hashes: two of a million documents share one with a probability of 3e-8.
+Memory does not grow with the corpus: it holds a block, a document of at most
+`documents.MAX_DOCUMENT_CHARACTERS`, and with `--deduplicate` about 70 bytes for each document, for
+a set of 8-byte hashes. Among a million documents, two different ones share a hash with a
+probability of 3e-8.
 """
 
 from __future__ import annotations
@@ -39,20 +39,23 @@ from bertwright.text.tables import split_lines
 
 LONGEST_TITLE = 100
 ENDS = ".!?:;。！？…\"'”’)"
-"""A sentence ends in one of them, a title does not."""
+"""The characters that may end a sentence; a title has none of them."""
 MAX_SENTENCE_CHARACTERS = 4096
-"""A sentence over this is split at a space: tokenizers are quadratic in what they are given."""
+"""The most characters of a sentence. A longer one is split at a space, because tokenizers take
+quadratic time.
+"""
 
 
 def read_documents(
     inputs: Sequence[str], config: CorpusConfig, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """Documents as lists of sentences, at least one each, of what `files.find_files` takes; the
-    report is filled while reading.
+    """Yield documents as lists of one or more sentences, and fill the report while reading.
+
+    `inputs` are those of `files.find_files`.
 
     Raises:
-        DataError: unreadable or malformed input; at the end, if there was no document at all.
-        MissingExtra: a format whose package is not installed.
+        DataError: the input is unreadable or malformed, or there was no document at all.
+        MissingExtra: the package for a format is not installed.
     """
     for block in read_blocks(inputs, config, report):
         for document in block:
@@ -67,12 +70,11 @@ def read_blocks(
     block_characters: int = 1 << 20,
     pairs: PairFile | None = None,
 ) -> Iterator[list[str]]:
-    """Raw documents, decoded and deduplicated but not split, in blocks; a block ends with the
-    document that brings it to `block_characters`. Of a file of `pairs`, the one input, each side of
-    a row is a document.
+    """Yield blocks of raw documents, decoded and deduplicated but not split into sentences.
 
-    The blocks depend on the input alone, so work shared out by them gives the same bytes for any
-    number of workers.
+    A block ends with the document that brings it to `block_characters`. If `pairs` is given, the
+    one input is a file of pairs, and each side of a row is a document. The blocks depend only on
+    the input, so work that is distributed by blocks gives the same bytes for any number of workers.
 
     Raises:
         DataError, MissingExtra: as `read_documents`.
@@ -108,10 +110,11 @@ def read_blocks(
 def split_document(
     text: str, config: CorpusConfig, report: CorpusReport | None = None
 ) -> list[str]:
-    """The sentences of one raw document, without white space at their ends, none empty, none over
-    `MAX_SENTENCE_CHARACTERS`; no sentence if cleaning left no text.
+    """Return the sentences of one raw document; empty if cleaning left no text.
 
-    Sentences, splits and markup are counted in the report, if one is given.
+    Sentences have no white space at their ends, and are neither empty nor over
+    `MAX_SENTENCE_CHARACTERS`. Sentences, splits and markup are counted in the report, if one is
+    given.
     """
     if config.strip_markup:
         text = strip_markup(text)
@@ -152,7 +155,7 @@ def _split_long(sentence: str) -> list[str]:
 def _read(
     path: Path, config: CorpusConfig, report: CorpusReport, pairs: PairFile | None
 ) -> Iterator[list[str]]:
-    """The raw documents of one input, in groups; empty ones may be among them."""
+    """Yield the raw documents of one input in groups; some may be empty."""
     report.files += 1
     if str(path).startswith("hf:"):
         yield from read_dataset(str(path), config, report)
@@ -183,7 +186,7 @@ def _read(
 
 
 def _lines(blocks: Iterator[str]) -> Iterator[str]:
-    """Lines without their ends; one that is too long to hold becomes several."""
+    """Yield lines without their line ends; a line that is too long for memory becomes several."""
     for line in split_long_lines(blocks):
         if isinstance(line, LongText):
             yield from line.parts
@@ -192,7 +195,7 @@ def _lines(blocks: Iterator[str]) -> Iterator[str]:
 
 
 def _stays(text: str, config: CorpusConfig, report: CorpusReport, seen: set[bytes]) -> bool:
-    """Whether a raw document is read; what is left out is counted."""
+    """Return whether a raw document is kept; those left out are counted."""
     if len(text) < config.min_characters:
         report.short_documents += bool(text)
         return False

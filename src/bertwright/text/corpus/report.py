@@ -1,27 +1,32 @@
-"""What reading a corpus met, in counts: shown, saved in manifests, read by `data check`."""
+"""Counts of what reading a corpus found, which are printed, saved in manifests and read by `data
+check`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
 EXAMPLES = 5
-"""How many positions are kept as examples."""
+"""How many places are kept as examples."""
 
 
 @dataclass
 class CorpusReport:
-    """Counts of one reading; every count is of what was met, none is an estimate, but that of words
-    that lose marks, which is of `words_sampled`."""
+    """Counts of one reading of a corpus.
+
+    Every count is exact, except that of words that lose marks, which is of a sample
+    (`words_sampled`).
+    """
 
     files: int = 0  # files (or `datasets` splits) opened
     files_passed_over: int = 0  # files of folders left out because their extension is unknown
-    # bytes read, after decompression; of Parquet and `datasets`, bytes of the text as UTF-8
+    # bytes read, after decompression; for Parquet and `datasets`, bytes of the text as UTF-8
     bytes: int = 0
-    # bytes of the files on disk read so far, for progress bars beside `files.size_on_disk`
+    # bytes of the files on disk read so far, for progress bars (their end is `files.size_on_disk`)
     position: int = 0
-    documents: int = 0  # documents handed on
+    documents: int = 0  # documents that were passed on
     characters: int = 0  # characters of these documents, before sentence splitting
-    sentences: int = 0  # sentences, counted by `split_document` where it was given this report
+    sentences: int = 0  # sentences, counted by `split_document` if it is given this report
     empty_documents: int = 0  # rows without text
     short_documents: int = 0  # documents left out by `min_characters`
     # splits of documents over the size limit (no blank lines in a huge file, one huge line)
@@ -29,19 +34,18 @@ class CorpusReport:
     sentences_cut: int = 0  # splits made of sentences over the size limit
     # text files of over 1,000 lines in which no blank line separates documents
     files_of_one_document: int = 0
-    # malformed byte sequences, and surrogates without a partner (in JSON escapes), each replaced by
-    # U+FFFD
+    # malformed byte sequences and lone surrogates (in JSON escapes), each replaced by U+FFFD
     invalid_utf8: int = 0
     # questions of bAbI's files, each a document with the sentences before it
     story_questions: int = 0
-    # tags of HTML or XML in the text, counted by `split_document` as the next four are
+    # tags of HTML or XML in the text; `split_document` counts these and the next four
     tags: int = 0
     urls: int = 0  # web addresses
     templates: int = 0  # marks of wiki templates and links, and HTML entities
     variants: int = 0  # Chinese wiki markup of regional variants, `-{zh-tw:...;zh-cn:...}-`
-    title_documents: int = 0  # documents of one short line without an end of a sentence
-    zero_bytes: int = 0  # zero bytes in the text, each dropped
-    # words looked at for accents, some of each block, and those that lose marks in this vocabulary
+    title_documents: int = 0  # documents of one short line that does not end like a sentence
+    zero_bytes: int = 0  # zero bytes in the text, which are removed
+    # words sampled from each block, and those of them that lose marks in this vocabulary
     words_sampled: int = 0
     words_losing_marks: int = 0
     unquoted_tables: int = 0  # TSV files whose fields are quoted as in CSV, read without the quotes
@@ -51,11 +55,13 @@ class CorpusReport:
 
     @property
     def losing_marks(self) -> float:
-        """Fraction of the words looked at that lose marks because the vocabulary strips accents."""
+        """The fraction of the sampled words that lose marks because the vocabulary strips
+        accents.
+        """
         return self.words_losing_marks / max(1, self.words_sampled)
 
     def remarks(self) -> list[str]:
-        """What was left out, split or replaced, a line each; nothing where nothing was."""
+        """Return a line for each kind of text that was left out, split or replaced."""
         named = {
             "file{s} passed over, of an extension that is no text's": self.files_passed_over,
             "duplicate{s} left out": self.duplicates,
@@ -82,7 +88,7 @@ class CorpusReport:
         return lines + [f"malformed: {where}" for where in self.invalid_places]
 
     def add(self, other: CorpusReport) -> None:
-        """Take over the counts of another report, as of one that a worker filled."""
+        """Add the counts of another report, such as one that a worker filled."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if isinstance(mine, list):

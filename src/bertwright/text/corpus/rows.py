@@ -1,4 +1,7 @@
-"""JSON lines, tables and `datasets`: a row is a document, the line breaks in it end sentences."""
+"""Read documents from JSON lines, tables and `datasets`; each row is a document.
+
+Line breaks within a row end sentences.
+"""
 
 from __future__ import annotations
 
@@ -38,18 +41,20 @@ from bertwright.text.tables import (
 )
 
 GROUP_CHARACTERS = 1 << 20
-"""Characters of the rows that are handed on at once, about."""
+"""The approximate number of characters of the rows that are passed on at once."""
 
 
 def read_rows(
     stream: BinaryIO, kind: str, name: str, config: CorpusConfig, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """The text of the rows of one file, in groups; `kind` is `.jsonl`, `.ndjson`, `.csv`, `.tsv`
-    or `.parquet`, `name` is for messages. Memory is bounded, however long a row is.
+    """Yield the text of the rows of one file, in groups; memory is bounded, however long a row is.
+
+    `kind` is `.jsonl`, `.ndjson`, `.csv`, `.tsv` or `.parquet`; `name` is for messages.
 
     Raises:
-        DataError: a malformed row, no column `config.text_column` (its message lists those there).
-        MissingExtra: Parquet without pyarrow.
+        DataError: a row is malformed, or there is no column `config.text_column` (the message lists
+            the columns that exist).
+        MissingExtra: Parquet needs pyarrow, which is not installed.
     """
     if kind == ".parquet":
         values = _parquet(stream, name, config.text_column)
@@ -63,37 +68,37 @@ def read_rows(
 
 
 def is_json_lines(head: bytes) -> bool:
-    """Whether a stream without a name begins as a JSON object does, with `{"`."""
+    """Return whether a stream without a name begins like a JSON object, with `{"`."""
     return re.match(rb'(\xef\xbb\xbf)?\s*\{\s*"', head) is not None
 
 
 def read_dataset(name: str, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
-    """The text of `hf:NAME[@CONFIG][:SPLIT]`, in groups of rows; of the split train unless named.
+    """Yield the text of `hf:NAME[@CONFIG][:SPLIT]` in groups of rows; the default split is train.
 
     Raises:
         MissingExtra: `datasets` is not installed.
-        DataError: no such data set, split or column.
+        DataError: there is no such data set, split or column.
     """
     try:
         import datasets
         from huggingface_hub import HfApi  # which `datasets` needs
     except ImportError as error:
         raise MissingExtra("hf", "datasets", f"reading {name}") from error
-    found, _, split = name.removeprefix("hf:").partition(":")
-    found, _, subset = found.partition("@")
+    dataset, _, split = name.removeprefix("hf:").partition(":")
+    dataset, _, subset = dataset.partition("@")
     split = split or "train"
-    if not Path(found).exists() and not datasets.config.HF_HUB_OFFLINE:
+    if not Path(dataset).exists() and not datasets.config.HF_HUB_OFFLINE:
         try:
-            # fail at once: `datasets` tries for half a minute
-            HfApi().repo_info(found, repo_type="dataset", timeout=10)
-        except Exception as error:  # of HTTP, of the library
+            # fail at once, because `datasets` would retry for half a minute
+            HfApi().repo_info(dataset, repo_type="dataset", timeout=10)
+        except Exception as error:  # any error of HTTP or of the library
             raise DataError(
-                f"no data set {found} can be found on the Hugging Face hub ({_reason(error)}); "
+                f"no data set {dataset} can be found on the Hugging Face hub ({_reason(error)}); "
                 "check the name and the network, or give files"
             ) from error
     try:
-        rows = datasets.load_dataset(found, subset or None, split=split, streaming=True)
-    except Exception as error:  # of the library, of HTTP, of the system
+        rows = datasets.load_dataset(dataset, subset or None, split=split, streaming=True)
+    except Exception as error:  # any error of the library, of HTTP or of the system
         raise DataError(
             f"{name}: split {split!r} cannot be read: {_reason(error)}; a configuration and a "
             "split are named as hf:NAME@CONFIG:SPLIT"
@@ -105,7 +110,7 @@ def read_dataset(name: str, config: CorpusConfig, report: CorpusReport) -> Itera
 
 
 def _reason(error: Exception) -> str:
-    """The message of somebody else's error on one line, without its examples of usage."""
+    """Return the message of a library's error on one line, without its usage examples."""
     return " ".join(str(error).partition("Example")[0].split()) or type(error).__name__
 
 
@@ -116,7 +121,7 @@ def _values(rows: Any, column: str, name: str) -> Iterator[object]:
             values = batch.get(column, ())
             count += len(values)
             yield from values
-    except Exception as error:  # a connection that broke, a damaged file
+    except Exception as error:  # a broken connection, a damaged file
         raise DataError(
             f"{name} ends after row {count:,}: {_reason(error)}; start again"
         ) from error
@@ -129,7 +134,7 @@ def _texts(
     report: CorpusReport,
     count_bytes: bool,
 ) -> Iterator[list[str]]:
-    """Checked, normalized and split text of the rows."""
+    """Yield the checked, normalized and split text of the rows."""
     group: list[str] = []
     size = 0
     for number, value in enumerate(values, 1):
@@ -163,7 +168,7 @@ def _texts(
 
 
 def _mended(value: str, report: CorpusReport) -> str:
-    """Text with line ends as `\\n` and without lone surrogates, which are counted."""
+    """Return the text with line ends as `\\n` and without lone surrogates, which are counted."""
     text = normalize_lines(value)
     if text.isascii():
         return text
@@ -174,7 +179,7 @@ def _mended(value: str, report: CorpusReport) -> str:
 
 
 def _long_documents(value: LongText, report: CorpusReport) -> Iterator[list[str]]:
-    """A row that is too long to hold, as documents of the largest size."""
+    """Yield a row that is too long for memory as documents of the largest size."""
     held = ""
     for part in value.parts:
         held += part
@@ -252,18 +257,18 @@ Row = tuple[int, list[str] | LongRow]
 def split_table(
     lines: Iterator[str | LongText], kind: str, name: str, report: CorpusReport
 ) -> Iterator[Row]:
-    """The rows of CSV or TSV that are not empty, with the lines they begin at.
+    """Yield the rows of CSV or TSV that are not empty, with the line each begins at.
 
-    A first line `sep=;`, as Excel writes it, says what separates.
+    A first line `sep=;`, as Excel writes it, names the separator.
     """
     first, begin = next(lines, None), 1
     while isinstance(first, str) and not first.strip():
         first, begin = next(lines, None), begin + 1
     if first is None:
         return iter(())
-    said = EXCEL_SEPARATOR.fullmatch(first) if isinstance(first, str) else None
-    if said:
-        return split_long_csv(lines, name, said[1], begin + 1)
+    separator = EXCEL_SEPARATOR.fullmatch(first) if isinstance(first, str) else None
+    if separator:
+        return split_long_csv(lines, name, separator[1], begin + 1)
     lines = chain([first], lines)
     if kind == ".csv":
         delimiter = csv_delimiter(first) if isinstance(first, str) else ","
@@ -274,8 +279,11 @@ def split_table(
 def _split_tsv(
     lines: Iterator[str | LongText], name: str, begin: int, report: CorpusReport
 ) -> Iterator[Row]:
-    """The rows of TSV. Fields are unquoted where the file shows that they are quoted as in CSV,
-    which is counted; else a quote is a character."""
+    """Yield the rows of TSV.
+
+    Fields are unquoted if the file is quoted as in CSV, which is counted; otherwise a quote is an
+    ordinary character.
+    """
     number = begin
     for number, line in enumerate(lines, begin):
         if isinstance(line, str) and '"' in line:

@@ -1,9 +1,9 @@
-"""Whether a vocabulary strips accents: what that does to the words of a corpus.
+"""Decide whether a vocabulary strips accents, by what stripping does to the words of a corpus.
 
 The published uncased vocabularies decompose each character (NFD) and drop its combining marks
-(google-research/bert, `tokenization.py`): of English "naïve" becomes "naive". In other scripts the
-same marks are vowels and consonants: मैं becomes म, で becomes て, й becomes и, and ma, má and mả
-one word.
+(google-research/bert, `tokenization.py`): English "naïve" becomes "naive". In other scripts these
+marks are vowels and consonants: मैं becomes म, で becomes て, й becomes и, and ma, má and mả become
+the same word.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MOST = 0.01
-"""Fraction of running words up to which stripping does no harm."""
+"""The fraction of running words up to which stripping is harmless."""
 _LETTERS = (
     ("Devanagari or another script of India", 0x0900, 0x0DFF),
     ("Thai or a related script", 0x0E00, 0x109F),
@@ -25,20 +25,22 @@ _LETTERS = (
 )
 """Scripts in which a mark makes another letter, and their ranges of base characters."""
 _VIETNAMESE = {0x031B, 0x0309, 0x0323}
-"""Horn, hook above and dot below: marks of Vietnamese that its neighbours in Europe lack."""
+"""Horn, hook above and dot below: the marks of Vietnamese that other Latin alphabets lack."""
 EXAMPLES = 3
 
 
 @lru_cache(maxsize=1 << 16)
 def loses_marks(word: str) -> bool:
-    """Whether stripping accents takes a mark from the word."""
+    """Return whether stripping accents removes a mark from the word."""
     if word.isascii():
         return False
     return any(unicodedata.category(c) == "Mn" for c in unicodedata.normalize("NFD", word))
 
 
 def script_of_marks(word: str) -> str | None:
-    """The script of a word of which stripping takes letters rather than accents, if it is one."""
+    """Return the script of a word in which stripping changes letters rather than accents, or
+    None.
+    """
     base, marks = 0, 0
     for character in unicodedata.normalize("NFD", word):
         if unicodedata.category(character) != "Mn":
@@ -55,22 +57,22 @@ def script_of_marks(word: str) -> str | None:
 
 @dataclass(frozen=True)
 class Accents:
-    """What stripping accents does to the words of a corpus."""
+    """The effect of stripping accents on the words of a corpus."""
 
     words: int
-    """Running words, without punctuation."""
+    """The number of running words, without punctuation."""
     changed: int
-    """Those that lose marks."""
+    """The number of those that lose marks."""
     merged: tuple[tuple[str, ...], ...]
-    """Examples of different words that become one, the most frequent first."""
+    """Examples of different words that become the same, the most frequent first."""
     scripts: tuple[str, ...]
-    """Scripts in which a mark makes another letter, of words that change."""
+    """The scripts of changed words in which a mark makes another letter."""
     examples: tuple[tuple[str, str], ...]
     """Words and what they become, the most frequent first."""
 
     @property
     def fraction(self) -> float:
-        """Of the running words, those that lose marks."""
+        """The fraction of running words that lose marks."""
         return self.changed / max(1, self.words)
 
     @property
@@ -88,18 +90,18 @@ class Accents:
 
 
 def find_accents(counts: dict[str, int], accented: Iterable[tuple[str, str, int]]) -> Accents:
-    """What stripping does to a corpus.
+    """Return the effect of stripping accents on a corpus.
 
     Args:
-        counts: words of the corpus after stripping, and how often each occurs.
-        accented: words that change, what each becomes, and how often it occurs.
+        counts: the words of the corpus after stripping, and how often each occurs.
+        accented: the words that change, what each becomes, and how often it occurs.
     """
     changed: Counter[str] = Counter()
     becomes: dict[str, str] = {}
     forms: dict[str, Counter[str]] = {}
     scripts: set[str] = set()
     for word, stripped, count in accented:
-        if not loses_marks(word):  # another composition of the same characters
+        if not loses_marks(word):  # only the composition of the characters differs
             continue
         changed[word] += count
         becomes[word] = stripped
@@ -107,11 +109,11 @@ def find_accents(counts: dict[str, int], accented: Iterable[tuple[str, str, int]
         if script := script_of_marks(word):
             scripts.add(script)
     merged: list[tuple[int, tuple[str, ...]]] = []
-    for stripped, found in forms.items():
-        alone = counts.get(stripped, 0) - found.total()
-        group = [*([stripped] if alone > 0 else []), *sorted(found)]
+    for stripped, originals in forms.items():
+        unaccented = counts.get(stripped, 0) - originals.total()
+        group = [*([stripped] if unaccented > 0 else []), *sorted(originals)]
         if len(group) > 1 and stripped:
-            merged.append((found.total(), tuple(group[:4])))
+            merged.append((originals.total(), tuple(group[:4])))
     merged.sort(key=lambda item: (-item[0], item[1]))
     words = sum(count for word, count in counts.items() if any(map(str.isalnum, word)))
     words += sum(count for word, count in changed.items() if not becomes[word])

@@ -1,9 +1,9 @@
-"""Tokenizer folders: `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, read and written.
+"""Read and write tokenizer folders: `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`.
 
-The three files are those of Hugging Face, so `tokenizers.Tokenizer.from_file` and
-`transformers.BertTokenizerFast.from_pretrained` read what is written here. Read are these, the
-folders of google-research/bert, which hold `vocab.txt` alone, and those of GPT and GPT-2 with
-`vocab.json` and `merges.txt`.
+The three files are in Hugging Face's format, so `tokenizers.Tokenizer.from_file` and
+`transformers.BertTokenizerFast.from_pretrained` can read them. Folders of google-research/bert,
+which have only `vocab.txt`, and of GPT and GPT-2, which have `vocab.json` and `merges.txt`, are
+read too.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ SPECIAL_TOKENS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-"""In the order of their ids in every vocabulary trained here, from 0."""
+"""BERT's special tokens, in the order of their ids in vocabularies that are trained here, from
+0.
+"""
 
 END_OF_TEXT = "<|endoftext|>"
-"""GPT-2's only special token: it begins and ends a text, and stands for what is unknown."""
+"""GPT-2's only special token: it begins and ends a text, and stands for unknown tokens."""
 _MERGES = "merges.txt"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
-"""Classes of transformers."""
+"""The classes of transformers for BERT's tokenizers."""
 
 
 @dataclass(frozen=True)
 class BertRules:
-    """How a BERT tokenizer prepares text and splits words."""
+    """How a BERT tokenizer normalizes text and splits words."""
 
     lowercase: bool = True
     strip_accents: bool | None = None
-    """None: as `lowercase`."""
+    """Whether accents are removed; None: if `lowercase`."""
     chinese_characters: bool = True
     max_word_characters: int = 100
-    """A longer word is one `[UNK]`."""
+    """The most characters of a word; a longer one is `[UNK]`."""
 
     @property
     def strips(self) -> bool:
@@ -58,7 +60,7 @@ class BertRules:
 def make_backend(
     vocab: Sequence[str] | Mapping[str, int], rules: BertRules
 ) -> tokenizers.Tokenizer:
-    """A WordPiece tokenizer over `vocab` (tokens in the order of their ids, or token -> id).
+    """Return a WordPiece tokenizer over `vocab` (tokens in the order of their ids, or token -> id).
 
     Raises:
         DataError: the vocabulary lacks [UNK].
@@ -67,10 +69,10 @@ def make_backend(
         vocab = {token: index for index, token in enumerate(vocab)}
     if "[UNK]" not in vocab:
         raise DataError(
-            f"the vocabulary has {len(vocab)} entries but not [UNK]; expected one token a line, "
-            "[UNK] among them (and [PAD], [CLS], [SEP] and [MASK] for a BERT)"
+            f"the vocabulary has {len(vocab)} entries but not [UNK]; expected one token per line, "
+            "including [UNK] (and [PAD], [CLS], [SEP] and [MASK] for a BERT)"
         )
-    # In the order of ids, so that loading does not renumber them.
+    # added in the order of ids, so that loading does not renumber them
     special = sorted(set(SPECIAL_TOKENS.values()) & vocab.keys(), key=vocab.__getitem__)
     backend = tokenizers.Tokenizer(
         models.WordPiece(
@@ -91,7 +93,7 @@ def make_backend(
 
 
 def make_normalizer(rules: BertRules) -> BertNormalizer:
-    """What prepares text under `rules`, before it is split into words."""
+    """Return the normalizer that prepares text under `rules` before it is split into words."""
     return BertNormalizer(
         clean_text=True,
         handle_chinese_chars=rules.chinese_characters,
@@ -101,21 +103,21 @@ def make_normalizer(rules: BertRules) -> BertNormalizer:
 
 
 def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[str, Any]) -> None:
-    """Write the three files into `folder`, which is made where missing."""
+    """Write the three files into `folder`, which is created if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
-    # not backend.save: where the disk is full it raises a bare Exception, not an OSError
+    # not backend.save, which raises a bare Exception and not an OSError if the disk is full
     whole = backend.to_str(pretty=True)
     (folder / "tokenizer.json").write_text(whole, encoding="utf-8", newline="\n")
     text = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True)
     (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
     token_of = {i: token for token, i in backend.get_vocab(with_added_tokens=True).items()}
-    # a line for every id: without one that stands for nothing, all that follow would shift
+    # a line for every id, because a missing line would shift all following ids
     lines = "".join(f"{token_of.get(i, f'[no token {i}]')}\n" for i in range(max(token_of) + 1))
     (folder / "vocab.txt").write_text(lines, encoding="utf-8", newline="\n")
 
 
 def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, Any]:
-    """The `tokenizer_config.json` of a vocabulary trained here."""
+    """Return the `tokenizer_config.json` of a vocabulary that was trained here."""
     special = {name: token for name, token in SPECIAL_TOKENS.items() if token in vocab}
     published = len(special) == len(SPECIAL_TOKENS)
     return {
@@ -130,15 +132,15 @@ def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, An
 def make_file_words(
     words: Sequence[str], kind: FileKind, special: Mapping[str, str], unknown_row: str | None
 ) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
-    """The backend and the `tokenizer_config.json` that read texts in the words of a file.
+    """Return the backend and the `tokenizer_config.json` for reading texts in the words of a file.
 
-    The backend splits at blanks and looks words up as they are: what the library of transformers
-    makes of the folder. How we read it, `file_words.py` says.
+    The backend splits at blanks and looks words up as they are; this is what transformers does with
+    the folder. Bertwright reads text as `file_words.py` describes.
 
     Args:
         words: tokens in the order of their ids.
-        kind: of the file.
-        special: `unk_token`, and `bos_token` and `eos_token` where the file has such.
+        kind: the kind of file.
+        special: `unk_token`, and `bos_token` and `eos_token` if the file has them.
         unknown_row: see `UNKNOWN_ROW`.
     """
     vocab = {word: index for index, word in enumerate(words)}
@@ -158,11 +160,11 @@ def make_file_words(
 
 
 def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
-    """The backend and the `tokenizer_config.json` of a folder, made where `vocab.txt` stands alone.
+    """Return the backend and the `tokenizer_config.json` of a folder.
 
     Raises:
-        ConfigError: no such folder, or no tokenizer in it.
-        DataError: a file that cannot be read, or is damaged.
+        ConfigError: there is no such folder, or no tokenizer in it.
+        DataError: a file cannot be read, or is damaged.
     """
     if folder.is_file():
         raise ConfigError(f"{folder} is a file; give the folder that it is in: {folder.parent}")
@@ -186,7 +188,7 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         config = {**ends_config(backend), **config}
         begin = config.get("bos_token")
         if config.get("add_bos_token") is True and isinstance(begin, str) and begin:
-            # transformers reads this key only where there is no tokenizer.json
+            # transformers reads this key only if there is no tokenizer.json
             backend.post_processor = processors.TemplateProcessing(
                 single=f"{begin} $A",
                 pair=f"{begin} $A {begin} $B",
@@ -206,23 +208,25 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     vocab = read_vocab(folder / "vocab.txt")
     rules = _rules_of(config, vocab)
     backend = make_backend(vocab, rules)
-    # transformers takes a folder that does not state its rules for an uncased one
+    # transformers treats a folder that does not state its rules as uncased
     return backend, {**huggingface_config(rules, vocab), **config}
 
 
 def split_by_bytes(backend: tokenizers.Tokenizer) -> None:
-    """GPT-2's words and bytes."""
+    """Make a tokenizer split text into GPT-2's words and bytes."""
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
 
 
 def ends_config(backend: tokenizers.Tokenizer, lowercase: bool = False) -> dict[str, Any]:
-    """The `tokenizer_config.json` of a BPE, also where its folder has none that names its special
-    tokens, as the published ones of GPT and GPT-2."""
+    """Return the `tokenizer_config.json` of a BPE; {} for other models.
+
+    The published folders of GPT and GPT-2 have none that names their special tokens.
+    """
     if not isinstance(backend.model, models.BPE):
         return {}
     if backend.token_to_id(END_OF_TEXT) is not None:
-        # transformers' class of GPT-2 has rules of its own, which do not lower-case
+        # transformers' class for GPT-2 has fixed rules, which do not lower-case
         kind = "PreTrainedTokenizerFast" if lowercase else "GPT2Tokenizer"
         roles = ("bos_token", "eos_token", "unk_token")
         return {**dict.fromkeys(roles, END_OF_TEXT), "tokenizer_class": kind}
@@ -230,8 +234,9 @@ def ends_config(backend: tokenizers.Tokenizer, lowercase: bool = False) -> dict[
 
 
 def _read_merges(folder: Path) -> tokenizers.Tokenizer:
-    """The BPE of `vocab.json` and `merges.txt`: of bytes as GPT-2's, or of lower-cased words with
-    an end as GPT's."""
+    """Return the BPE of `vocab.json` and `merges.txt`: GPT-2's over bytes, or GPT's over
+    lower-cased words with an end marker.
+    """
     try:
         vocab, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / _MERGES))
     except Exception as error:  # tokenizers raises bare Exception
@@ -254,8 +259,9 @@ def _read_merges(folder: Path) -> tokenizers.Tokenizer:
 def _as_transformers(
     backend: tokenizers.Tokenizer, config: Mapping[str, Any]
 ) -> tokenizers.Tokenizer:
-    """The rules that `tokenizer_config.json` states, where `tokenizer.json` has others: so
-    transformers takes them, whose class of BERT they are for."""
+    """Apply the rules of `tokenizer_config.json` if they differ from `tokenizer.json`, because
+    transformers' class for BERT does so.
+    """
     rules = backend.normalizer
     if isinstance(rules, BertNormalizer) and config.get("tokenizer_class") in _OF_BERT:
         for ours, key in (
@@ -270,16 +276,19 @@ def _as_transformers(
 
 
 def read_vocab(path: Path) -> dict[str, int]:
-    """Token -> id of a `vocab.txt`: one token a line, its number is its id."""
+    """Return token -> id of a `vocab.txt`, where the id is the index of the token's line."""
     lines = _read(path).removesuffix("\n").split("\n")
-    while len(lines) > 1 and not lines[-1].strip():  # blank lines at the end stand for nothing
+    while len(lines) > 1 and not lines[-1].strip():  # blank lines at the end are not tokens
         lines.pop()
     return {line.rstrip("\r"): index for index, line in enumerate(lines)}
 
 
 def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> BertRules:
-    """The rules a folder states; where it does not, capitals in the vocabulary tell its case."""
-    words = (token.removeprefix("##") for token in vocab)  # not [MASK], nor <S> of the Chinese one
+    """Return the rules that a folder states; otherwise the case follows from capitals in the
+    vocabulary.
+    """
+    # isalpha excludes [MASK], and <S> of the Chinese vocabulary
+    words = (token.removeprefix("##") for token in vocab)
     cased = any(word.isalpha() and word != word.lower() for word in words)
     return BertRules(
         lowercase=bool(config.get("do_lower_case", not cased)),
@@ -289,7 +298,7 @@ def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> BertRules:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
+    """Return a JSON object from a file."""
     try:
         value = json.loads(_read(path))
     except ValueError as error:
@@ -300,7 +309,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> str:
-    """The text of a file, line ends as they are."""
+    """Return the text of a file, with line ends unchanged."""
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -312,7 +321,7 @@ def _read(path: Path) -> str:
 
 
 def write_training(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write `training.json`: from what and how a vocabulary was made, wall-clock times left out."""
+    """Write `training.json`, which says how a vocabulary was made, without wall-clock times."""
     timeless = {
         name: {key: value for key, value in part.items() if not key.startswith("seconds")}
         for name, part in record.items()

@@ -1,4 +1,4 @@
-"""How a text is tokenized, word by word, and why: what `bertwright tokenizer inspect` shows."""
+"""Show how a text is tokenized, word by word, and why, for `bertwright tokenizer inspect`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class Word:
     """One word of a text and its tokens."""
 
     text: str
-    """As it stands in the text."""
+    """The word as it is in the text."""
     normalized: str
     pieces: list[str]
     ids: list[int]
     offsets: list[tuple[int, int]]
-    """Where each token begins and ends in the text, in characters."""
+    """The start and end of each token in the text, in characters."""
     why: str
-    """Why the word is `[UNK]`, or that the text spells a special token here; else empty."""
+    """Why the word is `[UNK]`, or that the text spells a special token here; otherwise empty."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A text, what the rules made of it, its words, and their ids without [CLS] and [SEP]."""
+    """A text, its normalized form, its words, and its ids without [CLS] and [SEP]."""
 
     text: str
     normalized: str
@@ -33,7 +33,7 @@ class Inspection:
 
 
 def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
-    """Tokenize `text` as a model would read it, [CLS] and [SEP] left out.
+    """Tokenize `text` as a model would read it, without [CLS] and [SEP].
 
     Raises:
         DataError: the tokenizer is not a BERT WordPiece.
@@ -66,11 +66,11 @@ def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
 
 
 def why_unknown(word: str, vocab: dict[str, int], longest: int) -> str:
-    """The reason that a normalized word is `[UNK]`."""
+    """Return the reason why a normalized word is `[UNK]`."""
     if len(word) > longest:
         return f"{len(word)} characters; a word has at most {longest}"
     entries = [word[:1], *("##" + character for character in word[1:])]
     if missing := sorted({entry for entry in entries if entry not in vocab}):
         named = ", ".join(f"{entry} (U+{ord(entry[-1]):04X})" for entry in missing)
         return f"not in the alphabet: {named}"
-    return "no entries spell it, the longest first"
+    return "no entries spell it when the longest match is taken first"

@@ -1,10 +1,10 @@
-"""BERT's published rules in plain Python: what splits a text, and how a word is matched.
+"""BERT's published rules in plain Python: how text is split into words, and words into wordpieces.
 
 Source: google-research/bert, `tokenization.py`, `BasicTokenizer` and `WordpieceTokenizer`. The
-rules look at one character at a time: controls go; white space, punctuation and Chinese characters
-end a word. So a text may be split at these characters and each part be tokenized alone, remembered,
-counted: the result is the same as for the whole. `split_chunks` and `split_parts` know a subset of
-those characters, the ones all versions of Unicode agree on.
+rules look at one character at a time: control characters are removed; white space, punctuation and
+Chinese characters end a word. So a text may be split at these characters, and each part be
+tokenized, cached and counted by itself, with the same result as for the whole. `split_chunks` and
+`split_parts` use a subset of those characters, on which all versions of Unicode agree.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _CHINESE = (
 def longest_match(
     word: str, vocab: Mapping[str, Value], inside: bool = False
 ) -> list[Value] | None:
-    """Spell `word` by the longest entries of `vocab` from left to right; None if none fits.
+    """Spell `word` by the longest entries of `vocab` from left to right; None if no entries fit.
 
-    Returns what `vocab` holds for each entry. Those after the first carry "##", with `inside` the
-    first too.
+    The result holds the values of `vocab` for the entries. Entries after the first carry "##"; with
+    `inside` the first does too.
     """
-    found: list[Value] = []
+    values: list[Value] = []
     rest = "##" + word if inside else word
     least = 2 if inside else 0
     while len(rest) > least:
@@ -45,26 +45,28 @@ def longest_match(
             stop -= 1
             if stop <= least:
                 return None
-        found.append(value)
+        values.append(value)
         rest = "##" + rest[stop:]
         least = 2
-    return found
+    return values
 
 
 def is_punctuation(character: str) -> bool:
-    """ASCII that is no letter, digit or control ("$" and "^" too), and Unicode's punctuation."""
+    """Return whether a character is punctuation: Unicode's, or an ASCII symbol (also "$" and
+    "^").
+    """
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "
     return unicodedata.category(character).startswith("P")
 
 
 def is_chinese(character: str) -> bool:
-    """Whether the character is in a block of CJK ideographs."""
+    """Return whether the character is in a block of CJK ideographs."""
     code = ord(character)
     return code >= 0x3400 and any(first <= code <= last for first, last in _CHINESE)
 
 
-# Python's str.split also splits at these, but to BERT they are controls and vanish.
+# Python's str.split also splits at these, but for BERT they are control characters to be removed.
 _VANISHING = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 _VANISHING_MARK = re.compile(f"[{_VANISHING}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -80,25 +82,28 @@ _PARTS = {
 
 
 def split_chunks(text: str) -> list[str]:
-    """Split `text` at what is white space to BERT."""
+    """Split `text` at the characters that are white space for BERT."""
     if any(mark in text for mark in _VANISHING):  # seven scans in C, much faster than the pattern
         text = _VANISHING_MARK.sub("", text)
     return text.split()
 
 
 def split_parts(text: str, chinese_characters: bool = True) -> list[str]:
-    """Split `text` into parts that BERT never joins: single marks and what stands between them."""
+    """Split `text` into parts that BERT never joins: single marks and the text between them."""
     return _PARTS[chinese_characters].findall(_VANISHING_MARK.sub("", text))
 
 
 def is_plain(part: str) -> bool:
-    """Whether `part` is ASCII letters and digits, which need no rule but lower case."""
+    """Return whether `part` consists of ASCII letters and digits, for which lower-casing is the
+    only rule.
+    """
     return part.isascii() and part.isalnum()
 
 
 def drop_surrogates(text: str) -> str:
-    """`text` with every lone surrogate as U+FFFD, which BERT's cleaning drops; as long as before.
+    """Return `text` with every lone surrogate as U+FFFD, which BERT's cleaning removes. The length
+    stays.
 
-    A surrogate is no character and has no UTF-8 form; it comes in through `"\\ud800"` in JSON.
+    A surrogate is not a character and has no UTF-8 form; JSON can contain one as `"\\ud800"`.
     """
     return _SURROGATE.sub("\ufffd", text)

@@ -1,11 +1,10 @@
-"""What a tokenizer of strangers may cost, checked when it is loaded.
+"""Check the cost of an untrusted tokenizer when it is loaded.
 
-A `tokenizer.json` is a program: normalizers and decoders that replace a character by many,
-templates that repeat a text, regular expressions that try every way to match, ids that tables are
-made for.
-`check_vocabulary`, `check_rules` and `check_decoder` bound what it allocates, before anything is;
-`check_time` lets it tokenize and decode a text that is hard for most bad expressions; `guarded`
-makes an error of each failure on a text.
+A `tokenizer.json` is a program: its normalizers and decoders may replace a character by many, its
+templates may repeat a text, its regular expressions may try every way to match, and its ids
+determine the size of tables. `check_vocabulary`, `check_rules` and `check_decoder` bound what it
+allocates before anything is allocated. `check_time` lets it tokenize and decode a text that is hard
+for most bad expressions. `guarded` turns each failure on a text into an error.
 """
 
 from __future__ import annotations
@@ -23,38 +22,46 @@ from bertwright.errors import DataError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MAX_HOLES = 1024
-"""Ids without a token, at most, where there are not more tokens than these."""
+"""The most ids without a token, unless there are more tokens than this."""
 MAX_GROWTH = 64
-"""Characters that rules may make of one. Those of SentencePiece make 18, NFKC's own."""
+"""The most characters that rules may make of one. SentencePiece's rules, which are NFKC's, make
+18.
+"""
 MAX_ADDED = 16
-"""Special tokens that may be added to a text."""
+"""The most special tokens that may be added to a text."""
 MAX_CHARACTERS = 1024
-"""Of a token that stands for unknown words, of a prefix, and of a word that is matched: the time
-for one is its cube."""
+"""The most characters of the unknown token, of a prefix, and of a word that is matched, which takes
+cubic time.
+"""
 MAX_WRITTEN = 4096
-"""Characters that the decoder may write for a token."""
+"""The most characters that the decoder may write for a token."""
 MAX_DECODERS = 64
-"""Rules of a decoder: generation runs all of them after each token, on all of the text."""
+"""The most rules of a decoder, because generation applies all of them to the whole text after each
+token.
+"""
 PROBE = "".join(40 * character + "!\n" for character in string.ascii_letters + "0 .-_\u00e9\u4e2d")
 SECONDS = 1.0
-"""For the probe; BERT's own rules take a thousandth of it."""
+"""The time limit for the probe; BERT's own rules take a thousandth of it."""
 
 
 def check_vocabulary(vocab: Mapping[str, int]) -> None:
-    """Raise DataError for ids far beyond the number of tokens: tables have a row for every id."""
+    """Raise DataError if ids are far larger than the number of tokens, because tables have a row
+    for every id.
+    """
     size, count = max(vocab.values(), default=-1) + 1, len(vocab)
     if size > count + max(count, MAX_HOLES):
         raise DataError(
             f"the vocabulary of {count:,} tokens has an id of {size - 1:,}; expected ids from 0 "
-            "to about the number of tokens: the file is damaged, or no vocabulary"
+            "to about the number of tokens: the file is damaged, or is not a vocabulary"
         )
 
 
 def check_rules(description: Mapping[str, Any]) -> None:
-    """Check what the rules of a `tokenizer.json` make of a text of any kind.
+    """Check how much the rules of a `tokenizer.json` make of any text.
 
     Raises:
-        DataError: they make too much of a character, repeat a text, or take too long for a word.
+        DataError: the rules make too much of a character, repeat a text, or take too long for a
+            word.
     """
     _check_templates(description["post_processor"])
     steps = [*_steps(description["normalizer"], "normalizers")]
@@ -82,7 +89,7 @@ def check_decoder(description: Mapping[str, Any], vocab: Iterable[str]) -> None:
     """Check how much text the decoder of a `tokenizer.json` writes for a token.
 
     Raises:
-        DataError: it is too much, or there are too many rules.
+        DataError: it writes too much, or has too many rules.
     """
     steps = list(_steps(description["decoder"], "decoders"))
     if len(steps) > MAX_DECODERS:
@@ -107,7 +114,7 @@ def check_decoder(description: Mapping[str, Any], vocab: Iterable[str]) -> None:
 
 
 def _check_templates(rule: Any) -> None:
-    """Raise DataError for a template that has a text more than once."""
+    """Raise DataError if a template contains a text more than once."""
     for step in _steps(rule, "processors"):
         for form in ("single", "pair") if step["type"] == "TemplateProcessing" else ():
             names = [part["Sequence"]["id"] for part in step[form] if "Sequence" in part]
@@ -119,10 +126,10 @@ def _check_templates(rule: Any) -> None:
 
 
 def _written(step: dict[str, Any]) -> int:
-    """Characters that a rule of a decoder writes for one, at most.
+    """Return the most characters that a rule of a decoder writes for one.
 
-    An expression may match before and behind a character that is a token of its own, and so does an
-    empty string.
+    An expression may match before and after a character that is a token of its own; so may an empty
+    string.
     """
     kind = step["type"]
     if kind == "Replace":
@@ -138,7 +145,7 @@ def _written(step: dict[str, Any]) -> int:
 
 
 def _steps(rule: Any, parts: str) -> Iterator[dict[str, Any]]:
-    """The rules of a sequence, one after the other."""
+    """Yield the rules of a sequence, one after the other."""
     if rule is not None and rule["type"] == "Sequence":
         for each in rule[parts]:
             yield from _steps(each, parts)
@@ -147,11 +154,11 @@ def _steps(rule: Any, parts: str) -> Iterator[dict[str, Any]]:
 
 
 def _growth(step: dict[str, Any]) -> int:
-    """Characters that a rule makes of one, at most."""
+    """Return the most characters that a rule makes of one."""
     kind = step["type"]
     if kind == "ByteLevel":
         return 4
-    if kind == "Metaspace":  # a mark before each part, at which the next rule may split
+    if kind == "Metaspace":  # adds a mark before each part, where the next rule may split
         return 2
     if kind == "Prepend":
         return 1 + len(step["prepend"])
@@ -160,16 +167,18 @@ def _growth(step: dict[str, Any]) -> int:
         if "String" in pattern:
             return -(-size // len(pattern["String"])) or 1 if pattern["String"] else 1 + size
         return 1 + size  # an expression may match between any two characters
-    if kind == "Precompiled":  # a trie, its size before it, then what it leads to
+    if kind == "Precompiled":  # the size of a trie, the trie, then the replacements
         content = base64.b64decode(step["precompiled_charsmap"] or "")
-        made = content[4 + int.from_bytes(content[:4], "little") :].split(b"\0")
-        return max(len(each.decode(errors="replace")) for each in made) or 1
+        replacements = content[4 + int.from_bytes(content[:4], "little") :].split(b"\0")
+        return max(len(each.decode(errors="replace")) for each in replacements) or 1
     return 1
 
 
 def check_decoding_time(description: Mapping[str, Any], backend: tokenizers.Tokenizer) -> None:
-    """Decode the text of `check_time`, as one token and with a token for each character, if the
-    decoder has regular expressions: its other rules take time in proportion to the text.
+    """Decode the text of `check_time`, both as one token and with a token for each character.
+
+    This is only done if the decoder has regular expressions, because its other rules take linear
+    time.
 
     Raises:
         DataError: it fails, or takes more than `SECONDS`.
@@ -181,14 +190,14 @@ def check_decoding_time(description: Mapping[str, Any], backend: tokenizers.Toke
     probe = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token=PROBE))
     probe.decoder = backend.decoder
     ids = [[0], [vocab[character] for character in PROBE]]
-    check_time(
-        lambda _: probe.decode_batch(ids), "decode"
-    )  # which lets others run, unlike `decode`
+    # `decode_batch` lets other threads run, unlike `decode`
+    check_time(lambda _: probe.decode_batch(ids), "decode")
 
 
 def check_time(tokenize: Callable[[list[str]], object], verb: str = "tokenize") -> None:
-    """Tokenize a text of runs of letters, each with something else behind it; `tokenize` lets other
-    threads run meanwhile, and does what `verb` says.
+    """Tokenize a text of runs of letters, each followed by something else.
+
+    `tokenize` must let other threads run meanwhile; `verb` is what it does, for the message.
 
     Raises:
         DataError: it fails, or takes more than `SECONDS`.
@@ -213,9 +222,9 @@ def check_time(tokenize: Callable[[list[str]], object], verb: str = "tokenize") 
 
 
 def guarded(function: Function) -> Function:
-    """Make DataError of any failure of `tokenizers`, whose panics are no `Exception`.
+    """Turn any failure of `tokenizers` into DataError; its panics are not an `Exception`.
 
-    The message has nothing of the failure's own: it may hold the text.
+    The message contains nothing of the failure, which may hold the text.
     """
 
     @functools.wraps(function)

@@ -1,14 +1,15 @@
-"""Text -> ids and back: WordPiece as BERT runs it, over the `tokenizers` library.
+"""The tokenizer: text to ids and back, by BERT's WordPiece, with the `tokenizers` library.
 
-Source: google-research/bert `tokenization.py`. A text is cleaned, split into words, and each word
-into wordpieces: always the longest entry of the vocabulary that starts the rest of the word, those
-after the first marked with "##"; a word that cannot be split so, or is too long, is one [UNK].
+Source: google-research/bert `tokenization.py`. A text is cleaned and split into words, and each
+word into wordpieces: always the longest entry of the vocabulary that starts the rest of the word.
+Wordpieces after the first begin with "##". A word that cannot be split, or is too long, is [UNK].
 
-Two ways lead in. `encode` is for texts that a model reads: [CLS] and [SEP] are added, offsets are
-kept, and special tokens written in the text ("[MASK]") are what they say. `encode_sentence_ids` is
-for corpora: bare ids, and "[MASK]" in a text is five ordinary characters and their brackets, so no
-corpus can forge a special token. It remembers the ids of every blank-separated chunk, because
-BERT's rules never look across a blank; most of a corpus is then one dictionary look-up a chunk.
+There are two ways to tokenize. `encode` is for texts that a model reads: it adds [CLS] and [SEP],
+returns offsets, and recognizes special tokens written in the text ("[MASK]"). `encode_sentence_ids`
+is for corpora: it returns ids without special tokens, and reads "[MASK]" in a text as ordinary
+characters, so that no corpus can forge a special token. It caches the ids of every chunk between
+blanks, because BERT's rules never look across a blank; most of a corpus then takes one dictionary
+look-up a chunk.
 
 The tokenizer of a converted file of word vectors or n-grams reads texts in the words of that file
 instead (`file_words.py`).
@@ -67,37 +68,37 @@ from bertwright.text.tokenizer.safety import (
 )
 
 ROLES = ("pad", "unk", "cls", "sep", "mask")
-"""Of special tokens, in the order of their ids in every vocabulary trained here."""
+"""The roles of special tokens, in the order of their ids in vocabularies that are trained here."""
 ENDS = ("bos", "eos")
-"""Begin and end of a text, for language models; only where `tokenizer_config.json` names them."""
+"""The begin and end of a text for language models; only if `tokenizer_config.json` names them."""
 
 _REMEMBERED = 1 << 18  # chunks; about 60 MB
 _LONGEST_REMEMBERED = 64  # characters
 _LONG = 1 << 16  # characters
 _Bare = tuple[list[int], list[tuple[int, int]], list[int | None]]
-"""Ids, offsets and words of a text, without special tokens."""
+"""The ids, offsets and words of a text, without special tokens."""
 _BESIDE_CJK = re.compile(" (?=[\u3001-\u9fff\uff01-\uff60])|(?<=[\u3001-\u9fff\uff01-\uff60]) ")
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A text, or a pair, ready for a model: five lists of one length."""
+    """A tokenized text, or pair, ready for a model: five lists of equal length."""
 
     ids: list[int]
     tokens: list[str]
     offsets: list[tuple[int, int]]
-    """Start and stop in characters of the text the token is from; (0, 0) for added tokens."""
+    """The start and end of each token in its text, in characters; (0, 0) for added tokens."""
     type_ids: list[int]
-    """0 in the first text, 1 in the second."""
+    """The segment of each token: 0 in the first text, 1 in the second."""
     word_ids: list[int | None]
-    """The number of the word in its text; None for added tokens."""
+    """The index of each token's word in its text; None for added tokens."""
 
 
 class Tokenizer:
-    """A vocabulary with its rules; immutable but for what it remembers."""
+    """A vocabulary with its rules; immutable except for its cache."""
 
     def __init__(self, backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
-        """Wrap a `tokenizers` tokenizer; `config` is its `tokenizer_config.json`.
+        """Wrap a tokenizer of the `tokenizers` library; `config` is its `tokenizer_config.json`.
 
         Raises:
             DataError: there is no token for unknown words, or the rules are not safe to run.
@@ -111,8 +112,8 @@ class Tokenizer:
         self._token_of = {index: token for token, index in self.vocab.items()}
         self.vocab_size = max(self.vocab.values()) + 1
         self.special: dict[str, int] = dict(self._find_special())
-        """The id of each role that a special token has here: `unk` always; `pad`, `cls`, `sep`,
-        `mask` in BERT's vocabularies; `bos`, `eos` in those of language models."""
+        """The id of each special token by its role: `unk` always; `pad`, `cls`, `sep`, `mask` in
+        BERT's vocabularies; `bos`, `eos` in those of language models."""
         self.unk_id = self.special_id("unk")
         added = backend.get_added_tokens_decoder()
         self.special_ids = frozenset(
@@ -129,7 +130,7 @@ class Tokenizer:
                 )
         self._rules = self._find_rules()
         self.file_words = self._find_file_words()
-        """What reads texts in the words of a file; None: the rules of `tokenizer.json` do."""
+        """Reads texts in the words of a file; None: the rules of `tokenizer.json` apply."""
         self._memo: dict[str, bytes] | None = None
         if self.file_words is not None:
             self._memo = _FileWordMemo(self.file_words)
@@ -138,10 +139,10 @@ class Tokenizer:
         self._corpus_backend: tokenizers.Tokenizer | None = None
 
     def special_id(self, role: str) -> int:
-        """The id of a special token: `pad`, `unk`, `cls`, `sep` or `mask`.
+        """Return the id of a special token: `pad`, `unk`, `cls`, `sep` or `mask`.
 
         Raises:
-            DataError: this vocabulary has none for the role.
+            DataError: the vocabulary has no such token.
         """
         if role not in self.special:
             raise DataError(
@@ -159,7 +160,9 @@ class Tokenizer:
 
     @cached_property
     def framing(self) -> Framing:
-        """How the ids of a text become a sequence: with [CLS] and [SEP] where there are such."""
+        """How the ids of a text become a sequence: with [CLS] and [SEP] if the vocabulary has
+        them.
+        """
         ends = ends_of(self.special)
         if ends is None and self.file_words is not None and "bos" in self.special:
             return Framing((self.special["bos"],))  # an n-gram file without `</s>`
@@ -167,14 +170,18 @@ class Tokenizer:
 
     @cached_property
     def stated_begin(self) -> tuple[int, ...]:
-        """The ids that transformers puts before a text: those of the post-processor."""
-        found = self._backend.encode("a")
-        marked = zip(found.ids, found.sequence_ids, strict=True)
+        """The ids that transformers adds before a text, according to the post-processor."""
+        encoding = self._backend.encode("a")
+        marked = zip(encoding.ids, encoding.sequence_ids, strict=True)
         return tuple(id for id, text in takewhile(lambda each: each[1] is None, marked))
 
     @property
     def rules(self) -> BertRules:
-        """How words are made and split. Raises DataError for a tokenizer that is not BERT's."""
+        """BERT's rules for splitting words.
+
+        Raises:
+            DataError: the tokenizer is not BERT's.
+        """
         if self._rules is None:
             raise DataError(
                 "this tokenizer is not a BERT WordPiece, or has added words: BERT's rules alone do "
@@ -184,18 +191,19 @@ class Tokenizer:
 
     @property
     def strips_accents(self) -> bool:
-        """Whether text loses accents and other marks, by BERT's rules."""
+        """Whether BERT's rules remove accents and other marks from text."""
         return self._rules is not None and self._rules.strips
 
     @cached_property
     def ids_without_token(self) -> list[int]:
-        """Ids below V that stand for nothing, as of a line that `vocab.txt` has twice: the last
-        one counts."""
+        """The ids below V without a token, such as that of a duplicate line in `vocab.txt`, whose
+        last occurrence counts.
+        """
         return sorted(set(range(self.vocab_size)).difference(self._token_of))
 
     @property
     def is_continuation(self) -> Bools:
-        """[V] Whether a token goes on with the word before it ("##ing")."""
+        """[V] Whether each token continues the word before it ("##ing")."""
         model = self._description["model"]
         marks = np.zeros(self.vocab_size, dtype=np.bool_)
         prefix = model.get("continuing_subword_prefix") or ""
@@ -211,7 +219,7 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the vocabulary and all that decides how text is tokenized."""
+        """The SHA-256 of the vocabulary and of everything that determines how text is tokenized."""
         described: dict[str, Any] = {
             "vocab": sorted(self.vocab.items(), key=lambda item: item[1]),
             "specials": [self.special.get(role) for role in ROLES],
@@ -223,13 +231,13 @@ class Tokenizer:
         elif self._rules is not None:
             described["rules"] = list(vars(self.rules).values())
         else:
-            kept = ("normalizer", "pre_tokenizer", "model", "added_tokens")
-            described["backend"] = {name: self._description[name] for name in kept}
+            names = ("normalizer", "pre_tokenizer", "model", "added_tokens")
+            described["backend"] = {name: self._description[name] for name in names}
         text = json.dumps(described, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
     def described(self) -> dict[str, Any]:
-        """What the manifest of built data says of it."""
+        """Return the description of the tokenizer for the manifest of built data."""
         return {
             "fingerprint": self.fingerprint,
             "vocab_size": self.vocab_size,
@@ -239,42 +247,44 @@ class Tokenizer:
 
     @guarded
     def encode(self, text: str, pair: str | None = None) -> Encoding:
-        """Encode a text, or two, with the added tokens of the model."""
+        """Tokenize a text, or a pair, with the special tokens that the model adds."""
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
         if self.file_words is not None:
             return self._framed([self._bare_file_words(text) for text in texts])
         if self._memo is not None and max(map(len, texts)) > _LONG:
             return self._framed([self._in_parts(text) for text in texts])
         if self._backend.num_special_tokens_to_add(False) != self.framing.special_tokens():
-            # as for GPT-2, whose folder adds no token to a text, or the first alone
+            # for example GPT-2, whose folder adds no token to a text, or only the first
             bare = self._backend.encode_batch(texts, add_special_tokens=False)
             return self._framed([(each.ids, each.offsets, each.word_ids) for each in bare])
-        if self._memo is None:  # rules of any cost: `encode` would let no other thread run
-            (found,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
+        if self._memo is None:  # the rules may be slow, and `encode` would block other threads
+            (raw,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
         else:
-            found = self._backend.encode(texts[0], None if pair is None else texts[1])
-        return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
+            raw = self._backend.encode(texts[0], None if pair is None else texts[1])
+        return Encoding(raw.ids, raw.tokens, raw.offsets, raw.type_ids, raw.word_ids)
 
     def _framed(self, bare: Sequence[_Bare]) -> Encoding:
-        """Texts with the special tokens that `framing` adds."""
+        """Return texts with the special tokens that `framing` adds."""
         lengths = [len(ids) for ids, _, _ in bare]
         framed = self.framing.one if len(bare) == 1 else self.framing.two
         ids = framed(*(ids for ids, _, _ in bare))
         offsets: list[tuple[int, int]] = [(0, 0)] * len(ids)
         words: list[int | None] = [None] * len(ids)
-        for own, (_, spans, numbers) in zip(self.framing.inside(*lengths), bare, strict=True):
-            offsets[own], words[own] = spans, numbers
+        for inside, (_, spans, numbers) in zip(self.framing.inside(*lengths), bare, strict=True):
+            offsets[inside], words[inside] = spans, numbers
         types = list(self.framing.segments(*lengths))
         return Encoding(ids, self.tokens_of(ids), offsets, types, words)
 
     def _bare_file_words(self, text: str) -> _Bare:
-        """A text in the words of a file, each a token."""
+        """Return a text in the words of a file, each of which is a token."""
         assert self.file_words is not None
         words = self.file_words.read(text)
         return [w.id for w in words], [(w.start, w.stop) for w in words], [*range(len(words))]
 
     def _in_parts(self, text: str) -> _Bare:
-        """A huge text, split at blanks: `tokenizers` alone takes 200 bytes a byte."""
+        """Tokenize a huge text in parts, split at blanks, because `tokenizers` takes 200 bytes of
+        memory for each byte.
+        """
         ids: list[int] = []
         offsets: list[tuple[int, int]] = []
         words: list[int | None] = []
@@ -282,10 +292,10 @@ class Tokenizer:
         while start < len(text):
             stop = text.find(" ", start + _LONG // 4)
             stop = stop if stop >= 0 else len(text)
-            found = self._backend.encode(text[start:stop], add_special_tokens=False)
-            ids += found.ids
-            offsets += [(a + start, b + start) for a, b in found.offsets]
-            numbers = [None if word is None else word + count for word in found.word_ids]
+            encoding = self._backend.encode(text[start:stop], add_special_tokens=False)
+            ids += encoding.ids
+            offsets += [(a + start, b + start) for a, b in encoding.offsets]
+            numbers = [None if word is None else word + count for word in encoding.word_ids]
             words += numbers
             count = max((n + 1 for n in numbers if n is not None), default=count)
             start = stop
@@ -293,7 +303,8 @@ class Tokenizer:
 
     @guarded
     def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
-        """Ids of many texts end to end, without added tokens, and the number of each text's ids.
+        """Return the ids of many texts end to end, without special tokens, and the number of each
+        text's ids.
 
         Special tokens written in a text are tokenized like other text.
         """
@@ -311,44 +322,48 @@ class Tokenizer:
         return np.frombuffer(b"".join(joined), dtype=np.uint32), lengths
 
     def encode_bare_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids that `encode` gives each text, without added tokens: many texts, quickly."""
+        """Return the ids that `encode` gives each text, without the added tokens; fast for many
+        texts.
+        """
         flat, lengths = self.encode_sentence_ids(texts)
         ids, ends = flat.tolist(), np.cumsum(lengths).tolist()
-        found = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
+        ids_of = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
         if self.file_words is not None:
-            return found
+            return ids_of
         specials = self.tokens_of(sorted(self.special_ids))
         for number, text in enumerate(texts):
             if any(special in text for special in specials):
-                found[number] = self._bare_ids(drop_surrogates(text))
-        return found
+                ids_of[number] = self._bare_ids(drop_surrogates(text))
+        return ids_of
 
     @guarded
     def _bare_ids(self, text: str) -> list[int]:
-        """The ids of a text in which special tokens are what they say, without added tokens."""
+        """Return the ids of a text without added tokens; special tokens written in it are
+        recognized.
+        """
         if self._memo is not None and len(text) > _LONG:
             return self._in_parts(text)[0]
-        # `encode` would let no other thread run
-        (found,) = self._backend.encode_batch([text], add_special_tokens=False)
-        return list(found.ids)
+        # `encode` would block other threads
+        (encoding,) = self._backend.encode_batch([text], add_special_tokens=False)
+        return list(encoding.ids)
 
     @guarded
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
-        """The text that `ids` stand for, as near as the vocabulary keeps it."""
+        """Return the text of `ids`, as exactly as the vocabulary preserves it."""
         return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def readable(self, ids: Iterable[int]) -> str:
-        """`decode` with special tokens, and without spaces between Chinese characters."""
+        """Return `decode` with special tokens, and without spaces between Chinese characters."""
         return _BESIDE_CJK.sub("", self.decode(ids, skip_special_tokens=False))
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """The token of every id; [UNK] of one that has none."""
+        """Return the token of every id; [UNK] for an id without one."""
         unknown = self._token_of[self.unk_id]
         return [self._token_of.get(int(index), unknown) for index in ids]
 
     @guarded
     def normalized(self, text: str) -> str:
-        """What the rules make of `text` before it is split into words."""
+        """Return `text` as the rules normalize it before it is split into words."""
         normalizer = self._backend.normalizer
         text = drop_surrogates(text)
         return text if normalizer is None else str(normalizer.normalize_str(text)).strip()
@@ -358,10 +373,11 @@ class Tokenizer:
         write_folder(Path(folder), self._backend, self._config)
 
     def extended(self, tokens: Sequence[str]) -> Tokenizer:
-        """The same with more entries at the end: no id and no rule of ours changes.
+        """Return the same tokenizer with more entries at the end; existing ids and rules stay the
+        same.
 
         Raises:
-            DataError: a token is there already, or this is no WordPiece.
+            DataError: a token exists already, or this is not a WordPiece.
         """
         if self._description["model"]["type"] != "WordPiece":
             kind = self._description["model"]["type"]
@@ -370,18 +386,18 @@ class Tokenizer:
         if double or len(set(tokens)) < len(tokens):
             raise DataError(f"{double[:1] or 'a token'} would be in the vocabulary twice")
         description = json.loads(self._backend.to_str())
-        # also what was added after it (special tokens): else `tokenizers` renumbers them
+        # includes the special tokens added after it, which `tokenizers` would otherwise renumber
         description["model"]["vocab"] = dict(self.vocab)
         for index, token in enumerate(tokens, self.vocab_size):
             description["model"]["vocab"][token] = index
         return _from_text(json.dumps(description, ensure_ascii=False), self._config)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Worker processes get the rules, not what was remembered."""
+        """Pickle the rules, but not the cache, for worker processes."""
         return _from_text, (self._backend.to_str(), self._config)
 
     def _find_special(self) -> Iterator[tuple[str, int]]:
-        """Roles and ids, by the names that the configuration gives, or else BERT's."""
+        """Yield roles and ids, by the names that the configuration gives, or else BERT's."""
         for role in (*ROLES, *ENDS):
             named = self._config.get(f"{role}_token") or SPECIAL_TOKENS.get(f"{role}_token")
             token = named["content"] if isinstance(named, dict) else named
@@ -389,7 +405,9 @@ class Tokenizer:
                 yield role, self.vocab[token]
 
     def _find_rules(self) -> BertRules | None:
-        """None unless every rule is BERT's own, so that parts of a text may be tokenized alone."""
+        """Return BERT's rules, or None unless every rule is BERT's, so that parts of a text may be
+        tokenized separately.
+        """
         normalizer, model = self._description["normalizer"] or {}, self._description["model"]
         if (
             normalizer.get("type") != "BertNormalizer"
@@ -408,7 +426,9 @@ class Tokenizer:
         )
 
     def _find_file_words(self) -> FileWords | None:
-        """What the configuration says of the words of a file."""
+        """Return the reader of a file's words if the configuration names a kind of file, else
+        None.
+        """
         kind = self._config.get(FILE_WORDS)
         if kind is None:
             return None
@@ -418,12 +438,12 @@ class Tokenizer:
 
     @property
     def words_of_file(self) -> frozenset[int]:
-        """Ids of special tokens that are words of the file itself: its row of unknown words."""
-        own = self.file_words is not None and self._config.get(UNKNOWN_ROW) != "mean"
-        return frozenset({self.unk_id} if own else ())
+        """The ids of special tokens that are rows of the file itself: its row of unknown words."""
+        has_unknown_row = self.file_words is not None and self._config.get(UNKNOWN_ROW) != "mean"
+        return frozenset({self.unk_id} if has_unknown_row else ())
 
     def _raw(self) -> tokenizers.Tokenizer:
-        """A copy of the backend that tokenizes special tokens in a text like other text."""
+        """Return a copy of the backend that tokenizes special tokens in a text like other text."""
         if self._corpus_backend is None:
             self._corpus_backend = tokenizers.Tokenizer.from_str(self._backend.to_str())
             self._corpus_backend.encode_special_tokens = True
@@ -431,7 +451,7 @@ class Tokenizer:
 
 
 class _Memo(dict[str, bytes]):
-    """Chunk -> its ids, as the bytes of uint32; made when first looked up, forgotten when full."""
+    """A cache from chunk to its ids, as the bytes of uint32; it is cleared when it is full."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -443,17 +463,19 @@ class _Memo(dict[str, bytes]):
     def __missing__(self, chunk: str) -> bytes:
         parts = split_parts(chunk, self._rules.chinese_characters)
         if parts == [chunk]:
-            found = np.array(self._ids_of(chunk), dtype=np.uint32).tobytes()
+            encoded = np.array(self._ids_of(chunk), dtype=np.uint32).tobytes()
         else:
-            found = b"".join([self[part] for part in parts])
+            encoded = b"".join([self[part] for part in parts])
         if len(chunk) <= _LONGEST_REMEMBERED:
             if len(self) >= _REMEMBERED:
                 self.clear()
-            self[chunk] = found
-        return found
+            self[chunk] = encoded
+        return encoded
 
     def _ids_of(self, part: str) -> list[int]:
-        """Longest match first over ASCII letters and digits; anything else by the library."""
+        """Return the ids by longest match if the part is ASCII letters and digits, otherwise by the
+        library.
+        """
         if not is_plain(part):
             return list(self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids)
         if len(part) > self._rules.max_word_characters:
@@ -463,7 +485,7 @@ class _Memo(dict[str, bytes]):
 
 
 class _FileWordMemo(dict[str, bytes]):
-    """The same of a text in the words of a file."""
+    """The same cache for text in the words of a file."""
 
     def __init__(self, words: FileWords) -> None:
         super().__init__()
@@ -472,26 +494,27 @@ class _FileWordMemo(dict[str, bytes]):
     def __missing__(self, chunk: str) -> bytes:
         parts = [part[0] for part in between_blanks(drop_surrogates(chunk))]
         ids = [word.id for part in parts for word in self._words.of_part(part)]
-        found = np.array(ids, dtype=np.uint32).tobytes()
+        encoded = np.array(ids, dtype=np.uint32).tobytes()
         if len(chunk) <= _LONGEST_REMEMBERED:
             if len(self) >= _REMEMBERED:
                 self.clear()
-            self[chunk] = found
-        return found
+            self[chunk] = encoded
+        return encoded
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:
-    """Load our own folder or any BERT folder of Hugging Face or google-research.
+    """Load the tokenizer of a Bertwright folder, or of any BERT folder of Hugging Face or
+    google-research.
 
     Raises:
-        ConfigError: no such folder, or no tokenizer in it.
-        DataError: a damaged file, a special token that is missing, or rules that are not safe to
-            run (`safety.py`).
+        ConfigError: there is no such folder, or no tokenizer in it.
+        DataError: a file is damaged, a special token is missing, or the rules are not safe to run
+            (`safety.py`).
     """
     read = read_folder(Path(folder))
     try:
         tokenizer = Tokenizer(*read)
-        if tokenizer._rules is None:  # else the rules are BERT's own
+        if tokenizer._rules is None:  # otherwise the rules are BERT's own, which are fast
             check_time(tokenizer._raw().encode_batch_fast)
         check_decoding_time(tokenizer._description, tokenizer._backend)
     except DataError as error:
@@ -500,7 +523,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
 
 
 def make_tokenizer(vocab: Sequence[str], rules: BertRules | None = None) -> Tokenizer:
-    """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
+    """Return a WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
     rules = rules or BertRules()
     return Tokenizer(make_backend(vocab, rules), huggingface_config(rules, vocab))
 
@@ -511,11 +534,10 @@ def make_file_tokenizer(
     special: Mapping[str, str],
     unknown_row: str | None = None,
 ) -> Tokenizer:
-    """A tokenizer that reads texts in the words of a file, in the order of their ids; see
-    `make_file_words`."""
+    """Return a tokenizer that reads texts in the words of a file; see `make_file_words`."""
     return Tokenizer(*make_file_words(words, kind, special, unknown_row))
 
 
 def _from_text(backend: str, config: dict[str, Any]) -> Tokenizer:
-    """The inverse of `Tokenizer.__reduce__`."""
+    """Return the tokenizer that `Tokenizer.__reduce__` pickled."""
     return Tokenizer(tokenizers.Tokenizer.from_str(backend), config)

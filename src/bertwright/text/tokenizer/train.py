@@ -1,12 +1,12 @@
-"""Training a tokenizer: corpus -> word counts -> alphabet -> entries -> vocabulary.
+"""Train a tokenizer: from a corpus to word counts, an alphabet, entries, and a vocabulary.
 
-The same corpus and configuration give the same files, byte for byte, with any number of workers and
+The same corpus and configuration give the same files, byte for byte, for any number of workers and
 any PYTHONHASHSEED: blocks are counted in order, and every tie is broken by spelling.
 
-Byte-level BPE (Radford et al. 2019, section 2.2) merges bytes, so that no text is unknown. Text is
-split into words with the blank before each, as GPT-2 does; bytes stand as printable characters.
-Training and rules are those of the `tokenizers` library. One special token, `<|endoftext|>`, begins
-and ends a text.
+Byte-level BPE (Radford et al. 2019, section 2.2) merges bytes, so no text is unknown. Text is split
+into words with the blank before each, as in GPT-2; bytes are represented by printable characters.
+Training and rules are those of the `tokenizers` library. The one special token, `<|endoftext|>`,
+begins and ends a text.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ from bertwright.text.tokenizer.wordpiece import (
 )
 
 _CRITERIA = {"wordpiece": (LIKELIHOOD, 1.5), "bpe": (FREQUENCY, 1.0)}
-"""Algorithm -> what it merges by, and how many times the entries wanted it makes."""
+"""For each algorithm, its merge criterion, and how many times the wanted entries it makes before
+pruning.
+"""
 
 PART_CHARACTERS = 1 << 16
-"""Characters of a document that byte-level BPE is trained on at once."""
+"""The number of characters of a document that byte-level BPE is trained on at once."""
 Figures = dict[str, Any]
-"""What training met and made, by name: the content of `training.json`."""
+"""Statistics of the training by name: the content of `training.json`."""
 
 
 def train_tokenizer(
@@ -63,18 +65,18 @@ def train_tokenizer(
     on_read: OnProgress = silent,
     pairs: PairFile | None = None,
 ) -> tuple[Tokenizer, Figures]:
-    """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`), or on both
-    sides of a file of `pairs`, the one input.
+    """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`).
 
-    `report` is filled while reading; `on_read` gets bytes on disk.
+    If `pairs` is given, the one input is a file of pairs, and both sides are read. `report` is
+    filled while reading; `on_read` receives the bytes read from disk.
 
     Raises:
         ConfigError: the vocabulary is smaller than the alphabet.
         DataError: the corpus has no documents or no words.
     """
     work = train_byte_bpe if config.algorithm == "byte-bpe" else count_corpus
-    found = work(inputs, corpus, config, report or CorpusReport(), on_read, pairs)
-    return train_on_counts(found, config) if isinstance(found, WordCounts) else found
+    result = work(inputs, corpus, config, report or CorpusReport(), on_read, pairs)
+    return train_on_counts(result, config) if isinstance(result, WordCounts) else result
 
 
 def count_corpus(
@@ -85,7 +87,7 @@ def count_corpus(
     on_read: OnProgress = silent,
     pairs: PairFile | None = None,
 ) -> WordCounts:
-    """The first half of `train_tokenizer`, all that reads the corpus."""
+    """Count the words of a corpus: the first half of `train_tokenizer`, which reads the corpus."""
     size = size_on_disk(find_files(inputs))
     return count_words(
         read_blocks(inputs, corpus, report, pairs=pairs),
@@ -100,7 +102,7 @@ def count_corpus(
 def train_on_counts(
     counted: WordCounts, config: TokenizerConfig, on_progress: OnProgress = silent
 ) -> tuple[Tokenizer, Figures]:
-    """The second half of `train_tokenizer`: a tokenizer out of word counts."""
+    """Train a tokenizer on word counts: the second half of `train_tokenizer`."""
     if not counted.counts:
         raise DataError(
             f"no words to train on: {counted.documents} documents of {counted.characters} "
@@ -138,15 +140,15 @@ def train_on_counts(
         make_tokenizer([*special, *entries], rules),
         {
             "algorithm": config.algorithm,
-            "vocab_size": len(special)
-            + len(entries),  # below --vocab-size if the corpus has no more
+            # less than --vocab-size if the corpus does not have that many entries
+            "vocab_size": len(special) + len(entries),
             "documents": counted.documents,
             "characters": counted.characters,
             "words": counted.words,
             "distinct_words": len(counts),
             "words_pruned": counted.pruned_words,  # distinct words dropped to bound the memory
             "alphabet": len(alphabet.characters),
-            "characters_dropped": len(alphabet.dropped),  # distinct ones, left out of the alphabet
+            "characters_dropped": len(alphabet.dropped),  # distinct characters not in the alphabet
             "words_too_long": counted.too_long,
             "accents": "stripped" if rules.strips else "kept",
             **(accents.as_dict() if accents else {}),
@@ -165,11 +167,11 @@ def train_byte_bpe(
     on_read: OnProgress = silent,
     pairs: PairFile | None = None,
 ) -> tuple[Tokenizer, Figures]:
-    """Train a byte-level BPE; of the configuration counts `vocab_size`, `min_frequency` and
+    """Train a byte-level BPE. Of the configuration it uses `vocab_size`, `min_frequency` and
     `lowercase`.
 
     Raises:
-        ConfigError: the vocabulary has no room for the bytes.
+        ConfigError: the vocabulary is too small for the bytes.
         DataError: the corpus has no text.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -212,11 +214,12 @@ def train_byte_bpe(
 
 
 def _parts(document: str) -> Iterator[str]:
-    """Yield a document in parts that a trainer can hold, as it keeps hundreds of texts and every
-    distinct word.
+    """Yield a document in parts, because the trainer holds hundreds of texts and every distinct
+    word in memory.
 
     A part ends before a single space, where the byte-level rules split words too, so that the words
-    are those of the whole document; in a text without such a space, after `PART_CHARACTERS`.
+    are the same as in the whole document. Text without such a space is split after
+    `PART_CHARACTERS`.
     """
     begin = 0
     while len(document) - begin > PART_CHARACTERS:
@@ -230,7 +233,7 @@ def _parts(document: str) -> Iterator[str]:
 
 
 def rules_of(config: TokenizerConfig) -> BertRules:
-    """The rules of a configuration; of `strip_accents` `auto`, the published ones."""
+    """Return the rules of a configuration. `strip_accents` `auto` gives the published rules."""
     return BertRules(
         lowercase=config.lowercase,
         strip_accents=None if config.strip_accents == "auto" else config.strip_accents,
@@ -239,9 +242,11 @@ def rules_of(config: TokenizerConfig) -> BertRules:
 
 
 def most_frequent(counts: Mapping[str, int], size: int, min_frequency: int) -> list[str]:
-    """A vocabulary of whole words, as word2vec and the n-gram models have: every other is `[UNK]`.
+    """Return a vocabulary of whole words, as in word2vec and n-gram models; all other words are
+    `[UNK]`.
 
-    The `size` most frequent words seen at least `min_frequency` times, ties by spelling.
+    It has the `size` most frequent words with a count of at least `min_frequency`, ties by
+    spelling.
     """
     often = [(-count, word) for word, count in counts.items() if count >= min_frequency]
     return [word for _, word in sorted(often)[:size]]
@@ -254,8 +259,8 @@ def _wordpieces(
     config: TokenizerConfig,
     on_progress: OnProgress,
 ) -> tuple[list[str], float]:
-    """Alphabet and wordpieces, and tokens per word."""
-    # A fixed order, so that neither hashing nor the order of reading can be seen in the result.
+    """Return the alphabet with the wordpieces, and the number of tokens per word."""
+    # sorted, so that the result depends neither on hashing nor on the order of reading
     often = [item for item in sorted(covered.items()) if item[1] >= config.min_frequency]
     words, times = [word for word, _ in often], [count for _, count in often]
     if not often or config.algorithm == "character":

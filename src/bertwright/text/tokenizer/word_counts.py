@@ -1,12 +1,12 @@
-"""How often each word of a corpus occurs: the only thing a vocabulary is trained on.
+"""Count how often each word of a corpus occurs, which is all that a vocabulary is trained on.
 
-Blocks of documents go to worker processes, which split and count them; the parent adds the counts
-up in the order of the blocks. The table is bounded: when it holds more than `limit` distinct words
-after a block, the rarest go (ties by their spelling) until three quarters are left, and are
-reported. Both depend on the blocks alone, so any number of workers gives the same counts.
+Worker processes split and count blocks of documents; the parent adds the counts in the order of the
+blocks. The table is bounded: if it holds more than `limit` distinct words after a block, the rarest
+are dropped (ties by spelling) until three quarters of the limit are left, and their number is
+reported. Both steps depend only on the blocks, so any number of workers gives the same counts.
 
-A word is what the tokenizer sees at run time: the parts of
-`normalize.split_parts`, normalized by the very normalizer that runs later.
+A word is what the tokenizer sees at run time: the parts of `normalize.split_parts`, normalized by
+the same normalizer.
 """
 
 from __future__ import annotations
@@ -29,20 +29,25 @@ from bertwright.text.workers import map_in_order
 
 @dataclass
 class WordCounts:
-    """Distinct words with their counts, and what was left out."""
+    """Distinct words with their counts, and the numbers of those left out."""
 
     counts: dict[str, int] = field(default_factory=dict)
     documents: int = 0
     characters: int = 0
     words: int = 0
-    """Occurrences of words, those left out included."""
+    """The number of occurrences of words, including those left out."""
     too_long: int = 0
-    """Occurrences of words above `max_word_characters`, which are `[UNK]` at run time."""
+    """The number of occurrences of words above `max_word_characters`, which are `[UNK]` at run
+    time.
+    """
     pruned_words: int = 0
-    """Distinct words dropped to bound the table; one may have come back and been dropped again."""
+    """The number of distinct words dropped to bound the table; a word may be dropped more than
+    once.
+    """
     accented: dict[str, int] = field(default_factory=dict)
-    """Where accents are stripped: what was counted otherwise than it stands in the text, as it is
-    there (the words of a part, with blanks between them), and how often."""
+    """If accents are stripped: the parts of text that stripping changed, in their original form
+    (words joined by blanks), and how often each occurs.
+    """
 
     def add(self, other: WordCounts) -> None:
         """Add the counts of a block."""
@@ -56,15 +61,18 @@ class WordCounts:
         self.too_long += other.too_long
 
     def prune(self, limit: int) -> None:
-        """Keep three quarters of `limit` words if there are more than `limit`: the most frequent,
-        those that tie for the last ones by their spelling."""
+        """If there are more than `limit` words, keep the three quarters of `limit` that are most
+        frequent, ties by spelling.
+        """
         before = len(self.counts)
         self.counts = _most_frequent(self.counts, limit)
         self.pruned_words += before - len(self.counts)
         self.accented = _most_frequent(self.accented, limit)
 
     def accents(self, rules: BertRules) -> Accents:
-        """What stripping accents, as `rules` do and as was counted, does to the words."""
+        """Return the effect of stripping accents on the words. `rules` are those they were counted
+        with.
+        """
 
         def accented() -> Iterator[tuple[str, str, int]]:
             for part, count in self.accented.items():
@@ -74,37 +82,41 @@ class WordCounts:
         return find_accents(self.counts, accented())
 
     def with_accents(self, rules: BertRules) -> WordCounts:
-        """The counts of the same text with accents kept; `rules`: those it was counted by."""
+        """Return the counts of the same text with accents kept. `rules` are those it was counted
+        with.
+        """
         counts = dict(self.counts)
-        found = replace(self, counts=counts, accented={})
+        result = replace(self, counts=counts, accented={})
         for part, count in self.accented.items():
             for word in _words_of(part, rules):
-                found.words -= count
+                result.words -= count
                 if len(word) > rules.max_word_characters:
-                    found.too_long -= count
+                    result.too_long -= count
                 elif (left := counts.get(word, 0) - count) > 0:
                     counts[word] = left
                 else:
                     counts.pop(word, None)
             for word in part.split(" "):
-                found.words += count
+                result.words += count
                 if len(word) > rules.max_word_characters:
-                    found.too_long += count
+                    result.too_long += count
                 else:
                     counts[word] = counts.get(word, 0) + count
-        return found
+        return result
 
 
 def _most_frequent(table: dict[str, int], limit: int) -> dict[str, int]:
-    """Three quarters of `limit` words if there are more than `limit`; see `WordCounts.prune`."""
+    """Return three quarters of `limit` words if there are more than `limit`; see
+    `WordCounts.prune`.
+    """
     if len(table) <= limit:
         return table
     room = limit * 3 // 4
     last = sorted(table.values(), reverse=True)[room]
-    kept = {word: count for word, count in table.items() if count > last}
+    frequent = {word: count for word, count in table.items() if count > last}
     tied = sorted(word for word, count in table.items() if count == last)
-    kept.update((word, last) for word in tied[: room - len(kept)])
-    return kept
+    frequent.update((word, last) for word in tied[: room - len(frequent)])
+    return frequent
 
 
 def count_words(
@@ -117,9 +129,15 @@ def count_words(
 ) -> WordCounts:
     """Count the words of blocks of documents.
 
-    `workers` 0 means all processors; `limit` bounds the distinct words kept; `cluster` is the
-    address of a Dask scheduler whose workers count instead; `on_progress` gets the characters read.
-    With several workers a script calls this under `if __name__ == "__main__":`.
+    With several workers, a script must call this under `if __name__ == "__main__":`.
+
+    Args:
+        blocks: documents in blocks.
+        rules: the rules of the tokenizer.
+        workers: the number of processes; 0: as many as there are usable cores.
+        limit: the most distinct words that are kept.
+        cluster: the address of a Dask scheduler whose workers count instead.
+        on_progress: receives the number of characters read.
 
     Raises:
         BertwrightError: a worker died.
@@ -174,7 +192,7 @@ _normalizer = lru_cache(maxsize=2)(make_normalizer)
 
 @lru_cache(maxsize=1 << 17)
 def _words_of(part: str, rules: BertRules) -> tuple[str, ...]:
-    """The words of a part that is not plain ASCII, by the library that runs later."""
+    """Return the words of a part that is not plain ASCII, as the library splits it at run time."""
     normalized = _normalizer(rules).normalize_str(drop_surrogates(part))
-    found = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalized)
-    return tuple(word for word, _ in found)
+    words = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalized)
+    return tuple(word for word, _ in words)

@@ -1,17 +1,18 @@
-"""WordPiece vocabularies out of word counts: the merges that raise the likelihood most. BPE, too.
+"""Learn WordPiece vocabularies from word counts, by the merges that increase the likelihood most;
+or BPE.
 
 Source: Schuster and Nakajima, "Japanese and Korean Voice Search" (ICASSP 2012), section 3.1: start
 from the characters; "choose the new word unit out of all possible ones that increases the
 likelihood on the training data the most when added to the model"; repeat. google-research/bert
-released vocabularies made so, never the trainer.
+released vocabularies that were made this way, but not the trainer.
 
 The model is a unigram model over wordpieces, estimated on the wordpieces themselves. With c_x the
-count of wordpiece x and N the number of all, its log-likelihood is
+count of wordpiece x and N the number of all wordpieces, its log-likelihood is
 
     L = sum over x of c_x log c_x  -  N log N.
 
-Merging all n occurrences of the pair (a, b) makes a wordpiece of count n, leaves a and b with n
-fewer, and N with n fewer. The gain is exact, not an approximation:
+Merging all n occurrences of the pair (a, b) makes a wordpiece with count n, and reduces the counts
+of a and b, and N, by n. The gain is exact, not an approximation:
 
     gain = n log n + (c_a - n) log(c_a - n) - c_a log c_a
                    + (c_b - n) log(c_b - n) - c_b log c_b
@@ -19,18 +20,18 @@ fewer, and N with n fewer. The gain is exact, not an approximation:
 
 for a = b the middle lines become (c_a - 2n) log(c_a - 2n) - c_a log c_a.
 
-To first order this is n log(n N / (c_a c_b)): how often, times how surprising. The score
-n / (c_a c_b) found in tutorials is the gain per occurrence: it puts any two characters seen once,
-together, above "t" + "##h".
+To first order this is n log(n N / (c_a c_b)): the frequency times the pointwise mutual information.
+The score n / (c_a c_b) found in tutorials is a function of the gain per occurrence; it ranks any
+two characters that occur once, together, above "t" + "##h".
 
 Byte pair encoding (Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with
-Subword Units", ACL 2016, section 3.2, on characters) maximizes n alone. Its vocabularies carry "##"
-and are matched longest first at run time like every other here, so that any BERT loads them; the
-order of the merges is not kept. Of a run ("aaa") those pairs count that can be merged together,
-where the paper's listing counts overlapping ones too.
+Subword Units", ACL 2016, section 3.2, on characters) maximizes n alone. Its vocabularies use "##"
+and are matched longest first at run time like all others here, so that any BERT can load them; the
+order of the merges is not kept. In a run ("aaa") only pairs that can be merged together are
+counted, where the paper's listing also counts overlapping ones.
 
-Three steps, each below: `choose_alphabet`, `Merger.train` (to more wordpieces than wanted),
-`Pruner.shrink` (to those that matching longest first makes most use of).
+There are three steps: `choose_alphabet`, `Merger.train` (to more wordpieces than wanted), and
+`Pruner.shrink` (to those that longest-first matching uses best).
 """
 
 from __future__ import annotations
@@ -48,39 +49,42 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.normalize import longest_match
 
 NEAR = 0.8
-"""Pairs down to this fraction of the best score may be merged in one round."""
+"""Pairs that score at least this fraction of the best may be merged in the same round."""
 
 MARK = "##"
-"""What a wordpiece begins with that continues a word."""
+"""The beginning of a wordpiece that continues a word."""
 
 
 PASSES = 3
-"""Words are matched again so often while pruning: a dropped wordpiece lends its uses to others."""
+"""How many times words are matched again while pruning, because the uses of a dropped wordpiece go
+to others.
+"""
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The characters kept, as vocabulary entries, and what was left out.
+    """The characters of a vocabulary as entries, and the characters left out.
 
-    A character that occurs in longer words is an entry twice, as "x" and as "##x", so that any word
-    made of known characters has a tokenization; one that always stands alone (punctuation, Chinese)
-    is an entry once.
+    A character that occurs in longer words is two entries, "x" and "##x", so that any word made of
+    known characters has a tokenization. A character that always stands alone (punctuation, Chinese)
+    is one entry.
     """
 
     entries: list[str]
     """Bare characters by code point, then those with "##"."""
     characters: frozenset[str]
     dropped: list[str]
-    """Characters left out, the most frequent first."""
+    """The characters left out, the most frequent first."""
 
     def covers(self, word: str) -> bool:
-        """Whether every character of `word` is known."""
+        """Return whether every character of `word` is known."""
         return self.characters.issuperset(word)
 
 
 def choose_alphabet(counts: Mapping[str, int], coverage: float) -> Alphabet:
-    """The most frequent characters of words with their counts, ties by code point, until the
-    fraction `coverage` of all occurrences is covered."""
+    """Return the most frequent characters, ties by code point, that cover the fraction `coverage`
+    of all occurrences.
+    """
     words = list(counts)
     lengths = np.array([len(word) for word in words], dtype=np.int64)
     codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
@@ -92,9 +96,9 @@ def choose_alphabet(counts: Mapping[str, int], coverage: float) -> Alphabet:
     order = np.lexsort((distinct, -uses))
     covered = np.cumsum(uses[order])
     total = int(covered[-1]) if len(covered) else 0
-    kept = int(np.searchsorted(covered, math.ceil(total * coverage))) + 1
-    kept = min(kept, len(order))
-    chosen, dropped = np.sort(order[:kept]), order[kept:]
+    count = int(np.searchsorted(covered, math.ceil(total * coverage))) + 1
+    count = min(count, len(order))
+    chosen, dropped = np.sort(order[:count]), order[count:]
     bare = [chr(code) for code in distinct[chosen].tolist()]
     marked = [MARK + chr(code) for code in distinct[chosen[in_longer[chosen]]].tolist()]
     return Alphabet(
@@ -106,17 +110,18 @@ def choose_alphabet(counts: Mapping[str, int], coverage: float) -> Alphabet:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What makes a pair worth merging."""
+    """The criterion by which pairs are merged."""
 
     score: Callable[[Int64s, Int64s, Int64s, Bools, int], Float64s]
-    """(how often each pair can be merged, counts of its left and of its right wordpiece, whether
-    both are the same, number of wordpieces in all) -> scores; only positive ones are merged."""
+    """(how often each pair can be merged, counts of its left and right wordpiece, whether both are
+    the same, number of all wordpieces) -> scores; only pairs with positive scores are merged.
+    """
     bound: Callable[[float, int], float]
-    """(score, number of wordpieces in all) -> the count below which no pair reaches it."""
+    """(score, number of all wordpieces) -> a count; pairs below it cannot reach the score."""
 
 
 def gain(pair: Int64s, left: Int64s, right: Int64s, twins: Bools, total: int) -> Float64s:
-    """Gain in log-likelihood of merging each pair, in nats; arguments as of `Criterion.score`."""
+    """Return the gain in log-likelihood of merging each pair, in nats; see `Criterion.score`."""
     n = pair.astype(np.float64)
     rest_left = np.where(twins, left - 2 * pair, left - pair)
     gained = _x_log_x(n) + _x_log_x(rest_left) - _x_log_x(left)
@@ -125,12 +130,14 @@ def gain(pair: Int64s, left: Int64s, right: Int64s, twins: Bools, total: int) ->
 
 
 def least_count(score: float, total: int) -> float:
-    """The count below which no pair gains `score`: the gain is at most n (1 + log N)."""
+    """Return the count below which no pair gains `score`: the gain is at most n (1 + log N)."""
     return score / (1 + math.log(total))
 
 
 def _x_log_x(x: Float64s | Int64s) -> Float64s:
-    """x log x, 0 at 0 (and below it: `Merger` first scores with counts of runs that overlap)."""
+    """Return x log x, and 0 at 0 and below (`Merger` first scores with counts of overlapping
+    pairs).
+    """
     x = np.maximum(x, 1).astype(np.float64)
     return x * np.log(x)
 
@@ -145,22 +152,22 @@ FREQUENCY = Criterion(
 
 
 class Merger:
-    """Words as rows of wordpieces, with the counts of all wordpieces and pairs kept up to date.
+    """Words as rows of wordpieces, with the counts of all wordpieces and pairs.
 
     Every distinct word starts as a row of characters, the first bare and the others marked "##". A
-    round scores all pairs of neighbours exactly, takes the best pair and every pair that scores
-    nearly as much (`NEAR` of the best) and shares no wordpiece with a better one in a way that
-    could overlap or compete with it, and merges all of them at once in all words. A merged pair is
-    a new wordpiece, or one that is there already when the same string came about in another way.
+    round scores all pairs of neighbours exactly. It takes the best pair and all pairs that score
+    nearly as much (`NEAR` of the best) and do not share a wordpiece with a better pair such that
+    they could overlap or compete. It merges all of them at once in all words. A merged pair is a
+    new wordpiece, or an existing one if the same string was made by another merge.
 
-    Merging one pair a round would be the textbook loop. The rounds give the same likelihood (0.1 %
-    of it either way) in a tenth of the time or less, because a round is a handful of numpy calls
-    over all occurrences; `benchmarks/tokenizer_training.py` shows both.
+    The textbook algorithm merges one pair in each round. Merging several gives the same likelihood
+    (within 0.1 %) in a tenth of the time or less, because a round is a few numpy calls over all
+    occurrences; `benchmarks/tokenizer_training.py` shows both.
 
-    Everything is kept by position: `symbol`, the words' wordpieces end to end; `after` and
-    `before`, the neighbouring position in the word or -1; `pair`, the number of the pair that
-    begins here, 0 for none. Ties are broken by the spelling of the pair, so the outcome is a
-    function of the word counts.
+    All arrays are indexed by position: `symbol` holds the words' wordpieces end to end; `after` and
+    `before` the neighbouring position in the word or -1; `pair` the number of the pair that begins
+    at the position, or 0. Ties are broken by the spelling of the pair, so the result is a function
+    of the word counts.
     """
 
     def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:
@@ -184,7 +191,7 @@ class Merger:
         self.total = int(self.piece_count.sum())
         self.pair = np.zeros(len(codes), dtype=np.int32)
         self.pair_number: dict[int, int] = {}
-        self.num_pairs = 1  # number 0 is no pair
+        self.num_pairs = 1  # number 0 stands for no pair
         self.left = np.zeros(1 << 16, dtype=np.int32)
         self.right = np.zeros(1 << 16, dtype=np.int32)
         self.pair_count = np.zeros(1 << 16, dtype=np.int64)
@@ -198,7 +205,9 @@ class Merger:
         one_a_round: bool = False,
         on_progress: OnProgress = silent,
     ) -> int:
-        """Merge until there are `size` wordpieces or no pair scores above 0; return the rounds."""
+        """Merge until there are `size` wordpieces or no pair scores above 0; return the number of
+        rounds.
+        """
         rounds = 0
         threshold = 0.0
         while len(self.pieces) < size:
@@ -215,14 +224,14 @@ class Merger:
     def _best_pairs(
         self, criterion: Criterion, near: float, last_threshold: float
     ) -> tuple[Int64s, Float64s]:
-        """The pairs that score at least `near` of the best, and their scores.
+        """Return the pairs that score at least `near` of the best, and their scores.
 
-        A count too small for half of the last round's threshold is not scored at all, unless the
-        best score turns out so low that it could matter; then all are.
+        A pair whose count is too small for half of the last round's threshold is not scored, unless
+        the best score is so low that it could matter; then all pairs are.
 
         Neighbouring pairs of a run overlap: "aaa" has two (a, a), of which one can be merged. Their
-        count as neighbours scores them too high if anything, so only those at the top are counted
-        again, until none of them is left.
+        count as neighbours overestimates their score, so those at the top are counted exactly,
+        until none of them is overestimated.
         """
         for reach in (last_threshold / 2, 0.0):
             lowest = max(1.0, criterion.bound(reach, self.total)) if reach > 0 else 1.0
@@ -240,17 +249,19 @@ class Merger:
                 scores[high] = self._scores(criterion, pairs[high], self._mergeable(pairs[high]))
             if best <= 0 or best * near < reach:
                 continue
-            kept = scores >= best * near
-            return pairs[kept], scores[kept]
+            near_best = scores >= best * near
+            return pairs[near_best], scores[near_best]
         return np.empty(0, dtype=np.int64), np.empty(0)
 
     def _scores(self, criterion: Criterion, pairs: Int64s, times: Int64s) -> Float64s:
-        """The scores of pairs that can be merged so many times."""
+        """Return the scores of pairs that can be merged `times` times."""
         left, right, counts = self.left[pairs], self.right[pairs], self.piece_count
         return criterion.score(times, counts[left], counts[right], left == right, self.total)
 
     def _mergeable(self, twins: Int64s) -> Int64s:
-        """How often each pair of twins can be merged: of a run, every second."""
+        """Return how often each pair of equal wordpieces can be merged: in a run, every second
+        occurrence.
+        """
         wanted = np.zeros(self.num_pairs, dtype=np.bool_)
         wanted[twins] = True
         first = np.flatnonzero(wanted[self.pair])
@@ -258,15 +269,15 @@ class Merger:
         return _sums(self.pair[first], self.weight[first], self.num_pairs)[twins]
 
     def _choose(self, pairs: Int64s, scores: Float64s, most: int) -> dict[int, int]:
-        """Pair number -> wordpiece number of what is merged this round, best first."""
+        """Return what is merged in this round, best first: pair number -> wordpiece number."""
         left, right = self.left[pairs].tolist(), self.right[pairs].tolist()
         ordered = sorted(
             (-score, self.pieces[a], self.pieces[b], a, b, pair)
             for score, a, b, pair in zip(scores.tolist(), left, right, pairs.tolist(), strict=True)
         )
-        # What a better pair has on its left may be on the left again, not on the right: then the
-        # two could overlap. A pair passed over holds its wordpieces all the same, so that a worse
-        # one does not take its occurrences.
+        # A wordpiece on the left of a better pair may be on the left of another pair, but not on
+        # its right, because the two could overlap. A pair that is skipped reserves its wordpieces
+        # too, so that a worse pair does not take its occurrences.
         lefts: set[int] = set()
         rights: set[int] = set()
         chosen: dict[int, int] = {}
@@ -309,26 +320,28 @@ class Merger:
             self.pair[touched], self.weight[touched], self.num_pairs
         )
         self.pair_count[0] = 0
-        weight, made = self.weight[first], merged[first]
+        weight, result = self.weight[first], merged[first]
         size = len(self.pieces)
         self.piece_count -= _sums(self.symbol[first], weight, size)
         self.piece_count -= _sums(self.symbol[second], weight, size)
-        self.piece_count += _sums(made, weight, size)
+        self.piece_count += _sums(result, weight, size)
         self.total -= int(weight.sum())
 
-        self.symbol[first] = made
+        self.symbol[first] = result
         self.symbol[second] = -1
         self.after[first] = later
         self.before[later[later >= 0]] = first[later >= 0]
         self.pair[first] = 0
         self.pair[second] = 0
-        earlier = self.before[first]  # again: it may just have been merged itself
+        earlier = self.before[first]  # read again, because it may itself have been merged
         self._count_pairs(
             np.unique(np.concatenate([earlier[earlier >= 0], first[self.after[first] >= 0]]))
         )
 
     def _every_second_of_a_run(self, first: Int64s) -> Bools:
-        """Which occurrences to merge: all, but of "aaaa" as (a, a) only every second."""
+        """Return which occurrences to merge: all, except that of "aaaa" as (a, a) only every
+        second.
+        """
         twins = self.symbol[first] == self.symbol[self.after[first]]
         begins = np.ones(len(first), dtype=np.bool_)
         begins[1:] = ~(twins[1:] & (self.after[first[:-1]] == first[1:]))
@@ -338,7 +351,7 @@ class Merger:
         return chosen
 
     def _count_pairs(self, positions: Int64s) -> None:
-        """Name and count the pairs that begin at `positions`, which have a neighbour."""
+        """Number and count the pairs that begin at `positions`, which have a right neighbour."""
         keys = self.symbol[positions].astype(np.int64) << 32
         keys |= self.symbol[self.after[positions]]
         distinct, which = np.unique(keys, return_inverse=True)
@@ -363,23 +376,23 @@ class Merger:
 
 
 def _sums(groups: npt.NDArray[np.integer], weights: Int64s, size: int) -> Int64s:
-    """Sum of `weights` by group; float64 holds whole numbers up to 2^53 exactly."""
+    """Return the sum of `weights` by group; float64 represents integers up to 2^53 exactly."""
     return np.bincount(groups, weights, minlength=size).astype(np.int64)
 
 
 class Pruner:
-    """All words, matched longest first under a vocabulary that shrinks.
+    """All words, matched longest first with a vocabulary that shrinks.
 
-    Merging decides by its own state which wordpieces a word is made of; at run time the longest
-    match from the left decides. The two disagree: on 20 MB of English one wordpiece in
-    twenty is never used again (stepping stones such as "##tio" on the way to "##tion"). So more are
-    made than wanted, and those that the likelihood misses least go. The loss of a wordpiece v is
-    counted as in the pruning of Kudo, "Subword Regularization" (ACL 2018), section 3.2, with the
-    longest match in place of the Viterbi segmentation:
+    Merging decides by its own state which wordpieces a word consists of, but at run time the
+    longest match from the left decides. The two disagree: on 20 MB of English one wordpiece in
+    twenty is never used (intermediate steps such as "##tio" on the way to "##tion"). So more
+    wordpieces are made than wanted, and those whose loss costs the least likelihood are dropped.
+    The loss of a wordpiece v is computed as in the pruning of Kudo, "Subword Regularization" (ACL
+    2018), section 3.2, with the longest match in place of the Viterbi segmentation:
 
         loss(v) = n_v (log p(v) - sum of log p(u) over the wordpieces u that spell v without v).
 
-    Characters stay, so that no word becomes unknown.
+    Characters are never dropped, so no word becomes unknown.
     """
 
     def __init__(
@@ -395,14 +408,14 @@ class Pruner:
         self.counts = counts
         self._vocab = {piece: piece for piece in (*alphabet, *pieces)}
         self.uses: Counter[str] = Counter()
-        """How often each wordpiece is used, over all words."""
+        """The number of uses of each wordpiece, over all words."""
         self._spelled = [self._match(word) for word in words]
         for spelled, count in zip(self._spelled, counts, strict=True):
             for piece in spelled:
                 self.uses[piece] += count
 
     def shrink(self, size: int) -> list[str]:
-        """Drop wordpieces, in `PASSES` steps, until `size` are left; return them in order."""
+        """Drop wordpieces, in `PASSES` steps, until `size` are left; return these in order."""
         for left in range(PASSES, 0, -1):
             surplus = len(self.pieces) - size
             if surplus <= 0:
@@ -413,9 +426,9 @@ class Pruner:
         return self.pieces
 
     def losses(self) -> dict[str, float]:
-        """The log-likelihood (nats) that dropping each wordpiece alone would cost."""
+        """Return the log-likelihood (nats) that dropping each wordpiece by itself would cost."""
         total = sum(self.uses.values())
-        # one that is not in use yet is taken to have been used half a time
+        # a wordpiece that is not used is counted as half a use
         log_p = {v: math.log((self.uses[v] or 0.5) / total) for v in self._vocab}
         losses = {}
         for piece in self.pieces:
@@ -429,7 +442,7 @@ class Pruner:
         return losses
 
     def _drop(self, dropped: set[str]) -> None:
-        """Take wordpieces out and match the words that used them again."""
+        """Remove wordpieces, and match the words that used them again."""
         self.pieces = [piece for piece in self.pieces if piece not in dropped]
         for piece in dropped:
             del self._vocab[piece]
@@ -444,7 +457,9 @@ class Pruner:
                 self.uses[piece] += count
 
     def _match(self, word: str, inside: bool = False) -> list[str]:
-        """The wordpieces of a word, which always exist: the alphabet is never dropped."""
+        """Return the wordpieces of a word, which always exist because the alphabet is never
+        dropped.
+        """
         spelled = longest_match(word, self._vocab, inside=inside)
         if spelled is None:
             raise ValueError(f"the alphabet does not cover {word!r}")

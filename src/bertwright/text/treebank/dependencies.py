@@ -1,8 +1,9 @@
-"""Words and their heads, from bracketed trees by the rules of Collins.
+"""Convert bracketed trees to dependencies: each word's head and relation, by the rules of Collins.
 
-Collins 1999 (Head-driven statistical models for natural language parsing, appendix A): a table says
-which part of a phrase its head is in; every other part depends on that word. The relation is the
-label of the part and of the phrase, as `NP-SBJ of S`; empty elements are left out.
+Collins 1999 (Head-driven statistical models for natural language parsing, appendix A) has a table
+that says which child of a phrase contains its head; every other child depends on that word. The
+relation is the label of the child and of the phrase, such as `NP-SBJ of S`; empty elements are left
+out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from bertwright.text.treebank.trees import Tree, category
 
 PUNCTUATION = {"``", "''", ",", ".", ":", "-LRB-", "-RRB-", "HYPH"}
-"""Tags of the Penn Treebank whose words have no relation."""
+"""The Penn Treebank's tags of words that have no relation."""
 
 _HEADS = """
 ADJP left NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB
@@ -47,16 +48,16 @@ _NP = (
 
 @dataclass(frozen=True)
 class DependencySentence:
-    """W words, each with its head and the relation to it."""
+    """W words, each with its head and its relation to the head."""
 
     words: list[str]
     heads: list[int]
-    """From 0; -1: of the root, and of punctuation."""
+    """The index of each word's head, from 0; -1 for the root and for punctuation."""
     relations: list[str]
 
 
 def head_child(tree: Tree) -> int:
-    """The number of the part that a phrase's head is in."""
+    """Return the index of the child that contains a phrase's head."""
     labels = [category(child.label) for child in tree.children]
     forwards = range(len(labels))
     label = category(tree.label)
@@ -78,20 +79,21 @@ def head_child(tree: Tree) -> int:
 
 
 def dependencies_of(tree: Tree) -> DependencySentence:
-    """The heads of a tree without empty elements, by the rules above."""
+    """Return the dependencies of a tree without empty elements."""
     leaves = tree.leaves()
     heads, relations = [-1] * len(leaves), [""] * len(leaves)
 
     def visit(node: Tree, first: int) -> tuple[int, int]:
-        """The head of a phrase that begins at a word, and the word after it."""
+        """Return the head of a phrase that begins at word `first`, and the word after the
+        phrase."""
         if node.word is not None:
             return first, first + 1
-        found, stop = [], first
+        child_heads, stop = [], first
         for child in node.children:
             head, stop = visit(child, stop)
-            found.append(head)
-        head = found[head_child(node)]
-        for child, word in zip(node.children, found, strict=True):
+            child_heads.append(head)
+        head = child_heads[head_child(node)]
+        for child, word in zip(node.children, child_heads, strict=True):
             if word != head and leaves[word].label not in PUNCTUATION:
                 heads[word] = head
                 relations[word] = f"{_relation(child.label)} of {category(node.label)}"
@@ -102,7 +104,7 @@ def dependencies_of(tree: Tree) -> DependencySentence:
 
 
 def _relation(label: str) -> str:
-    """A label with its functions, without indices: `NP-SBJ` of `NP-SBJ-1`."""
+    """Return a label with its functions, without indices: `NP-SBJ` for `NP-SBJ-1`."""
     if label[:1] == "-":
         return label
     first, *rest = label.split("=")[0].split("-")

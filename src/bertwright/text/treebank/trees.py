@@ -1,14 +1,14 @@
-"""Bracketed trees, as the Penn Treebank writes them: `(S (NP (DT the) (NN dog)) (VP (VBZ barks)))`.
+"""Bracketed trees in the Penn Treebank's format: `(S (NP (DT the) (NN dog)) (VP (VBZ barks)))`.
 
-A tree may go over several lines. The brackets without a label around each tree of the Treebank are
-the label TOP here, as in its own tools. Empty elements (`-NONE-`) are not read, nor phrases that
-hold nothing else.
+A tree may take several lines. The Treebank has brackets without a label around each tree; here they
+get the label TOP, as in its own tools. Empty elements (`-NONE-`), and phrases that contain nothing
+else, are skipped.
 
-As sequences of tokens (Vinyals et al. 2015, Grammar as a foreign language) they are brackets with
-their label, functions left out, and a token for each word: `(S (NP [1] [2] )NP
-(VP [3] )VP )S`. The paper writes every word as `XX`; ours are numbered, and the number stands
-before the word in the source too, so that the decoder always knows which word is next. A sequence
-of a model need not be a tree: `assemble` repairs it.
+For a sequence model (Vinyals et al. 2015, Grammar as a foreign language) a tree is linearized to
+tokens: brackets with their label, without functions, and a token for each word: `(S (NP [1] [2] )NP
+(VP [3] )VP )S`. The paper writes every word as `XX`. Here words are numbered, and the number
+precedes the word in the source too, so that the decoder always knows which word is next. The output
+of a model may not be a tree; `assemble` repairs it.
 """
 
 from __future__ import annotations
@@ -26,62 +26,68 @@ from bertwright.text.corpus.files import decoded_lines, open_with_position, size
 
 TOP = "TOP"
 DEEPEST = 250
-"""Brackets within each other: more are no tree of a sentence, and too many to go through."""
+"""The deepest nesting of brackets. A deeper one is not the tree of a sentence, and could overflow
+the recursion.
+"""
 SUFFIXES = (".tree", ".trees", ".mrg", ".ptb", ".psd")
-"""Files of a folder that are read."""
+"""The suffixes of files that are read in a folder."""
 TAG = "XX"
-"""That of every word of a parse."""
+"""The tag of every word of a parse."""
 MOST_WORDS = 250
-"""Words of a sentence."""
+"""The most words of a sentence."""
 _ESCAPED = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
     "``": '"', "''": '"',
 }  # fmt: skip
 _SGML = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _TOKEN = re.compile(r"\([ \t]*[^() \t\r\n\f\v]*|\)|[^() \t\r\n\f\v]+")
-"""An opened bracket with its label, a closed one, a word. Spaces beyond ASCII (a thin space in a
-number) are part of a word."""
+"""An opening bracket with its label, a closing bracket, or a word. Spaces beyond ASCII (a thin
+space in a number) are part of a word.
+"""
 
 
 class Tree(NamedTuple):
-    """A phrase with its parts, or a tag with its word."""
+    """A phrase with its children, or a tag with its word."""
 
     label: str
     children: tuple[Tree, ...] = ()
     word: str | None = None
-    """Of a tag; None of a phrase."""
+    """The word of a tag; None for a phrase."""
 
     def leaves(self) -> list[Tree]:
-        """The tags with their words, in order."""
+        """Return the tags with their words, in order."""
         if self.word is not None:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
 
     def words(self) -> list[str]:
-        """The words, in order."""
+        """Return the words, in order."""
         return [str(leaf.word) for leaf in self.leaves()]
 
     def __str__(self) -> str:
-        """In brackets, on one line; those of a word are written -LRB- and -RRB-."""
+        """Return the tree in brackets on one line; brackets in a word are written -LRB- and
+        -RRB-.
+        """
         word = (self.word or "").replace("(", "-LRB-").replace(")", "-RRB-")
         parts = map(str, self.children) if self.word is None else [word]
         return f"({' '.join([self.label, *parts])})"
 
 
 def category(label: str) -> str:
-    """A label without functions and indices: NP of `NP-SBJ-1` and `NP=2`."""
+    """Return a label without functions and indices: NP for `NP-SBJ-1` and `NP=2`."""
     return label if label[:1] == "-" else label.split("-")[0].split("=")[0]
 
 
 def read_trees(
     path: str | Path, on_progress: OnProgress = silent, left_out: Counter[str] | None = None
 ) -> Iterator[Tree]:
-    """The trees of a file, also compressed, or of all files of a folder that have such a name.
+    """Yield the trees of a file, which may be compressed, or of all files of a folder with known
+    suffixes.
 
     `left_out` counts empty trees and lines of SGML, as `parse_trees` does.
 
     Raises:
-        DataError: no such file, no UTF-8, or brackets that do not match; names the line.
+        DataError: there is no such file, it is not UTF-8, or brackets do not match; names the line.
     """
     path, files = Path(path), [Path(path)]
     if path.is_dir():
@@ -103,12 +109,14 @@ def read_trees(
 def parse_trees(
     lines: Iterable[str], name: str = "the text", left_out: Counter[str] | None = None
 ) -> Iterator[Tree]:
-    """The trees of some lines. Trees of nothing, `(())`, and lines of SGML between trees, as
-    `<S ID=1>`, are left out, and `left_out` counts them.
+    """Yield the trees of some lines.
+
+    Empty trees, `(())`, and lines of SGML between trees, such as `<S ID=1>`, are skipped and
+    counted in `left_out`.
 
     Raises:
-        DataError: brackets that do not match or are too deep, a word outside of them, a phrase
-            without parts.
+        DataError: brackets do not match or are too deep, a word is outside of them, or a phrase has
+            no children.
     """
     open_: list[tuple[str, list[Tree | str | None]]] = []
     begin = number = 0
@@ -149,7 +157,9 @@ def parse_trees(
 
 
 def _tree(label: str, parts: list[Tree | str | None], where: str) -> Tree | None:
-    """A tag with one word, or a phrase of trees; None of an empty element, or of nothing else."""
+    """Return a tag with one word, or a phrase of trees; None for an empty element, or a phrase of
+    nothing else.
+    """
     if len(parts) == 1 and isinstance(parts[0], str):
         return None if label == "-NONE-" else Tree(label, word=parts[0])
     words = sum(isinstance(part, str) for part in parts)
@@ -165,42 +175,45 @@ def _tree(label: str, parts: list[Tree | str | None], where: str) -> Tree | None
 
 
 def leaf_token(word: int) -> str:
-    """The token of a word by its number from 0."""
+    """Return the token of a word by its index from 0."""
     return f"[{word + 1}]"
 
 
 def plain_word(word: str) -> str:
-    """A word as in text: the Penn Treebank writes brackets as -LRB-, quotes as `` and ''."""
+    """Return a word as in plain text. The Penn Treebank writes brackets as -LRB-, quotes as `` and
+    ''.
+    """
     return _ESCAPED.get(word, word.replace("\\/", "/").replace("\\*", "*"))
 
 
 def linearize(tree: Tree) -> list[str]:
-    """A tree as tokens; a TOP around it is left out."""
-    found: list[str] = []
+    """Return a tree as tokens, without the TOP around it."""
+    tokens: list[str] = []
     words = count()
 
     def visit(node: Tree) -> None:
         if node.word is not None:
-            found.append(leaf_token(next(words)))
+            tokens.append(leaf_token(next(words)))
             return
         label = category(node.label)
-        found.append(f"({label}")
+        tokens.append(f"({label}")
         for child in node.children:
             visit(child)
-        found.append(f"){label}")
+        tokens.append(f"){label}")
 
     for node in tree.children if tree.label == TOP else [tree]:
         visit(node)
-    return found
+    return tokens
 
 
 def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
-    """The tree of a sequence over its words, below TOP, and whether it was one without repair.
+    """Return the tree of a token sequence over its words, below TOP, and whether it needed no
+    repair.
 
-    Repair: a bracket that closes an outer phrase closes those inside it too, one that closes none
-    is left out, and those that are open at the end are closed there. Words that the sequence lacks
-    are put before the next that it has, or at the end of the outermost phrase; words that it has
-    too often, phrases without words and brackets that are too deep are left out.
+    A bracket that closes an outer phrase closes those inside it too; one that closes nothing is
+    dropped; those still open at the end are closed there. Words that the sequence lacks are
+    inserted before the next word it has, or at the end of the outermost phrase. Repeated words,
+    phrases without words, and brackets that are too deep are dropped.
     """
     tokens = list(tokens)
     labels: list[str] = [TOP]
@@ -239,5 +252,5 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
     while len(labels) > 1:
         close()
     tree = Tree(TOP, tuple(parts[0]))
-    alone = not words or (len(tree.children) == 1 and tree.children[0].word is None)
-    return tree, alone and linearize(tree) == tokens
+    has_one_root = not words or (len(tree.children) == 1 and tree.children[0].word is None)
+    return tree, has_one_root and linearize(tree) == tokens

@@ -1,8 +1,8 @@
-"""A sentence as the words of the Penn Treebank.
+"""Split a sentence into the words of the Penn Treebank.
 
 Source: Robert MacIntyre's `tokenizer.sed` of the treebank (1995). Words keep their inner points,
-commas and slashes (`U.S.`, `1,000`, `3/4`), only the last period of the sentence is a word of its
-own; contractions are two words (`did n't`, `can not`), quotes are `` and ''.
+commas and slashes (`U.S.`, `1,000`, `3/4`); only the last period of the sentence is a word of its
+own. Contractions are two words (`did n't`, `can not`), and quotes become `` and ''.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def split_sentence(text: str) -> list[str]:
-    """The words of a sentence as a treebank has them: `Mr. Vinken does n't pay $ 3.5 -- or so .`"""
+    """Return the words of a sentence as in a treebank: `Mr. Vinken does n't pay $ 3.5 -- or so
+    .`
+    """
     text = " ".join(text.translate(_CURLY).split())
     for number, (pattern, replacement) in enumerate(_RULES):
         if number == _CLOSING:
