@@ -153,5 +153,5 @@ def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
     assert tagged(read(write, {"text": text, "label": [[2, 9, "P"]]}))[0][1] == "O B-P I-P O"
     found = read(write, {"text": text, "label": [[3, 10, "P"]]})
     assert "where an emoji is one" in found.warnings[0]
-    with pytest.raises(DataError, match=r"of 15 characters.*where an emoji is one"):
+    with pytest.raises(DataError, match=r"of 15 characters.*an emoji as one"):
         read(write, {"text": text, "label": [[11, 16, "P"]]})

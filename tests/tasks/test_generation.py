@@ -168,7 +168,7 @@ def test_samples_and_stop_strings() -> None:
 def test_decoding_is_of_generation_alone() -> None:
     task = TaskConfig(kind="classification", labels=("a", "b"), max_length=20, stride=0)
     data = TaskData("head", task, TOKENIZER, [])
-    with pytest.raises(ConfigError, match="not of a classification task"):
+    with pytest.raises(ConfigError, match="a classification task generates no text"):
         predict(make_learner(task), data, generation=GenerationConfig(beam=2))
 
 

@@ -1,4 +1,4 @@
-"""How text files become documents of sentences."""
+"""The configuration of reading a corpus: how text files become documents of sentences."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from bertwright.config.ranges import at_least
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """What a document is, how it is split into sentences and how it is cleaned."""
+    """What a document is, how it is split into sentences, and how it is cleaned."""
 
     documents: Literal["blank-line", "file", "line"] = "blank-line"
-    """What separates documents in a text file: a blank line (of WikiExtractor's files `<doc ...>`
-    and `</doc>`; of files of the bAbI tasks each question, with the sentences before it), the file,
-    or every line."""
+    """What separates documents in a text file: a blank line, the file, or every line. With
+    blank-line, documents of WikiExtractor's files are separated by `<doc ...>` and `</doc>`, and in
+    files of the bAbI tasks each question is a document with the sentences before it.
+    """
     sentences: Literal["split", "line"] = "split"
     """split: find the sentences of every line; line: each line is one sentence."""
     text_column: str = "text"
@@ -23,7 +24,7 @@ class CorpusConfig:
     strip_markup: bool = False
     """Remove tags, web addresses and wiki templates; resolve HTML entities and wiki links."""
     deduplicate: bool = False
-    """Leave out documents equal to one before."""
+    """Leave out documents that are equal to an earlier one."""
     min_characters: int = 0
     """Leave out documents shorter than this many characters."""
 

@@ -15,17 +15,21 @@ TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
 
 
 def label_map(pairs: Sequence[str]) -> dict[str, str]:
-    """Return what each label is read as, of pairs as `0=bad`; ConfigError for one without a `=`."""
-    found: dict[str, str] = {}
+    """Return the label that each name in the file means, from pairs such as `0=bad`.
+
+    Raises:
+        ConfigError: a pair has no `=`.
+    """
+    labels: dict[str, str] = {}
     for pair in pairs:
-        name, sign, meant = pair.rpartition("=")
-        if not sign or not name.strip() or not meant.strip():
+        name, sign, label = pair.rpartition("=")
+        if not sign or not name.strip() or not label.strip():
             raise ConfigError(
                 f"label_map has {pair!r}; expected a label of the file, = and the label that it "
                 "means, as 0=bad 1=good"
             )
-        found[name.strip()] = meant.strip()
-    return found
+        labels[name.strip()] = label.strip()
+    return labels
 
 
 @dataclass(frozen=True)
@@ -41,39 +45,49 @@ class TaskFilesConfig:
     text2: str | None = None
     """Column of the second text of a pair; unset: found by its name, if there is one."""
     label: tuple[str, ...] | str | None = None
-    """Column of the label, by name or number from 1; unset: found. With multi_label several: a
-    column of 0 and 1 for each class, or the names of the classes of a list of 0 and 1."""
+    """Column of the label, by name or number from 1; unset: found by its name. With multi_label it
+    may be several: one column of 0 and 1 for each class, or the names of the classes of a list of 0
+    and 1.
+    """
     dev_text: str | None = None
-    """Column of the text in dev, where it is another one than in train."""
+    """Column of the text in dev, if it differs from that in train."""
     dev_text2: str | None = None
-    """Column of the second text in dev, where it is another one."""
+    """Column of the second text in dev, if it differs."""
     dev_label: tuple[str, ...] | str | None = None
-    """Column of the label in dev, where it is another one; several as label."""
+    """Column of the label in dev, if it differs; may be several, as in label."""
     label_map: tuple[str, ...] = ()
-    """Other names of labels, as 0=bad 1=good: what is before the sign is read as what is behind."""
+    """Rename labels while reading, as 0=bad 1=good: the label before = is read as the one after
+    it.
+    """
     format: Form | None = None
-    """Form of the files: tsv, csv, jsonl, json, parquet, conll, conllu; unset: by their names or
-    headers."""
+    """Format of the files: tsv, csv, jsonl, json, parquet, conll, conllu; unset: detected from
+    their names or headers.
+    """
     multi_label: bool = False
-    """A text may have several labels: a list, separated by commas, or a 0 or 1 for each class in a
-    list or in columns."""
+    """A text may have several labels: a list, or names separated by commas, or a 0 or 1 for each
+    class in a list or in columns.
+    """
     metric: str | None = None
-    """Metric that selects the best epoch and seed; unset: the usual one of the kind of task."""
+    """Metric that selects the best epoch and seed; unset: the main metric of the kind of task."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: weight labels in the loss by the inverse of their frequency; combine it with
     --metric macro_f1, since accuracy favours frequent labels."""
     max_length: int | None = None
-    """Maximum tokens of a window; unset: as many as the model was trained on at once (spans: at
-    most 384, with the document as context 256). Nothing is padded, so short texts cost little."""
+    """Maximum tokens of a window; unset: as many as the model was trained on (spans: at most 384;
+    with the document as context 256). Nothing is padded, so short texts cost little.
+    """
     stride: int | None = None
     """Tokens by which windows of a long text overlap; unset: 128 for spans, else 32."""
     max_windows: int | None = None
-    """Maximum windows of a text, the first ones; unset: as many as hold 8,192 tokens."""
+    """Maximum windows of a text, counted from its beginning; unset: as many as hold 8,192
+    tokens.
+    """
     truncate: bool = False
-    """Read the first --max-length tokens of a text only, in place of windows."""
+    """Read only the first --max-length tokens of a text, in place of windows."""
     both_orders: bool = False
-    """Read a pair in both orders and take the mean of its scores: for similarity, which has no
-    order (GPT)."""
+    """Read a pair in both orders and average the scores, for similarity, which is symmetric
+    (GPT).
+    """
     merge: Literal["mean", "max"] = "mean"
     """How the scores of a long text's windows are combined."""
     context: Literal["sentence", "document"] = "sentence"
@@ -83,18 +97,18 @@ class TaskFilesConfig:
     max_answer_tokens: int = 30
     """Maximum tokens of an answer."""
     max_target_tokens: int | None = None
-    """Generation: maximum tokens of a target; unset: 128, and half of --max-length at most."""
+    """Generation: maximum tokens of a target; unset: 128, but at most half of --max-length."""
     bleu_tokenize: BleuTokenize = "auto"
     """Generation: sacreBLEU's tokenizer for BLEU; auto: zh for Chinese, ja-mecab for Japanese if it
     is installed, char for other scripts without blanks, else 13a."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
-    """A row that cannot be read: stop, or skip and count it."""
+    """Rows that cannot be read: stop with an error, or skip and count them."""
     bad_tags: Literal["mend", "refuse"] = "mend"
-    """Tags that break their scheme: repair them as conlleval does and count them, or stop."""
+    """Tags that break their scheme: correct them as conlleval does and count them, or stop."""
     wrong_answers: Literal["skip", "refuse"] = "skip"
-    """An answer that is not at its offset: skip and count it, or stop."""
+    """Answers that are not at their offset: skip and count them, or stop."""
     weight: float = 1.0
-    """With several tasks: sampling weight of this one, times its size."""
+    """With several tasks: sampling weight of this one, which is multiplied by its size."""
 
     def __post_init__(self) -> None:
         above(self, 0, "weight")
@@ -104,21 +118,21 @@ class TaskFilesConfig:
                 object.__setattr__(self, key, value[0] if value else None)
             elif isinstance(value, tuple) and not self.multi_label:
                 raise ConfigError(
-                    f"{key} names {len(value)} columns, and a text has one label; for a class a "
-                    "column pass multi_label too"
+                    f"{key} names {len(value)} columns, but a text has one label; if each column "
+                    "is a class, pass multi_label too"
                 )
         label_map(self.label_map)
         for key in ("dev_text", "dev_text2", "dev_label"):
             if self.dev is None and getattr(self, key) is not None:
-                raise ConfigError(f"{key} names a column of dev, and there is no dev; pass --dev")
+                raise ConfigError(f"{key} names a column of dev, but there is no dev; pass --dev")
         at_least(self, 1, "max_windows")
         if self.truncate and self.max_windows not in (None, 1):
-            raise ConfigError(f"truncate reads one window, and max_windows is {self.max_windows}")
+            raise ConfigError(f"truncate reads one window, but max_windows is {self.max_windows}")
 
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """How a run fine-tunes on a task, or several."""
+    """How a run fine-tunes on one task, or on several."""
 
     model: str
     """Model to start from: a run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME)."""
@@ -131,26 +145,31 @@ class FinetuneConfig:
     """With features: embeddings, last, embeddings+last (side by side), second-to-last, sum-last-4,
     mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: last."""
     network: Network = "linear"
-    """The network trained on the last layer, or on features: a linear layer; bilstm, a
-    bidirectional LSTM; taglm, for tagging: one over words and their spelling, one over its states
-    and the features."""
+    """The network trained on the last layer, or on the features: linear, a linear layer; bilstm, a
+    bidirectional LSTM; taglm, for tagging: one LSTM over words and their spelling, and one over its
+    states and the features.
+    """
     pooling: HeadPooling | None = None
-    """How the last layer, or features, of a text become one vector: cls, last, mean, max,
-    last+max+mean (ULMFiT); unset: the model's pooler, of a GPT last, else mean; a bilstm always
-    uses max."""
+    """How the last layer, or the features, of a text become one vector: cls, last, mean, max,
+    last+max+mean (ULMFiT); unset: the model's pooler, for a GPT last, else mean. A bilstm always
+    uses max.
+    """
     hidden_size: int = 0
     """Width of a hidden layer with ReLU before the scores of a text; 0: none; ULMFiT: 50."""
     language_model: float = 0.0
-    """Share of the language model's loss on the same texts in the gradient, of a model that has
-    one; published for GPT: 0.5."""
+    """Weight of the language model's loss on the same texts, if the model has one; published for
+    GPT: 0.5.
+    """
     random_start: bool = False
-    """Train the encoder from scratch, to measure what pre-training is worth."""
+    """Train the encoder from a random initialization, to measure what pre-training contributes."""
     epochs: float | None = None
-    """Passes over the training file; unset: 3, and up to 20 where it has under 7,000 examples
-    (Mosbach et al. 2021); with features 10 to 30."""
+    """Passes over the training file; unset: 3, and up to 20 for fewer than 7,000 examples (Mosbach
+    et al. 2021); with features 10 to 30.
+    """
     learning_rate: float | None = None
-    """The peak learning rate; unset: 3e-5 * (768 / H)^2 for a hidden size of H, and 1e-3 at most;
-    with features 1e-2, or 1e-3 under an LSTM."""
+    """The peak learning rate; unset: 3e-5 * (768 / H)^2 for a hidden size of H, but at most 1e-3;
+    with features 1e-2, or 1e-3 with an LSTM.
+    """
     batch_size: int = 32
     """Examples per step."""
     warmup: float = 0.1
@@ -158,9 +177,11 @@ class FinetuneConfig:
     weight_decay: float = 0.01
     """Decoupled weight decay of matrices; norms and biases have none."""
     layer_decay: float | None = None
-    """Factor of the learning rate from each layer to the one below; unset: 1, gradual: 1/2.6."""
+    """Factor of the learning rate from each layer to the one below; unset: 1, with gradual
+    1/2.6.
+    """
     bias_correction: bool = True
-    """Bias correction of AdamW; BERT's release had none, and failed more often on small tasks."""
+    """Bias correction of AdamW. BERT's release had none, and failed more often on small tasks."""
     clip_norm: float = 1.0
     """Gradients are clipped to this norm; 0: never."""
     dropout: float = 0.1
@@ -172,9 +193,9 @@ class FinetuneConfig:
     seeds: int = 1
     """Number of seeds to train with; the best on dev is kept."""
     seed: int = 1
-    """The first seed: of the head's initialization, the order of examples, and dropout."""
+    """The first seed, for the head's initialization, the order of examples, and dropout."""
     keep: Literal["best", "last"] = "best"
-    """Which weights of a seed to keep: those of its best evaluation, or the last."""
+    """Which weights of a seed are kept: those of its best evaluation, or the last."""
     evaluations_per_epoch: float = 1.0
     """Evaluations on dev per epoch; 0.5: every second epoch. There is always one at the end."""
     patience: int | None = None
@@ -186,8 +207,9 @@ class FinetuneConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
     micro_tokens: int | None = None
-    """Tokens per forward and backward pass; unset: 65,536 on a GPU; on a CPU 8,192, those that
-    train 4,096 shared among its cores, 1,024 at least."""
+    """Tokens per forward and backward pass; unset: 65,536 on a GPU; on a CPU 8,192 for prediction,
+    and for training 4,096 divided by the number of cores, but at least 1,024.
+    """
 
     def __post_init__(self) -> None:
         at_least(self, 1, "seeds", "batch_size", "patience", "micro_tokens")
@@ -200,20 +222,22 @@ class FinetuneConfig:
         at_least(self, 0, "hidden_size", "dropout_scale")
         if self.transfer != "features" and self.layers:
             raise ConfigError(
-                f"layers are for frozen features, and transfer is {self.transfer}; pass --transfer "
+                f"layers are for frozen features, but transfer is {self.transfer}; pass --transfer "
                 "features, or leave them out"
             )
         if self.transfer == "features" and self.language_model:
             raise ConfigError(
-                "language_model trains the encoder, and transfer features freezes it; leave it out"
+                "language_model trains the encoder, but transfer features freezes it; leave it out"
             )
         if self.transfer == "features" and self.layer_decay is not None:
             raise ConfigError(
-                "layer_decay is for layers that are trained, and transfer features freezes them; "
+                "layer_decay is for layers that are trained, but transfer features freezes them; "
                 "leave it out, or pass another --transfer"
             )
 
     @property
     def top_layers(self) -> int | None:
-        """N of the transfer `top-N`: how many of the highest layers are trained; else None."""
+        """N of the transfer `top-N`, the number of highest layers that are trained; None for
+        others.
+        """
         return int(self.transfer[4:]) if self.transfer.startswith("top-") else None

@@ -1,4 +1,4 @@
-"""How text is generated: greedily, by sampling, or by beam search."""
+"""The configuration of generating text: greedily, by sampling, or by beam search."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ MOST_BEAMS = 1_024
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """What decides the continuation of a prompt; the names are those of transformers."""
+    """How a prompt is continued; the names are those of transformers."""
 
     max_new_tokens: int = 128
     """Maximum tokens to generate after a prompt."""
     sample: bool = False
-    """Draw each token from the model's distribution; else take the most probable one."""
+    """Draw each token from the model's distribution, instead of taking the most probable one."""
     temperature: float = 1.0
-    """Divide logits by this before sampling; below 1 the probable tokens get more."""
+    """Divide logits by this before sampling; below 1, probable tokens become more probable."""
     top_k: int | None = None
     """Sample from this many most probable tokens; unset: from all."""
     top_p: float = 1.0
-    """Sample from the fewest most probable tokens whose probabilities sum to this (nucleus)."""
+    """Sample from the smallest set of most probable tokens whose probabilities sum to this
+    (nucleus).
+    """
     beam: int = 1
-    """Beams of beam search; 1: none."""
+    """Number of beams of beam search; 1: no beam search."""
     length_penalty: float = 1.0
     """Beam search: a text's log-probability is divided by its length to this power."""
     repetition_penalty: float = 1.0
-    """Above 1, tokens of the prompt and of the text so far become less probable."""
+    """Above 1, tokens of the prompt and of the generated text become less probable."""
     stop: tuple[str, ...] = ()
     """A text ends before the first of these strings."""
     num: int = 1
-    """Texts of each prompt: samples, or the best of the beams."""
+    """Number of texts for each prompt: samples, or the best beams."""
     seed: int = 0
     """Seed of sampling; a text does not depend on the other prompts."""
 
@@ -54,24 +56,24 @@ class GenerationConfig:
             if getattr(self, name) != default
         ]
         if given and not self.sample:
-            raise ConfigError(f"{given[0]} is of sampling: add --sample (sample=True)")
+            raise ConfigError(f"{given[0]} is for sampling: add --sample (sample=True)")
         others = [name for name in ("sample", "stop") if getattr(self, name)]
         others += ["repetition_penalty"] if self.repetition_penalty != 1 else []
         if others and self.beam > 1:
             raise ConfigError(f"beam search or {others[0]}, not both: leave out one of them")
         if not self.sample and self.num > self.beam:
             raise ConfigError(
-                f"num is {self.num}, but a beam of {self.beam} ends in {self.beam}: add --sample, "
+                f"num is {self.num}, but a beam of {self.beam} gives {self.beam}: add --sample, "
                 f"or --beam {self.num}"
             )
 
 
 @dataclass(frozen=True)
 class TranslationConfig:
-    """What decides the translation of a text; defaults are those of Vaswani et al. 2017."""
+    """How a text is translated; the defaults are those of Vaswani et al. 2017."""
 
     beam: int = 4
-    """Beams of beam search; 1: greedy."""
+    """Number of beams of beam search; 1: greedy."""
     length_penalty: float = 0.6
     """A translation's log-probability is divided by ((5 + length) / 6) to this power."""
     max_length: int | None = None

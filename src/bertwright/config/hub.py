@@ -1,7 +1,7 @@
-"""Names of models of the Hugging Face hub: `hf:ORG/NAME[@REVISION]`.
+"""Names of models on the Hugging Face hub: `hf:ORG/NAME[@REVISION]`.
 
-Only a name that begins with `hf:` is ever looked up there. Any other name is a folder; where there
-is no such folder and the name is that of a well-known model, the error says what to write.
+Only names that begin with `hf:` are looked up there. Any other name is a folder; if there is no
+such folder and the name is that of a well-known model, the error says what to write.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _ORGANIZATIONS = (
     *("google-bert", "openai-community", "sentence-transformers", "cross-encoder"),
     *("BAAI", "intfloat", "thenlper", "prajjwal1", "dbmdz"),
 )
-"""Of these, any model is taken for one of the hub."""
+"""Any name in one of these organizations is treated as that of a model on the hub."""
 
 WELL_KNOWN = {
     **{name: name for name in _PUBLISHED},
     **{name: f"sentence-transformers/{name}" for name in _OF_SENTENCE_TRANSFORMERS},
     **{name.partition("/")[2]: name for name in _OF_OTHERS},
 }
-"""What people call a model -> its id."""
+"""The common name of a model -> its id on the hub."""
 
 
 def id_of(path: str | Path) -> str | None:

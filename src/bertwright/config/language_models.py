@@ -1,4 +1,4 @@
-"""What runs of language models have: windows of tokens."""
+"""The configuration that all runs of language models share: windows of tokens."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ class LanguageModelRun(RunConfig):
 
     use = 'generate --model {run} "A text"'
 
-    # of built-in types alone: cyclopts reads these annotations in a subclass's file
+    # only built-in types, because cyclopts reads these annotations in a subclass's file
     sequence_length: int = 128
-    """Maximum tokens of a window, the tokens for begin and end included."""
+    """Maximum tokens of a window, including the tokens for begin and end."""
     burn_in: int = 0
-    """Tokens of a window that repeat the one before and are read, not predicted."""
+    """Number of tokens at the beginning of a window that repeat the window before; they are read
+    but not predicted.
+    """
 
     def __post_init__(self) -> None:
         between(self, 2, MOST_TOKENS, "sequence_length")
@@ -34,5 +36,5 @@ class LanguageModelRun(RunConfig):
 
     @property
     def longest_sequence(self) -> int:
-        """Tokens of the longest window."""
+        """The number of tokens of the longest window."""
         return self.sequence_length

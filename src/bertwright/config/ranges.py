@@ -1,4 +1,4 @@
-"""Ranges of numbers in configurations, and errors that name the whole key."""
+"""Check the ranges of numbers in configurations, with errors that name the whole key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from bertwright.errors import ConfigError
 
 LARGEST = 3.4e38
-"""Weights and optimizer states are float32: a larger number is infinite there."""
+"""The largest float32, the type of weights and optimizer states; a larger number would be
+infinite.
+"""
 LARGEST_SEED = 2**32 - 1
 LARGEST_SIZES = {
     "vocab_size": 4_000_000,
@@ -18,21 +20,23 @@ LARGEST_SIZES = {
     "max_position_embeddings": 1_000_000,
     "type_vocab_size": 1_024,
 }
-"""Of a Transformer, and the largest of each."""
+"""The largest value of each size of a Transformer."""
 MOST_LAYERS = 1_000
-"""Layers, hops or highway layers."""
+"""The most layers, hops or highway layers."""
 MOST_WIDTH = 65_536
-"""Numbers of a vector, or filters of one width."""
+"""The largest width of a vector, or number of filters of one width."""
 MOST_CELLS = 262_144
-"""Of a layer whose output is projected."""
+"""The most cells of a layer whose output is projected."""
 MOST_TOKENS = 1_000_000
-"""Of a sequence."""
+"""The most tokens of a sequence."""
 MOST_WORDS = 100_000_000
-"""Rows of a table of word vectors."""
+"""The most rows of a table of word vectors."""
 
 
 class OutOfRange(ConfigError):
-    """A value outside its range. A section does not know where it stands; its reader does."""
+    """A value outside its range. A section does not know the path of its keys; the reader of the
+    configuration adds it.
+    """
 
     def __init__(self, section: object, name: str, expected: str) -> None:
         self.section = type(section)
@@ -42,12 +46,12 @@ class OutOfRange(ConfigError):
 
 
 def at_least(section: object, least: float, *names: str) -> None:
-    """Raise OutOfRange where a field of `section` is below `least` or not finite; None passes."""
+    """Raise OutOfRange if a field of `section` is below `least` or not finite; None is allowed."""
     _check(section, names, lambda x: least <= x <= LARGEST, f"{least} or more")
 
 
 def between(section: object, least: int, most: int, *names: str) -> None:
-    """Raise OutOfRange where a field is no number from `least` to `most`; None passes."""
+    """Raise OutOfRange if a field is not a number from `least` to `most`; None is allowed."""
     for name in names:
         value = getattr(section, name)
         if value is not None and not least <= value <= most:
@@ -55,22 +59,22 @@ def between(section: object, least: int, most: int, *names: str) -> None:
 
 
 def above(section: object, least: float, *names: str) -> None:
-    """Raise OutOfRange where a field is not above `least` or not finite; None passes."""
+    """Raise OutOfRange if a field is not above `least`, or not finite; None is allowed."""
     _check(section, names, lambda x: least < x <= LARGEST, f"more than {least}")
 
 
 def fraction(section: object, *names: str) -> None:
-    """Raise OutOfRange where a field is not from 0 to 1."""
+    """Raise OutOfRange if a field is not from 0 to 1."""
     _check(section, names, lambda x: 0 <= x <= 1, "a fraction from 0 to 1")
 
 
 def below_one(section: object, *names: str) -> None:
-    """Raise OutOfRange where a field is not from 0 to less than 1."""
+    """Raise OutOfRange if a field is not from 0 to less than 1."""
     _check(section, names, lambda x: 0 <= x < 1, "a fraction from 0 to less than 1")
 
 
 def seed(section: object, name: str = "seed") -> None:
-    """Raise OutOfRange where a seed is not one that every generator accepts."""
+    """Raise OutOfRange if a seed is not one that every generator accepts."""
     _check(section, (name,), lambda x: 0 <= x <= LARGEST_SEED, f"0 to {LARGEST_SEED}")
 
 
@@ -85,11 +89,12 @@ def _check(
 
 
 def transformer(section: object) -> None:
-    """Raise OutOfRange or ConfigError where sizes or dropouts of a Transformer, of those that
-    `section` has, are none."""
+    """Raise OutOfRange or ConfigError if a size or dropout of a Transformer is invalid. Only the
+    fields that `section` has are checked.
+    """
     for name, most in LARGEST_SIZES.items():
         value = getattr(section, name, 1)
-        if name == "intermediate_size" and value is None:  # GPT's: 4 H
+        if name == "intermediate_size" and value is None:  # GPT's default: 4 H
             continue
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
             raise OutOfRange(section, name, f"a whole number from 1 to {most}")

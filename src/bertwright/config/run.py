@@ -1,8 +1,8 @@
-"""What every training run of any system has: its data, length, optimizer, batches and checkpoints.
+"""The configuration that the training runs of all systems share: data, length, optimizer, batches.
 
-A system's own run adds its keys in a subclass (`models/NAME/config.py`); `models/catalogue.py`
-lists them. Annotations are types here, not text: cyclopts reads those that a subclass inherits in
-the subclass's file.
+A system adds its own keys in a subclass (`models/NAME/config.py`); `models/catalogue.py` lists
+these. Annotations are types in this file, not text, because cyclopts evaluates those that a
+subclass inherits in the subclass's file.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ OF_STEPS = (
     *("steps", "minutes", "optimizer.", "schedule.", "batch.", "compile", "parallel"),
     *("checkpoint.every", "log.every", "validation.every"),
 )
-"""The beginnings of keys of runs that are trained step by step."""
+"""The beginnings of keys that only apply to runs that are trained step by step."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class OptimizerConfig:
     """AdamW with bias correction (Loshchilov & Hutter 2019) and Muon (train/optim.py)."""
 
     matrices: Literal["adamw", "muon"] = "muon"
-    """The optimizer of linear layers' weights; embeddings, norms and biases have AdamW."""
+    """The optimizer of linear layers' weights; embeddings, norms and biases use AdamW."""
     matrix_learning_rate: float = 2e-3
     """The peak learning rate of Muon, scaled to be comparable with AdamW's."""
     learning_rate: float = 1e-3
@@ -38,8 +38,9 @@ class OptimizerConfig:
     weight_decay: float = 0.01
     """Decoupled weight decay of matrices; norms and biases have none."""
     layer_decay: float = 1.0
-    """Factor of the learning rate from each layer to the one below, where they are pre-trained;
-    ULMFiT: 1/2.6. Token embeddings are output weights too and have the rate of the top."""
+    """Factor of the learning rate from each layer to the one below, for pre-trained layers; ULMFiT:
+    1/2.6. Token embeddings are output weights too, and have the rate of the top layer.
+    """
     clip_norm: float = 1.0
     """Gradients are clipped to this norm; 0: never."""
 
@@ -57,8 +58,9 @@ class ScheduleConfig:
     warmup: float = 0.06
     """Fraction of the run in which the learning rate rises."""
     curve: Literal["linear", "slanted", "inverse-sqrt"] = "linear"
-    """linear, from 0 and to 0; slanted: ULMFiT's triangle, from a 32nd and back to it;
-    inverse-sqrt: after warm-up as 1 / sqrt(step)."""
+    """linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle, from 1/32 of the peak and
+    back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
+    """
 
     def __post_init__(self) -> None:
         below_one(self, "warmup")
@@ -73,15 +75,16 @@ class BatchConfig:
     tokens: int = 4096
     """Tokens per optimizer step, over all micro-batches and ranks."""
     micro_tokens: int | None = None
-    """Tokens per forward and backward pass; unset: on a CPU 4,096 shared among its cores (each
-    computes a micro-batch of its own), 1,024 at least; 65,536 on a GPU."""
+    """Tokens per forward and backward pass; unset: 65,536 on a GPU; on a CPU 4,096 divided by the
+    number of cores (each computes a micro-batch of its own), but at least 1,024.
+    """
 
     def __post_init__(self) -> None:
         at_least(self, 1, "tokens", "micro_tokens")
 
 
 HoldOut = Literal["documents", "ends"]
-"""What is held out of a corpus; see `data/split.py`."""
+"""Which part of a corpus is held out; see `data/split.py`."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,10 @@ class ValidationConfig:
     fraction: float = field(default=0.01, metadata={"formerly": "share"})
     """Fraction of documents held out."""
     hold_out: HoldOut | None = None
-    """documents: whole documents, chosen by their number; ends: the last part of each document,
-    after a gap of ten sentences; unset: ends for a new run that would hold out fewer than eight
-    documents, if they are long enough."""
+    """documents: hold out whole documents, chosen by their number; ends: hold out the last part of
+    each document, after a gap of ten sentences; unset: ends for a new run that would hold out fewer
+    than eight documents, if they are long enough.
+    """
     tokens: int = 65536
     """Maximum tokens of held-out instances per validation."""
     every_minutes: float = 5.0
@@ -141,10 +145,10 @@ class LogConfig:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a run changes of the sizes of its model; a system's class declares the fields.
+    """The sizes of the model that a run changes; a system's class declares the fields.
 
-    They have the names and types of fields of the model's configuration, whose docstrings explain
-    them. None leaves a field as the size has it.
+    The fields have the names and types of the model's configuration, whose docstrings explain them.
+    None keeps the value of the preset.
     """
 
     def given(self) -> dict[str, Any]:
@@ -154,37 +158,41 @@ class Changes:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What decides a training run, whatever the system; a subclass adds the system's own keys."""
+    """The configuration of a training run; a subclass adds a system's own keys."""
 
     presets: ClassVar[Mapping[str, Any]] = {}
-    """The sizes that `model` may name, by name."""
+    """The presets that `model` may name."""
     default_model: ClassVar[str] = ""
-    """What `model` is where neither it nor `init` is given."""
+    """The value of `model` if neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
-    """Whether the system is counted or trained in passes of its own (`System.fit`); its class gives
-    `epochs` a default, as no other length is read."""
+    """Whether the system is counted, or trained in passes of its own (`System.fit`). Its class then
+    gives `epochs` a default, because no other length is read.
+    """
     ignored: ClassVar[tuple[str, ...]] = ()
-    """Keys that its runs do not read, by their beginnings, beside `OF_STEPS` where they have an own
-    loop. A `config.toml` may hold them; the command line has no such options."""
+    """The beginnings of keys that its runs do not read, in addition to `OF_STEPS` if it has its own
+    loop. A `config.toml` may contain them; the command line has no such options.
+    """
     whole_documents: ClassVar[bool] = False
-    """Whether a document is one example, as a pair or a story, that is never held out in part."""
+    """Whether a document is one example, such as a pair or a story, of which no part is held out by
+    itself.
+    """
     reads_pairs: ClassVar[bool] = False
     """Whether its shards are pairs of sentences (`data build --parallel`)."""
     use: ClassVar[str] = "inspect {run}"
-    """The verb that shows what a trained model does, printed at the end of a run."""
+    """The verb that shows what a trained model can do, which is printed at the end of a run."""
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""
     out: str
     """Folder to write the run to."""
     model: str | None = None
-    """Size of the model, by name; unset: that of `init`, else the system's default."""
+    """Preset of the model, by name; unset: that of `init`, else the system's default."""
     init: str | None = None
-    """Checkpoint to start from (continued pre-training); it determines the size."""
+    """Checkpoint to start from (continued pre-training), which determines the size of the model."""
     steps: int | None = None
     """Length of the run in optimizer steps."""
     minutes: float | None = None
-    """Length of the run in minutes of wall-clock time, validation included."""
+    """Length of the run in minutes of wall-clock time, including validation."""
     epochs: float | None = None
     """Length of the run in passes over the data."""
     seed: int = 1
@@ -210,7 +218,7 @@ class RunConfig:
     log: LogConfig = field(default_factory=LogConfig)
     """Logging."""
     architecture: Changes = field(default_factory=Changes)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by their names there; unset: those of the preset."""
 
     def __post_init__(self) -> None:
         self._check_length()
@@ -227,7 +235,7 @@ class RunConfig:
             self.require_positions(self.changed_preset())
 
     def _check_length(self) -> None:
-        """Raise ConfigError where a length is not above 0, or more than one is given."""
+        """Raise ConfigError if a length is not above 0, or more than one is given."""
         lengths = {"steps": self.steps, "minutes": self.minutes, "epochs": self.epochs}
         given = [name for name, length in lengths.items() if length is not None]
         if self.own_loop and given != ["epochs"]:
@@ -245,48 +253,53 @@ class RunConfig:
         return not key.startswith((*cls.ignored, *(OF_STEPS if cls.own_loop else ())))
 
     def completed(self) -> Self:
-        """Return the run with the name of its model: the default where neither it nor `init` is
-        given."""
+        """Return the run with the name of its model, which is the default if neither it nor `init`
+        is given.
+        """
         if self.model is not None or self.init is not None:
             return self
         return replace(self, model=self.default_model)
 
     def sources(self) -> dict[str, str]:
-        """Return what the run starts from beside its data and `init`, by key: paths that the
-        recipe opens."""
+        """Return the paths that the run starts from besides its data and `init`, by key. The recipe
+        opens them.
+        """
         return {}
 
     @property
     def sized_by(self) -> str | None:
-        """Path of the model that brings its sizes; None: `model` and `architecture` name them."""
+        """The path of the model that determines the sizes; None: `model` and `architecture` do."""
         return self.init
 
     def require_length(self) -> None:
-        """Raise ConfigError where the run has no length: after its data have been opened, as data
-        that are not there are the first thing to say."""
+        """Raise ConfigError if the run has no length. This is checked after its data are opened, so
+        that missing data are reported first.
+        """
         if self.steps is self.minutes is self.epochs is None:
             self.refuse_length("none of them")
 
     def refuse_length(self, came: str) -> None:
-        """Raise ConfigError: not one length came, but this."""
+        """Raise ConfigError: `came` was given instead of exactly one length."""
         raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
 
     @property
     def longest_sequence(self) -> int:
-        """Tokens of the longest sequence that the run may see."""
+        """The number of tokens of the longest sequence that the run may read."""
         return 1
 
     @property
     def positions_needed(self) -> int:
-        """Positions of the longest sequence that an encoder or a decoder of the run reads."""
+        """The number of positions of the longest sequence that an encoder or decoder of the run
+        reads.
+        """
         return self.longest_sequence
 
     def positions_of(self, model: Any) -> int | None:
-        """Return the number of positions that a model has; None: its sequences have any length."""
+        """Return the number of positions that a model has; None: sequences may have any length."""
         return None
 
     def require_positions(self, model: Any) -> None:
-        """Raise ConfigError where the longest sequence does not fit the positions of a model."""
+        """Raise ConfigError if the longest sequence does not fit the positions of a model."""
         needed, there = self.positions_needed, self.positions_of(model)
         if there is None or needed <= there:
             return
@@ -300,16 +313,17 @@ class RunConfig:
         )
 
     def trained_length(self, phase: int) -> int | None:
-        """Tokens whose positions are trained up to a phase of the run; None: no position is
-        trained by itself."""
+        """Return the number of tokens whose positions are trained up to a phase of the run; None:
+        positions have no weights of their own.
+        """
         return None
 
     def changed_preset(self, **sizes: Any) -> Any:
-        """Return the configuration of the model that `model` names, with the changes of
-        `architecture` and with `sizes`.
+        """Return the configuration that `model` names, with the changes of `architecture` and with
+        `sizes`.
 
         Raises:
-            ConfigError: no such model can be made.
+            ConfigError: the changed configuration is invalid.
         """
         preset = self.presets[self.model or self.default_model]
         try:
@@ -318,6 +332,7 @@ class RunConfig:
             raise ConfigError(f"--architecture: {error}") from error
 
     def model_config(self, vocab_size: int) -> Any:
-        """Return the configuration of a new model: its preset, what `architecture` changes, the
-        vocabulary's size."""
+        """Return the configuration of a new model: its preset, the changes of `architecture`, and
+        the size of the vocabulary.
+        """
         return self.changed_preset(vocab_size=vocab_size)

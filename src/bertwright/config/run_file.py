@@ -1,9 +1,9 @@
-"""The configuration file of a training run, also one that an earlier version wrote.
+"""Read the configuration file of a training run, including those of earlier versions.
 
-Earlier versions named some keys otherwise (`values.former_keys`). They also wrote "none" for an
-unset `architecture.attention`, of which "none" is a choice too. A file of theirs is told by its
-former keys and by an `architecture` that is complete, as only saved files have it. What its "none"
-means is read from the model that was saved with it; where there is none, the key was unset.
+Earlier versions used other names for some keys (`values.former_keys`). They also wrote "none" for
+an unset `architecture.attention`, although "none" is one of its choices. Such a file is recognized
+by its former keys and by a complete `architecture`, which only saved files have. The meaning of its
+"none" is read from the model that was saved with it; without one, the key was unset.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from bertwright.config.run import RunConfig
 
 
 def read_run_file(path: str | Path, run: type[RunConfig]) -> dict[str, Any]:
-    """Return the keys of a TOML file for runs of a class, with their present names.
+    """Return the keys of a TOML file for runs of a class, with their current names.
 
     Raises:
-        ConfigError: the file cannot be read, or has a key under its former and its present name.
+        ConfigError: the file cannot be read, or has a key under both its former and its current
+            name.
     """
     written = values.read_toml(path)
     mapping: dict[str, Any] = values.with_present_names(run, written, str(path))
@@ -41,11 +42,11 @@ def read_run_file(path: str | Path, run: type[RunConfig]) -> dict[str, Any]:
 
 
 def _was_chosen(folder: Path, name: str) -> bool:
-    """Whether a model of the run in a folder was made with "none" for a key."""
+    """Return whether a model of the run in a folder was made with "none" for a key."""
     for path in folder.glob("checkpoints/*/config.json"):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # another checkpoint may be whole
+        except (OSError, ValueError):  # another checkpoint may be intact
             continue
         if isinstance(content, dict):
             return bool(content.get(name) == "none")

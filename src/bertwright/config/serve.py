@@ -15,26 +15,26 @@ _DEVICE = r"cpu|mps|cuda(:\d+)?"
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """A server: its models, its address and its limits."""
+    """The configuration of a server: its models, its address and its limits."""
 
     model: tuple[str, ...] = ()
-    """Folders of models or hf:ORG/NAME, or NAME=FOLDER; the first is the default of requests."""
+    """Folders of models or hf:ORG/NAME, or NAME=FOLDER; requests use the first by default."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for all network interfaces."""
     port: int = 8080
-    """Port to listen on; 0: any free one, which the log names."""
+    """Port to listen on; 0: any free one, which is logged."""
     device: str | None = None
     """Device of the models: cpu, mps, cuda or cuda:NUMBER; unset: the GPU if there is one."""
     precision: Literal["fp32", "bf16", "int8"] = "fp32"
     """fp32 is exact; the others are compared with it when a model is loaded."""
     batch_tokens: int | None = None
-    """Tokens per batch, about; unset: 1,024 on a CPU, 32,768 on a GPU."""
+    """Approximate tokens per batch; unset: 1,024 on a CPU, 32,768 on a GPU."""
     queue_tokens: int = 262144
-    """Maximum tokens in the queue; requests beyond get HTTP 429."""
+    """Maximum tokens in the queue; further requests get HTTP 429."""
     queue_requests: int = 512
-    """Maximum requests running or waiting; more get HTTP 429."""
+    """Maximum number of running and waiting requests; further ones get HTTP 429."""
     deadline: float = 30.0
-    """Seconds a request may wait for its batch; the X-Timeout header can lower it."""
+    """Seconds that a request may wait for its batch; the X-Timeout header can lower it."""
     max_body_bytes: int = 8388608
     """Maximum bytes of a request's body."""
     max_characters: int = 1048576
@@ -44,31 +44,33 @@ class ServeConfig:
     max_tokens: int = 131072
     """Maximum tokens of a request."""
     max_new_tokens: int = 8192
-    """Maximum tokens that a request may have generated, over all its texts."""
+    """Maximum tokens to generate for a request, over all its texts."""
     generation_seconds: float = 300.0
-    """Seconds that generating a request's texts may take; the X-Timeout header can lower it."""
+    """Maximum seconds for generating a request's texts; the X-Timeout header can lower it."""
     header_seconds: float = 10.0
     """Seconds within which a client must send its headers."""
     body_seconds: float = 10.0
     """Seconds within which a client must send its body."""
     keep_alive: int = 5
     """Seconds that an idle connection stays open. Behind a proxy, set it longer than the proxy's
-    own, else the proxy may send a request on a connection that is just being closed."""
+    own limit; otherwise the proxy may send a request on a connection that is being closed.
+    """
     reply_seconds: float = 30.0
-    """Seconds within which a client must read some more of its reply."""
+    """Seconds within which a client must read a further part of its reply."""
     drain_seconds: float = 30.0
     """Seconds that running requests have to finish after SIGTERM."""
     failures: int = 5
-    """Failed batches in a row after which the process ends with code 1."""
+    """Number of consecutive failed batches after which the process ends with code 1."""
     batch_timeout: float = 120.0
     """Seconds after which a batch is considered hung, and the process ends with code 1."""
     load_timeout: float = 600.0
-    """Seconds after which loading a model is considered hung: a swap fails; at the start the
-    process ends with code 1."""
+    """Seconds after which loading a model is considered hung: a swap then fails; at the start the
+    process ends with code 1.
+    """
     api_keys: str | None = None
     """File of keys, one per line; requests then need one as `Authorization: Bearer KEY`."""
     log_requests: bool = True
-    """Log a line per request; never its texts."""
+    """Log a line for each request, which never contains its texts."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")
@@ -79,28 +81,29 @@ class ServeConfig:
         at_least(self, 0, "drain_seconds")
         if not 0 <= self.port < 65536:
             raise OutOfRange(self, "port", "0 to 65535")
-        if not self.host.strip():  # the system takes it for all addresses
+        if not self.host.strip():  # the system would listen on all addresses
             raise ConfigError("host is empty; expected an address, as 127.0.0.1 or 0.0.0.0")
         if self.device is not None and not re.fullmatch(_DEVICE, self.device):
             raise ConfigError(f"device is {self.device!r}; expected cpu, mps, cuda or cuda:NUMBER")
 
     @property
     def models(self) -> dict[str, str]:
-        """Name -> folder; a folder without a name, with "=" in it too, goes by its own last part.
+        """Name -> folder. A folder without a name, even one with "=" in its path, is named by its
+        last part.
 
         Raises:
-            ConfigError: no model, or two of one name.
+            ConfigError: there is no model, or two have the same name.
         """
-        found: dict[str, str] = {}
+        folders: dict[str, str] = {}
         for each in self.model:
             name, equals, folder = each.partition("=")
             if not equals or os.path.isdir(each):
                 name, folder = os.path.basename(os.path.abspath(each)), each
             if not name or not folder:
                 raise ConfigError(f"model is {each!r}; expected FOLDER or NAME=FOLDER")
-            if name in found:
+            if name in folders:
                 raise ConfigError(f"two models are called {name}; name them: --model NAME=FOLDER")
-            found[name] = folder
-        if not found:
+            folders[name] = folder
+        if not folders:
             raise ConfigError("there is no model to serve; name one with --model FOLDER")
-        return found
+        return folders

@@ -1,4 +1,6 @@
-"""What a task head predicts, and how a text reaches it: all that a saved model must know."""
+"""The configuration of a task: what its head predicts and how a text reaches it, as saved with a
+model.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,34 @@ Layers = Literal[
     "concat-last-4",
     "mix",
 ]
-"""Which layers are features (Devlin et al. 2019, table 7); `mix` is ELMo's weighted sum of all
-(Peters et al. 2018, equation 1), `mix-last-4` the same over the last four."""
+"""Which layers are features (Devlin et al. 2019, table 7). `mix` is ELMo's weighted sum of all
+layers (Peters et al. 2018, equation 1), `mix-last-4` the same over the last four.
+"""
 
 HeadPooling = Literal["cls", "last", "mean", "max", "last+max+mean"]
-"""How the vectors of a text's tokens become one; the last is ULMFiT's, side by side (Howard & Ruder
-2018, section 3.3)."""
+"""How the vectors of a text's tokens become one vector. `last+max+mean` is ULMFiT's concatenation
+(Howard & Ruder 2018, section 3.3).
+"""
 
 Scheme = Literal["none", "iob1", "iob2", "iobes"]
-"""How tags mark entities; none: a label a word, as parts of speech."""
+"""How tags mark entities; none: each tag is a label of its word, such as a part of speech."""
 
 _WINDOWS_TOKENS = 8192
-"""Of the windows of one text, unless configured: a micro-batch on a CPU."""
+"""The default number of tokens of all windows of one text: a micro-batch on a CPU."""
 
 Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "fasttext", "text"]
-"""The forms of labelled files (docs/tasks-formats.md)."""
+"""The formats of labelled files (docs/tasks-formats.md)."""
 
 
 BleuTokenize = Literal[
     "auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores200"
 ]
-"""sacreBLEU's tokenizers; auto: by the script of the references."""
+"""sacreBLEU's tokenizers; auto chooses one by the script of the references."""
 
 Network = Literal["linear", "bilstm", "taglm"]
-"""Nothing, a bidirectional LSTM, or TagLM's two over words, the features joined in between."""
+"""The network between features and scores: none, a bidirectional LSTM, or TagLM's two LSTMs over
+words, which read the features in between.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,18 +64,19 @@ class HeadConfig:
     layers: Layers | None = None
     """Layers that are its features; unset: the pooler for a text, the last layer for tokens."""
     network: Network = "linear"
-    """What is between features and scores."""
+    """The network between features and scores."""
     network_size: int = 256
     """Width of each direction of the LSTM."""
     pooling: HeadPooling = "mean"
-    """How the features of a text become one vector, where `layers` is set."""
+    """How the features of a text become one vector, if `layers` is set."""
     frame: tuple[int, int] = (0, 0)
-    """Tokens at the begin and the end of a text that a mean over its tokens leaves out: those that
-    the encoder was never trained on."""
+    """Numbers of tokens at the begin and the end of a text that a mean over its tokens leaves out,
+    because the encoder was never trained on them.
+    """
     hidden_size: int = 0
     """Width of a hidden layer with ReLU between a text's vector and its scores; 0: none."""
     crf: bool = False
-    """Tags are predicted jointly, by a linear-chain conditional random field."""
+    """Predict tags jointly, with a linear-chain conditional random field."""
     dropout: float = 0.1
     """Dropout before the output layer."""
 
@@ -81,38 +88,42 @@ class HeadConfig:
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """A task as its model stores it, in `task.json`."""
+    """A task as it is saved with its model, in `task.json`."""
 
     kind: str
-    """What kind of task it is (`tasks/catalogue.py`)."""
+    """The kind of task (`tasks/catalogue.py`)."""
     labels: tuple[str, ...] = ()
-    """The labels, in the order of the scores; none for regression, spans and multiple choice."""
+    """The labels, in the order of the scores; empty for regression, spans and multiple choice."""
     multi_label: bool = False
-    """Any number of labels may hold at once (classification)."""
+    """Whether any number of labels may apply to a text (classification)."""
     scheme: Scheme = "none"
     """How tags mark entities (tagging)."""
     max_length: int = 128
-    """Tokens of one window, [CLS] and [SEP] included; a longer text is split into several."""
+    """Tokens of one window, including [CLS] and [SEP]; a longer text is read in several windows."""
     stride: int = 32
     """Tokens by which neighbouring windows overlap."""
     max_windows: int | None = None
-    """Windows of a text that are read, the first ones; 1 truncates it; unset: as many as hold 8,192
-    tokens. Passages and sentences to be tagged are read whole."""
+    """Number of windows of a text that are read, from its beginning; 1 truncates it; unset: as many
+    as hold 8,192 tokens. Passages and sentences for tagging are always read whole.
+    """
     both_orders: bool = False
-    """A pair is read in both orders; its score is the mean of theirs (GPT's similarity)."""
+    """Whether a pair is read in both orders, whose scores are averaged (GPT's similarity)."""
     merge: Literal["mean", "max"] = "mean"
-    """How the scores of a text's windows are combined; tokens use the window with most context."""
+    """How the scores of a text's windows are combined; tokens use the window with the most
+    context.
+    """
     context: Literal["sentence", "document"] = "sentence"
     """Tagging: whether a sentence is encoded alone or with its neighbours in the document."""
     unanswerable: bool | None = False
-    """Whether a question may have no answer (SQuAD 2.0); None: a model of transformers, which does
-    not say."""
+    """Whether a question may have no answer (SQuAD 2.0); None: the model is one of transformers,
+    which does not say.
+    """
     null_threshold: float = 0.0
-    """No answer where the null score exceeds the best span's by more than this."""
+    """No answer is predicted if the null score exceeds the best span's by more than this."""
     max_answer_tokens: int = 30
     """Maximum tokens of an answer."""
     max_target_tokens: int = 64
-    """Generation: maximum tokens of a target; the source has the rest of `max_length`."""
+    """Generation: maximum tokens of a target; the source may use the rest of `max_length`."""
     bleu_tokenize: BleuTokenize = "auto"
     """Generation: sacreBLEU's tokenizer; auto: by the script of the targets."""
     text_column: str | None = None
@@ -120,8 +131,9 @@ class TaskConfig:
     text2_column: str | None = None
     """Column of the second text, if there is one."""
     label_column: str | None = None
-    """Column of the label, or target; of the tags of CoNLL columns its name or number, if it was
-    given."""
+    """Column of the label, or target; for tags in CoNLL columns its name or number, if it was
+    given.
+    """
     head: HeadConfig = field(default_factory=HeadConfig)
     """How the head is built on the encoder."""
 
@@ -160,12 +172,12 @@ class TaskConfig:
 
     @property
     def most_windows(self) -> int:
-        """Windows of an example that are in memory at once."""
+        """The most windows of an example that are in memory at once."""
         return self.max_windows or max(1, _WINDOWS_TOKENS // self.max_length)
 
     @property
     def num_scores(self) -> int:
-        """C: scores of a text, a word, or a token (start and end of a span)."""
+        """C, the number of scores of a text, a word, or a token (start and end of a span)."""
         if self.kind == "span":
             return 2
         return len(self.labels) if self.labels else 1

@@ -1,4 +1,4 @@
-"""How a vocabulary is trained and how text is tokenized with it."""
+"""The configuration of a vocabulary: how it is trained, and how text is tokenized with it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from bertwright.config.ranges import LARGEST_SIZES, OutOfRange, at_least, betwee
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """Size and rules of a vocabulary."""
+    """The size and the rules of a vocabulary."""
 
     vocab_size: int = 30522
-    """Size of the vocabulary, special tokens and alphabet included."""
+    """Size of the vocabulary, including special tokens and alphabet."""
     algorithm: Literal["wordpiece", "bpe", "byte-bpe", "word", "character"] = "wordpiece"
-    """WordPiece (merges by likelihood), BPE (merges by frequency), GPT-2's BPE of bytes, whole
-    words, or characters."""
+    """wordpiece (merges by likelihood), bpe (merges by frequency), byte-bpe (GPT-2's BPE of bytes),
+    word (whole words), or character.
+    """
     special_tokens: Literal["bert", "unknown"] = "bert"
-    """`[PAD] [UNK] [CLS] [SEP] [MASK]`, or `[UNK]` alone, for systems that mask nothing."""
+    """bert: `[PAD] [UNK] [CLS] [SEP] [MASK]`; unknown: only `[UNK]`, for systems that mask
+    nothing.
+    """
     lowercase: bool = True
     """Lower-case the text (an uncased vocabulary)."""
     strip_accents: Literal["auto"] | bool | None = "auto"
-    """Remove accents, and with them the vowel signs of other scripts; auto: as published for an
-    uncased vocabulary, unless that changes over 1 % of the corpus's words and makes one of two of
-    them, or touches Devanagari, Thai, kana, Cyrillic or Vietnamese; none: as `lowercase`."""
+    """Remove accents, and with them the vowel signs of other scripts. auto: as published for an
+    uncased vocabulary, unless that changes over 1 % of the corpus's words and either makes two
+    words the same or affects Devanagari, Thai, kana, Cyrillic or Vietnamese. none: as `lowercase`.
+    """
     chinese_characters: bool = True
     """Treat every Chinese character as a word."""
     min_frequency: int = 2
@@ -32,14 +36,19 @@ class TokenizerConfig:
     character_coverage: float = 0.99995
     """Fraction of all characters that the alphabet covers; the rarest become `[UNK]`."""
     overshoot: float | None = None
-    """Train this many times the vocabulary, then drop the least useful; unset: 1.5, bpe: 1."""
+    """Train this many times the vocabulary, then drop the least useful entries; unset: 1.5, bpe:
+    1.
+    """
     max_words: int = 2_000_000
-    """Maximum distinct words while counting; above it the rarest are dropped (limits memory)."""
+    """Maximum distinct words while counting, which limits memory; above it the rarest are
+    dropped.
+    """
     workers: int = 0
     """Processes that count words; 0: one per core. The result does not depend on it."""
     cluster: str | None = None
     """Address of a Dask scheduler, as tcp://host:8786, whose workers count words instead; byte-bpe
-    reads its text here."""
+    always reads its text in this process.
+    """
 
     def __post_init__(self) -> None:
         between(self, 6, LARGEST_SIZES["vocab_size"], "vocab_size")

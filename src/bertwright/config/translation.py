@@ -1,6 +1,7 @@
-"""What runs over parallel text have: Adam and its schedule as Vaswani et al. 2017 have them.
+"""The configuration that all runs over parallel text share, with the Adam of Vaswani et al. 2017.
 
-Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
+Annotations are types in this file, not text, because cyclopts evaluates those that a subclass
+inherits in the subclass's file.
 """
 
 from dataclasses import dataclass, field
@@ -15,10 +16,10 @@ from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig
 
 @dataclass(frozen=True)
 class AdamConfig(OptimizerConfig):
-    """Adam as Vaswani et al. 2017 have it (section 5.3); see `OptimizerConfig`."""
+    """Adam with the values of Vaswani et al. 2017 (section 5.3); see `OptimizerConfig`."""
 
     matrices: Literal["adamw", "muon"] = "adamw"
-    """The optimizer of linear layers' weights; embeddings, norms and biases have AdamW."""
+    """The optimizer of linear layers' weights; embeddings, norms and biases use AdamW."""
     beta2: float = 0.98
     """Decay of the running mean of squared gradients."""
     eps: float = 1e-9
@@ -29,11 +30,12 @@ class AdamConfig(OptimizerConfig):
 
 @dataclass(frozen=True)
 class InverseSqrtConfig(ScheduleConfig):
-    """The schedule of the same section; see `ScheduleConfig`."""
+    """The schedule of Vaswani et al. 2017 (section 5.3); see `ScheduleConfig`."""
 
     curve: Literal["linear", "slanted", "inverse-sqrt"] = "inverse-sqrt"
-    """linear, from 0 and to 0; slanted: ULMFiT's triangle, from a 32nd and back to it;
-    inverse-sqrt: after warm-up as 1 / sqrt(step)."""
+    """linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle, from 1/32 of the peak and
+    back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
+    """
     warmup: float = 0.1
     """Fraction of the run in which the learning rate rises."""
 
@@ -47,8 +49,9 @@ class TranslationRun(RunConfig):
     use = 'translate --model {run} "A sentence."'
 
     sequence_length: int = 128
-    """Maximum tokens of a source and of a target, begin and end included; longer pairs are left
-    out."""
+    """Maximum tokens of a source and of a target, including begin and end; longer pairs are left
+    out.
+    """
     optimizer: AdamConfig = field(default_factory=AdamConfig)
     """The optimizer."""
 
@@ -58,10 +61,10 @@ class TranslationRun(RunConfig):
 
     @property
     def longest_sequence(self) -> int:
-        """Tokens of the longest pair."""
+        """The number of tokens of the longest pair."""
         return 2 * self.sequence_length
 
     @property
     def positions_needed(self) -> int:
-        """Tokens of the longest source or target."""
+        """The number of tokens of the longest source or target."""
         return self.sequence_length

@@ -1,13 +1,14 @@
-"""Configurations as values: frozen dataclasses <-> mappings <-> TOML, strict in both directions.
+"""Convert configurations between frozen dataclasses, mappings and TOML, strictly in both
+directions.
 
 A configuration is a frozen dataclass whose fields are numbers, booleans, text, `Literal` choices,
-tuples, mappings, `None` or other such dataclasses (sections). A key is the path to a field,
-`optimizer.learning_rate`. TOML knows no null, so None is written as the text "none", and "none" is
-read as None wherever a field may be None; the command line does the same. A field of which "none"
-is also a choice is left out where it is None, and "none" is read as the choice.
+tuples, mappings, `None` or other such dataclasses (sections). A key is the path to a field, such as
+`optimizer.learning_rate`. TOML has no null, so None is written as the text "none", and "none" is
+read as None wherever a field may be None; the command line does the same. If "none" is also a
+choice of the field, a None is left out of the file, and "none" is read as the choice.
 
 A field with `metadata={"formerly": NAME}` had another name in earlier versions. That name is still
-read; the present one is written.
+read; the current one is written.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ Config = TypeVar("Config")
 
 
 def to_dict(value: Any, none: str | None = None, finite: bool = False) -> Any:
-    """A configuration as plain mappings, lists, numbers and text, with `none` for None, and for
-    infinity and NaN if it is to be `finite`; the inverse of `from_dict`."""
+    """Return a configuration as plain mappings, lists, numbers and text; the inverse of
+    `from_dict`.
+
+    None becomes `none`; with `finite`, infinity and NaN do too.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if hasattr(value, "tolist"):  # an array or a number of NumPy, or a tensor
@@ -48,16 +52,22 @@ def to_dict(value: Any, none: str | None = None, finite: bool = False) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Any value in the forms that JSON has; infinity and NaN become None."""
+    """Return any value in the types of JSON; infinity and NaN become None."""
     return to_dict(value, finite=True)
 
 
 def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = "") -> Config:
-    """Make a `cls` of a mapping; keys left out keep their defaults.
+    """Return a `cls` with the values of a mapping; missing keys keep their defaults.
 
-    `where` names the source in messages (a file name), `prefix` stands before the keys of a
-    section. Raises ConfigError at an unknown key, with the nearest valid one, at a value of the
-    wrong type, and at a missing key without a default.
+    Args:
+        cls: the class of the configuration.
+        mapping: the values by key.
+        where: the source for messages, such as a file name.
+        prefix: the path of the section, before its keys.
+
+    Raises:
+        ConfigError: a key is unknown (the message names the nearest one), a value has the wrong
+            type, or a key without a default is missing.
     """
     hints = _hints(cls)
     if not isinstance(mapping, Mapping):
@@ -78,7 +88,9 @@ def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = ""
 
 
 def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
-    """Every key of a configuration class, sections followed into: `optimizer.learning_rate`."""
+    """Return every key of a configuration class, including those of its sections:
+    `optimizer.learning_rate`.
+    """
     keys: list[str] = []
     for name, section in _sections(cls).items():
         keys += [prefix + name] if section is None else keys_of(section, f"{prefix}{name}.")
@@ -86,7 +98,7 @@ def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
 
 
 def former_keys(cls: type[Any], prefix: str = "") -> dict[str, str]:
-    """Return the keys that had other names in earlier versions: former key -> present key."""
+    """Return the keys that had other names in earlier versions: former key -> current key."""
     former = {prefix + old: prefix + new for old, new in _former_names(cls).items()}
     for name, section in _sections(cls).items():
         former |= {} if section is None else former_keys(section, f"{prefix}{name}.")
@@ -96,10 +108,10 @@ def former_keys(cls: type[Any], prefix: str = "") -> dict[str, str]:
 def with_present_names(
     cls: type[Any], mapping: Mapping[str, Any], where: str = "", prefix: str = ""
 ) -> dict[str, Any]:
-    """Return a mapping for `cls` with the present names of keys, also in its sections.
+    """Return a mapping for `cls` with the current names of keys, also in its sections.
 
     Raises:
-        ConfigError: a key came under both names.
+        ConfigError: a key is given under both names.
     """
     renamed = _with_present_names(cls, mapping, where, prefix)
     for name, section in _sections(cls).items():
@@ -117,10 +129,11 @@ def none_is_a_choice(hint: Any) -> bool:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The key that was most likely meant, or None where nothing is near.
+    """Return the key that was most likely meant, or None if no key is similar.
 
     Keys are compared by their last parts, so that `learning_rate` finds `optimizer.learning_rate`;
-    of equal last parts, the first whose section is nearest. `lr` finds it by its first letters.
+    of equal last parts, the one with the most similar section is chosen. `lr` finds it by its
+    initials.
     """
     section, _, last = name.rpartition(".")
 
@@ -138,7 +151,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError:
-    """The error for a key that does not exist: what came, what was meant, what there is."""
+    """Return the error for a key that does not exist, with the nearest key or the valid ones."""
     names = list(names)
     message = f"unknown key '{name}'" + (f" in {where}" if where else "")
     if guess := nearest(name, names):
@@ -149,10 +162,10 @@ def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError
 
 
 def at_home(value: Any) -> Any:
-    """`~/runs/x`, also behind a name (`reviews=~/runs/x`), with the folder that `~` stands for;
-    lists and mappings with their texts so.
+    """Return a value with `~` in paths expanded: `~/runs/x`, or after a name (`reviews=~/runs/x`).
 
-    A shell does this for a word that begins so, not for `--out=~/runs/x`, and nobody in a file.
+    Texts in lists and mappings are expanded too. A shell expands a word that begins with `~`, but
+    not `--out=~/runs/x`; in a file, nothing does.
     """
     if isinstance(value, dict):
         return {key: at_home(item) for key, item in value.items()}
@@ -164,11 +177,15 @@ def at_home(value: Any) -> Any:
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read a TOML file, `at_home`; ConfigError where it is missing, not a file or not TOML."""
+    """Read a TOML file, with `~` expanded by `at_home`.
+
+    Raises:
+        ConfigError: the file is missing, not a file, or not TOML.
+    """
     try:
         with open(path, "rb") as file:
-            found: dict[str, Any] = at_home(tomllib.load(file))
-            return found
+            content: dict[str, Any] = at_home(tomllib.load(file))
+            return content
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {path}; --config takes a TOML file") from None
     except OSError as error:
@@ -178,27 +195,28 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 
 def to_toml(value: Any) -> str:
-    """Write a configuration or a mapping as TOML that `read_toml` and `from_dict` read back."""
+    """Return a configuration or a mapping as TOML, which `read_toml` and `from_dict` can read."""
     import tomli_w
 
     return tomli_w.dumps(to_dict(_without_unset_choices(value), "none"))
 
 
 def _without_unset_choices(value: Any) -> Any:
-    """Return a configuration as mappings, without the fields that are None although "none" is one
-    of their choices: they could not be told apart."""
+    """Return a configuration as mappings, without fields that are None although "none" is one of
+    their choices, because the two could not be distinguished.
+    """
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
-    kept = {}
+    fields = {}
     for name, hint in _hints(type(value)).items():
         item = getattr(value, name)
         if item is not None or not none_is_a_choice(hint):
-            kept[name] = _without_unset_choices(item)
-    return kept
+            fields[name] = _without_unset_choices(item)
+    return fields
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `over` on top, section by section."""
+    """Return `base`, updated with the keys of `over`, section by section."""
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
@@ -208,7 +226,9 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections as one mapping from keys to values: `{"optimizer.learning_rate": 1e-4}`."""
+    """Return nested sections as one mapping from keys to values: `{"optimizer.learning_rate":
+    1e-4}`.
+    """
     flat: dict[str, Any] = {}
     for key, value in mapping.items():
         inside = isinstance(value, Mapping)
@@ -217,14 +237,16 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differing_keys(a: Any, b: Any) -> list[str]:
-    """The keys whose values differ between two configurations or mappings, in order."""
+    """Return the keys whose values differ between two configurations or mappings, in order."""
     flat_a, flat_b = flatten(to_dict(a)), flatten(to_dict(b))
     missing = object()
     return [k for k in flat_a | flat_b if flat_a.get(k, missing) != flat_b.get(k, missing)]
 
 
 def convert(hint: Any, value: Any, key: str, where: str) -> Any:
-    """`value` as the type `hint`, or a ConfigError that names the key."""
+    """Return `value` converted to the type `hint`; raise a ConfigError that names the key if it
+    does not fit.
+    """
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return convert(inside[0], value, key, where)
@@ -238,7 +260,7 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
             with suppress(ConfigError):
                 return convert(choice, value, key, where)
     elif origin is typing.Literal:
-        # True == 1 in Python, not in a configuration
+        # True equals 1 in Python, but not in a configuration
         if any(value == choice and type(value) is type(choice) for choice in inside):
             return value
     elif origin is tuple and isinstance(value, (list, tuple)):
@@ -263,13 +285,13 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The types of the fields of `cls`, in their order."""
+    """Return the types of the fields of `cls`, in their order."""
     hints = typing.get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
 def _sections(cls: type[Any]) -> dict[str, type[Any] | None]:
-    """The class of each field of `cls` that is a section, and None for the other fields."""
+    """Return the class of each field of `cls` that is a section, and None for the other fields."""
     sections: dict[str, type[Any] | None] = {}
     for name, hint in _hints(cls).items():
         kinds = [kind for kind in (hint, *typing.get_args(hint)) if isinstance(kind, type)]
@@ -278,7 +300,7 @@ def _sections(cls: type[Any]) -> dict[str, type[Any] | None]:
 
 
 def _former_names(cls: type[Any]) -> dict[str, str]:
-    """Former name -> present name of the fields of `cls`, not of its sections."""
+    """Return former name -> current name of the fields of `cls`, without those of its sections."""
     fields = dataclasses.fields(cls)
     return {f.metadata["formerly"]: f.name for f in fields if "formerly" in f.metadata}
 
@@ -291,14 +313,14 @@ def _with_present_names(
         if old in mapping and new in mapping:
             source = f" in {where}" if where else ""
             raise ConfigError(
-                f"'{prefix}{old}' and '{prefix}{new}' came{source}: the first is the former name "
-                "of the second; leave it out"
+                f"'{prefix}{old}' and '{prefix}{new}' are both given{source}: the first is the "
+                "former name of the second; leave it out"
             )
     return {former.get(key, key): value for key, value in mapping.items()}
 
 
 def _name(hint: Any) -> str:
-    """A type in a reader's words."""
+    """Return the description of a type for messages."""
     inside = typing.get_args(hint)
     origin = typing.get_origin(hint) or hint
     if origin is typing.Literal:

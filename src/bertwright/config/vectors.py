@@ -1,4 +1,4 @@
-"""How a text becomes a vector: which layers, pooled how, and what is done with long texts."""
+"""The configuration of vectors: which layers, pooled how, and what is done with long texts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from bertwright.errors import ConfigError
 Pooling = Literal[
     "cls", "mean", "max", "mean-max", "mean-sqrt", "weighted", "last", "first-last", "none"
 ]
-"""How the tokens of a text, [CLS] and [SEP] too, become one vector.
+"""How the tokens of a text, including [CLS] and [SEP], become one vector.
 
-`cls` the first token, `last` the last; `mean` the mean; `max` the largest of each number;
-`mean-max` both side by side; `mean-sqrt` the sum over the square root of their number; `weighted`
-the mean weighted by position from 1, as SGPT has it (Muennighoff 2022, section 4.1); `first-last`
-the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021); `none` every
-token keeps its own. All but the last two may be joined by `+`, and are then side by side."""
+`cls` is the first token, `last` the last; `mean` the mean; `max` the maximum of each number;
+`mean-max` both concatenated; `mean-sqrt` the sum divided by the square root of the number of
+tokens; `weighted` the mean weighted by position from 1, as in SGPT (Muennighoff 2022, section 4.1);
+`first-last` the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021); with
+`none` every token keeps its own vector. All but the last two may be joined by `+`, which
+concatenates them.
+"""
 
 Combine = Literal["concat", "sum", "mean"]
 """How several layers are combined: concatenated, summed, or averaged."""
 
 BackendName = Literal["torch", "onnx", "openvino"]
-"""What computes layers."""
+"""The library that computes layers."""
 
 VectorPrecision = Literal["fp32", "bf16", "int8"]
-"""In which numbers; what is not float32 is compared with it first."""
+"""The number format of the computation; other formats are first compared with float32."""
 
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
-"""Names of folders' prompts for queries, and for the texts that are searched."""
+"""The names that folders use for the prompts of queries, and of the texts that are searched."""
 
 _ALONE = {"first-last", "none"}
 _SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
@@ -40,10 +42,12 @@ _SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
 
 @dataclass(frozen=True)
 class VectorConfig:
-    """What of an encoder becomes a vector."""
+    """Which vectors of an encoder become the vector of a text."""
 
     layers: tuple[int, ...]
-    """0 is the embeddings, 1 and up the layers, negative from the top."""
+    """Layers to use: 0 is the embeddings, 1 and up the layers; negative numbers count from the
+    top.
+    """
     combine: Combine = "concat"
     """How several layers are combined: concatenated, summed, or averaged."""
     pooling: str = "mean"
@@ -51,15 +55,17 @@ class VectorConfig:
     normalize: bool = False
     """Scale every vector to length 1."""
     truncate: bool = False
-    """Truncate long texts, and count them; else they are encoded in windows."""
+    """Truncate long texts, and count them, instead of encoding them in windows."""
     max_length: int | None = None
-    """Maximum tokens of a sequence, [CLS] and [SEP] included; unset: what the model allows."""
+    """Maximum tokens of a sequence, including [CLS] and [SEP]; unset: what the model allows."""
     prompt: str = ""
-    """Text put before every text, or the first of a pair; it counts among its tokens."""
+    """Text put before every text, or before the first of a pair; its tokens count as tokens of the
+    text.
+    """
     dense: int = 0
-    """Size of the output of the folder's dense layers; 0: they are left out."""
+    """Size of the output of the folder's dense layers; 0: they are not applied."""
     dimensions: int | None = None
-    """Keep the first dimensions of a vector, this many; unset: all."""
+    """Keep only this many first dimensions of a vector; unset: all."""
 
     def __post_init__(self) -> None:
         poolings_of(self.pooling)
@@ -87,10 +93,10 @@ class VectorConfig:
         pooling: str | None = None,
         **others: Any,
     ) -> VectorConfig:
-        """The same, overridden by what is not None.
+        """Return the configuration, overridden by the arguments that are not None.
 
-        Dense layers and dimensions were trained on these layers and this pooling; with others they
-        are left out, unless `others` names them.
+        Dense layers and dimensions were trained on the configured layers and pooling. If these
+        change, they are dropped, unless `others` names them.
         """
         given = {"layers": layers, "combine": combine, "pooling": pooling, **others}
         given = {name: value for name, value in given.items() if value is not None}
@@ -102,10 +108,10 @@ class VectorConfig:
         return replace(self, **given)
 
     def numbers(self, count: int) -> tuple[int, ...]:
-        """The layers counted from the embeddings, for a model of `count` layers.
+        """Return the layers as numbers from the embeddings up, for a model of `count` layers.
 
         Raises:
-            ConfigError: one that the model does not have.
+            ConfigError: the model does not have one of the layers.
         """
         if self.pooling == "first-last":
             return (min(1, count), count)
@@ -124,11 +130,12 @@ class VectorConfig:
 
     @property
     def pooled(self) -> tuple[str, ...]:
-        """How each layer is pooled, the parts that are side by side."""
+        """The poolings of each layer, which are concatenated."""
         return poolings_of(self.pooling)
 
     def pooled_width(self, widths: Sequence[int]) -> int:
-        """Numbers of a pooled vector, for a model whose layers, from the embeddings, are so wide.
+        """Return the width of a pooled vector, given the widths of a model's layers from the
+        embeddings up.
 
         Raises:
             ConfigError: layers of different widths are to be added.
@@ -144,10 +151,11 @@ class VectorConfig:
         return chosen[0] * len(self.pooled)
 
     def width(self, widths: Sequence[int]) -> int:
-        """Numbers of a vector, for a model whose layers, from the embeddings, are so wide.
+        """Return the width of a vector, given the widths of a model's layers from the embeddings
+        up.
 
         Raises:
-            ConfigError: more dimensions are to be kept than there are, or layers of different
+            ConfigError: there are fewer dimensions than are to be kept, or layers of different
                 widths are to be added.
         """
         whole = self.dense or self.pooled_width(widths)
@@ -164,10 +172,10 @@ def _are_numbers(layers: object) -> bool:
 
 @lru_cache
 def poolings_of(pooling: str) -> tuple[str, ...]:
-    """The poolings that are side by side.
+    """Return the poolings that are concatenated.
 
     Raises:
-        ConfigError: one that does not exist, or one of a whole text among several.
+        ConfigError: a pooling does not exist, or cannot be combined with others.
     """
     parts = tuple(pooling.split("+")) if isinstance(pooling, str) else (pooling,)
     unknown = [part for part in parts if part not in get_args(Pooling)]
@@ -180,19 +188,21 @@ def poolings_of(pooling: str) -> tuple[str, ...]:
 
 
 def usual_prompt(prompts: Mapping[str, str], names: Iterable[str]) -> str | None:
-    """The prompt of the first of these names (`OF_QUERIES`, `OF_DOCUMENTS`) that a folder has."""
+    """Return a folder's prompt for the first of these names (`OF_QUERIES`, `OF_DOCUMENTS`) that it
+    has.
+    """
     return next((prompts[name] for name in names if name in prompts), None)
 
 
 def choose_prompt(
     prompts: Mapping[str, str], prompt: str | None = None, name: str | None = None
 ) -> str | None:
-    """The text to put before every text; None: neither is given.
+    """Return the text to put before every text; None if neither it nor a name is given.
 
     Args:
-        prompts: of the folder, by name.
-        prompt: the text itself; "" for none.
-        name: of one of the folder's.
+        prompts: the folder's prompts by name.
+        prompt: the text itself; "" for no prompt.
+        name: the name of one of the folder's prompts.
 
     Raises:
         ConfigError: both are given, or the folder has no such prompt.
