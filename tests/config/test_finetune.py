@@ -22,8 +22,11 @@ from bertwright.errors import ConfigError
         ({"epochs": 0.0}, "epochs is 0.0; expected more than 0"),
         ({"warmup": 1.0}, "warmup is 1.0; expected a fraction from 0 to less than 1"),
         ({"dropout": float("nan")}, "dropout is nan; expected a fraction from 0 to less than 1"),
-        ({"transfer": "top-0"}, "no transfer 'top-0'; expected finetune, features, gradual, or"),
-        ({"layers": "mix"}, "pass --transfer features"),
+        (
+            {"transfer": "top-0"},
+            "no transfer 'top-0'; expected auto, finetune, features, gradual, or",
+        ),
+        ({"layers": "mix", "transfer": "finetune"}, "pass --transfer features"),
         ({"transfer": "features", "layer_decay": 0.9}, "is for layers that are trained"),
     ],
 )

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from bertwright.report.numbers import baseline_title, show, spread, title
-from bertwright.report.verdict import failed, falling_loss, next_steps, pretraining_verdict, verdict
+from bertwright.report.verdict import (
+    failed,
+    falling_loss,
+    needs_epochs,
+    next_steps,
+    pretraining_verdict,
+    verdict,
+)
 
 
 def run(
@@ -165,3 +172,30 @@ def test_a_loss_that_falls_asks_for_more_epochs():
     assert falling_loss(results, records(0.7, 0.69, 0.7, seed=2)) == ""
     assert falling_loss(results, records(0.9, 0.1) + records(0.5, 0.5, seed=2)) == ""
     assert "short" in falling_loss(results, records(0.7, seed=2))
+
+
+@pytest.mark.parametrize(
+    ("losses", "best_epoch", "says"),
+    [
+        ((1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3), 5.0, True),
+        ((1.0, 0.5, 0.3, 0.2, 0.2, 0.2, 0.2, 0.199), 5.0, False),  # level
+        ((1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3), 3.0, False),  # learned by heart since epoch 3
+        ((1.0, 0.5, 0.2), 5.0, False),  # too few to tell
+    ],
+)
+def test_a_run_that_was_still_learning_needs_epochs(
+    losses: tuple[float, ...], best_epoch: float, says: bool
+) -> None:
+    results = run((0.9,), {"tfidf": 0.8})
+    results["seeds"][0]["best_epoch"] = best_epoch
+    records = [{"split": "train", "seed": 1, "loss": loss} for loss in losses]
+    records.append({"split": "dev", "seed": 1, "accuracy": 0.9})
+    assert bool(needs_epochs(results, records)) == says
+
+
+def test_a_fitted_head_has_no_rate_to_change() -> None:
+    results = run((0.7,), {"tfidf": 0.8})
+    assert "--learning-rate" in next_steps(results)
+    fitted = next_steps(results | {"fit": {"C": 0.1}})
+    assert "--learning-rate" not in fitted
+    assert "--transfer finetune" in fitted

@@ -59,40 +59,44 @@ def finetune(
         say(line)
 
     encodes = config.transfer == "features"
-    label = "Encoding" if encodes else "Fine-tuning"
-    with bar(label, "tokens", lines=encodes) as on_progress:
+    with bar("Encoding" if encodes else "Fine-tuning", "tokens", lines=encodes) as on_progress:
         results = run_finetuning(tasks_to_train, config, speak, overwrite, on_progress)
     if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one prints
         return
     if json:
         print_json(results)
         return
-    from bertwright.report.verdict import failed, falling_loss
+    from bertwright.report.verdict import failed, falling_loss, needs_epochs
     from bertwright.train.log import read_records
 
-    for each in results.get("tasks", {name: results}).values():
+    found = list(results.get("tasks", {name: results}).values())
+    for each in found:
         _show(each, said)
     some = " --task NAME" if len(chosen) > 1 else ""
     run = shlex.quote(config.out)
-    if useless := [each for each in results.get("tasks", {name: results}).values() if failed(each)]:
+    records = read_records(Path(config.out) / "metrics.jsonl")
+    useless = [each for each in found if failed(each)]
+    if useless:
         names = ", ".join(each["name"] for each in useless)
         say(
             f"WARNING: {config.out} holds a model that has learned nothing of {names}: it is of no "
             "use."
         )
-        records = read_records(Path(config.out) / "metrics.jsonl")
-        if falls := next((words for each in useless if (words := falling_loss(each, records))), ""):
-            epochs = useless[0]["settings"]["epochs"]
-            settings = shlex.quote(str(Path(config.out) / "config.toml"))
-            longer = shlex.quote(f"{config.out.rstrip('/')}-longer")
-            say(f"{falls}: train for more epochs:")
-            say(
-                f"  bertwright finetune {kind} --config {settings} --epochs {3 * epochs:g} --out "
-                f"{longer}"
-            )
-        say("To see what it predicts:")
-    else:
-        say(f"{config.out} is ready. What to do next:")
+    epochs = found[0]["settings"]["epochs"]
+    falls = ""
+    if epochs is not None:  # else its head was fitted, without steps
+        learned = [needs_epochs(each, records) for each in found]
+        failures = [falling_loss(each, records) for each in useless]
+        falls = next(filter(None, failures if useless else learned), "")
+    if falls:
+        settings = shlex.quote(str(Path(config.out) / "config.toml"))
+        longer = shlex.quote(f"{config.out.rstrip('/')}-longer")
+        say(f"{falls}: train for more epochs:")
+        more = f"--epochs {(3 if useless else 2) * epochs:g}"
+        if found[0]["learning_rates"]:
+            more += f" --learning-rate {found[0]['settings']['learning_rate']:g}"
+        say(f"  bertwright finetune {kind} --config {settings} {more} --out {longer}")
+    say("To see what it predicts:" if useless else f"{config.out} is ready. What to do next:")
     say(f"  bertwright report {run}")
     say(f"  bertwright evaluate --model {run}{some} --data FILE")
     say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")

@@ -7,11 +7,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.config.ranges import above, at_least, below_one, seed
+from bertwright.config.ranges import LARGEST, above, at_least, below_one, seed
 from bertwright.config.task import BleuTokenize, Form, HeadPooling, Layers, Network
 from bertwright.errors import ConfigError
 
-TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
+TRANSFERS = "auto, finetune, features, gradual, or top-N, as top-2"
+
+
+def rates_of(given: float | str | None) -> tuple[float, ...]:
+    """Return the learning rates that are named, as `1e-4,3e-4`; none of `auto` and of None.
+
+    Raises:
+        ConfigError: one is no number above 0, or is named twice.
+    """
+    if given is None or given == "auto":
+        return ()
+    parts = [given] if isinstance(given, float) else given.split(",")
+    expected = "expected auto, a number above 0, or several, as 1e-4,3e-4,1e-3"
+    found = []
+    for part in parts:
+        try:
+            rate = float(part)
+        except ValueError:
+            raise ConfigError(f"learning_rate is {given!r}; {expected}") from None
+        if not 0 < rate <= LARGEST:
+            raise ConfigError(f"learning_rate is {given!r}; {expected}, up to {LARGEST:g}")
+        found.append(rate)
+    if len(set(found)) < len(found):
+        raise ConfigError(f"learning_rate is {given!r}: the same rate twice")
+    return tuple(found)
 
 
 def label_map(pairs: Sequence[str]) -> dict[str, str]:
@@ -138,12 +162,16 @@ class FinetuneConfig:
     """Model to start from: a run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME)."""
     out: str
     """Folder to write the run to."""
-    transfer: str = "finetune"
+    transfer: str = "auto"
     """What is trained: finetune (everything), features (only the head, on frozen --layers), top-N
-    (the last N layers), gradual (one more layer per epoch, lower ones slower; ULMFiT)."""
+    (the last N layers), gradual (one more layer per epoch, lower ones slower; ULMFiT); auto:
+    features for word vectors, NNLM and ELMo if the task labels texts or words, else finetune.
+    """
     layers: Layers | None = None
     """With features: embeddings, last, embeddings+last (side by side), second-to-last, sum-last-4,
-    mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: last."""
+    mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: the layer that embed
+    reads, or last if the head is trained in steps.
+    """
     network: Network = "linear"
     """The network trained on the last layer, or on the features: linear, a linear layer; bilstm, a
     bidirectional LSTM; taglm, for tagging: one LSTM over words and their spelling, and one over its
@@ -164,11 +192,14 @@ class FinetuneConfig:
     """Train the encoder from a random initialization, to measure what pre-training contributes."""
     epochs: float | None = None
     """Passes over the training file; unset: 3, and up to 20 for fewer than 7,000 examples (Mosbach
-    et al. 2021); with features 10 to 30.
+    et al. 2021); with features 10 to 30, if the head is trained in steps.
     """
-    learning_rate: float | None = None
-    """The peak learning rate; unset: 3e-5 * (768 / H)^2 for a hidden size of H, but at most 1e-3;
-    with features 1e-2, or 1e-3 with an LSTM.
+    learning_rate: float | str | None = "auto"
+    """The peak learning rate. Several, as 1e-4,3e-4,1e-3: each trains the first seed, and dev
+    selects one. auto: a linear layer on features is fitted without steps and needs no rate;
+    otherwise, with --dev, a model under 30 million parameters tries four rates on a slice of the
+    training file. none, and auto where nothing is tried: 3e-5 * (768 / H)^2 for a hidden size of H,
+    but at most 1e-3; with features 1e-2, or 1e-3 with an LSTM.
     """
     batch_size: int = 32
     """Examples per step."""
@@ -200,8 +231,9 @@ class FinetuneConfig:
     """Evaluations on dev per epoch; 0.5: every second epoch. There is always one at the end."""
     patience: int | None = None
     """Stop a seed after this many evaluations without improvement; unset: never."""
-    baselines: bool = False
-    """Also evaluate baselines without BERT: majority, TF-IDF, word shapes."""
+    baselines: bool | None = None
+    """Also evaluate baselines without BERT: majority, TF-IDF, word shapes; unset: where they take
+    seconds."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto measures which is faster. Weights stay float32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -213,14 +245,15 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 1, "seeds", "batch_size", "patience", "micro_tokens")
-        above(self, 0, "epochs", "learning_rate", "layer_decay", "evaluations_per_epoch")
+        above(self, 0, "epochs", "layer_decay", "evaluations_per_epoch")
+        rates_of(self.learning_rate)
         below_one(self, "warmup", "dropout", "attention_dropout")
         at_least(self, 0, "weight_decay", "clip_norm", "language_model")
         seed(self)
-        if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
+        if not re.fullmatch(r"auto|finetune|features|gradual|top-[1-9]\d*", self.transfer):
             raise ConfigError(f"no transfer {self.transfer!r}; expected {TRANSFERS}")
         at_least(self, 0, "hidden_size", "dropout_scale")
-        if self.transfer != "features" and self.layers:
+        if self.transfer not in ("auto", "features") and self.layers:
             raise ConfigError(
                 f"layers are for frozen features, but transfer is {self.transfer}; pass --transfer "
                 "features, or leave them out"

@@ -73,6 +73,14 @@ class HeadConfig:
     """Numbers of tokens at the begin and the end of a text that a mean over its tokens leaves out,
     because the encoder was never trained on them.
     """
+    unknown: int | None = None
+    """The id of the unknown word if a mean over a text leaves it out, as `embed` does; None: it is
+    averaged as other words are.
+    """
+    compares: bool = False
+    """Whether the texts of a pair are read one by one, and the vector of the pair is
+    [u, v, |u - v|, u * v] (Conneau et al. 2017, figure 1).
+    """
     hidden_size: int = 0
     """Width of a hidden layer with ReLU between a text's vector and its scores; 0: none."""
     crf: bool = False
@@ -84,6 +92,8 @@ class HeadConfig:
         between(self, 1, MOST_WIDTH, "network_size")
         between(self, 0, MOST_WIDTH, "hidden_size")
         below_one(self, "dropout")
+        if self.compares and (self.hidden_size or self.network != "linear"):
+            raise ConfigError("a head that compares two texts is linear, without a hidden layer")
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,7 @@ class TaskConfig:
             (self.head.crf, "crf is for tagging", of_words),
             (self.head.network == "taglm", "network taglm is for tagging (use bilstm)", of_words),
             (self.both_orders, "both_orders is for pairs", {"classification", "regression"}),
+            (self.head.compares, "head.compares is for pairs", {"classification", "regression"}),
         ):
             if is_set and self.kind not in kinds:
                 raise ConfigError(f"{rule}; the kind of this task is {self.kind}")

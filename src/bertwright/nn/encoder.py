@@ -55,6 +55,9 @@ class EncoderSpec:
     predicts this token but never reads it."""
     averages_unknown: bool = True
     """Whether mean pooling includes unknown words. False where training left them out."""
+    feature_based: bool = False
+    """Whether `finetune` by default leaves the encoder as it is and trains a head on its vectors,
+    as word vectors and ELMo were published; otherwise the encoder is trained too."""
     has_vectors: bool = True
     """Whether its outputs are vectors that are useful beside its own objective."""
 

@@ -5,6 +5,7 @@ baselines.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from bertwright.report.numbers import (
@@ -192,11 +193,16 @@ def next_steps(results: Results) -> str:
     if verdict(results).answer != "no" and not failed(results):
         return ""
     baseline = "; until then the baseline, which costs nothing"
+    if results.get("fit"):  # without steps
+        training = "--transfer finetune, which trains the encoder too"
+    else:
+        training = (
+            "another --learning-rate (lower where it predicts one thing for all, else higher); "
+            "more --epochs, if the last one was the best"
+        )
     return (
-        "another --learning-rate (lower where it predicts one thing for all, else higher); more "
-        "--epochs, if the last one was the best; more labelled examples; a model that was "
-        "pre-trained longer, or on text of this kind"
-        f"{baseline if baselines(results, results['main']) else ''}"
+        f"{training}; more labelled examples; a model that was pre-trained longer, or on text of "
+        f"this kind{baseline if baselines(results, results['main']) else ''}"
     )
 
 
@@ -204,15 +210,41 @@ def falling_loss(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
     """Return a sentence if the training loss of the saved seed was still falling, so that more
     epochs may help; else empty. A run with fewer than two logged losses counts as such a run.
     """
-    seed = results["best_seed"]
-    losses = [
-        loss
-        for record in records
-        if record.get("split") == "train" and record.get("seed", seed) == seed
-        if (loss := number(record.get("loss"))) is not None
-    ]
+    losses = _losses(results, records)
     if len(losses) < 2:
         return "The run was so short that its log has one training loss"
     if losses[-1] > 0.98 * losses[0]:
         return ""
     return f"The training loss was still falling (from {losses[0]:.3g} to {losses[-1]:.3g})"
+
+
+def needs_epochs(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence if the saved seed was still learning when it ended; else empty, also where
+    the log has too few training losses to tell.
+
+    The seed was still learning if the training loss of the last quarter is 5 % below that of the
+    quarter before, and dev was best in the last tenth of the run. A loss that falls while dev gets
+    worse is one of memorized examples.
+    """
+    kept, losses = kept_seed(results), _losses(results, records)
+    quarter = len(losses) // 4
+    if not quarter or kept["best_epoch"] < 0.9 * kept["epochs"]:
+        return ""
+    before, last = fmean(losses[-2 * quarter : -quarter]), fmean(losses[-quarter:])
+    if last > 0.95 * before:
+        return ""
+    return (
+        f"The training loss was still falling at the end (from {before:.3g} to {last:.3g} in the "
+        "last quarter), and the last weights were the best"
+    )
+
+
+def _losses(results: Results, records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the training losses of the saved seed, in the order of the log."""
+    seed = results["best_seed"]
+    return [
+        loss
+        for record in records
+        if record.get("split") == "train" and record.get("seed", seed) == seed
+        if (loss := number(record.get("loss"))) is not None
+    ]

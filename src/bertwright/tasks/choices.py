@@ -111,7 +111,7 @@ class MultipleChoice(TextHead):
         """Return one score for each choice, `[M]` float32, for the choices of all examples in
         order.
         """
-        scores = self.classifier(self.dropout(self.vectors(encoded)))  # [B, 1]
+        scores = self.classifier(self.dropout(self.vectors(encoded, batch)))  # [B, 1]
         if batch.owners is not None:
             scores = merge(scores, batch.owners, sum(batch.counts), self.task.merge)
         score: Tensor = scores[:, 0]

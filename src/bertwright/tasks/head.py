@@ -100,6 +100,11 @@ class Head(Objective[LabelledBatch]):
     def tie(self, encoder: Encoder) -> None:
         """Share weights with the encoder, if the head has any in common with it."""
 
+    def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """Return the vectors that a linear head scores, `[E, F]` of texts, `[W, F]` of words, where
+        the kind of task says that there are such (`TaskKind.linear`)."""
+        raise NotImplementedError(f"{type(self).__name__} is no linear head")
+
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Return float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N,
         2]; multiple choice [sum of counts].
@@ -134,7 +139,13 @@ def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
     return Parts(mix, Lstm(width, size, "both"), 2 * size, numbers)
 
 
-def text_vectors(x: Tensor, sequences: Sequences, network: Lstm | None, head: HeadConfig) -> Tensor:
+def text_vectors(
+    x: Tensor,
+    sequences: Sequences,
+    network: Lstm | None,
+    head: HeadConfig,
+    ids: Tensor | None = None,
+) -> Tensor:
     """Return one vector for each window, pooled from the features of its tokens.
 
     With an LSTM, the vector is the maximum over its states, whatever the pooling (Conneau et al.
@@ -145,16 +156,25 @@ def text_vectors(x: Tensor, sequences: Sequences, network: Lstm | None, head: He
         sequences: the windows' lengths.
         network: the LSTM, if there is one.
         head: the configuration, which names the pooling.
+        ids: `[N]`, of the tokens, where `head.unknown` is set. A window without another word has
+            zeros for its vector, as `embed` gives it.
 
     Returns:
         `[B, F]`, or `[B, 3 F]` for three poolings, or `[B, 2 size]` with an LSTM; float32.
     """
     if network is not None:
         return pool(network(x, sequences.lengths), sequences, "max")
-    if head.frame == (0, 0) or head.pooling in ("cls", "last"):
+    leaves_out = head.frame != (0, 0) or head.unknown is not None
+    if not leaves_out or head.pooling in ("cls", "last"):
         return pool(x, sequences, head.pooling)
-    inside = sequences.once(("inside", head.frame), lambda: Inside(sequences, head.frame))
-    return pool(inside(x), inside.sequences, head.pooling)
+    if head.unknown is None or ids is None:
+        inside = sequences.once(("inside", head.frame), lambda: Inside(sequences, head.frame))
+        return pool(inside(x), inside.sequences, head.pooling)
+    inside = Inside(sequences, head.frame, (ids != head.unknown).cpu().numpy())
+    pooled = pool(inside(x), inside.sequences, head.pooling)
+    if inside.empty:
+        pooled[inside.empty] = 0
+    return pooled
 
 
 class Scorer(nn.Linear):
@@ -201,6 +221,7 @@ class TextHead(Head):
         )
         if not self.reads_pooled and self.network is None:
             width *= len(poolings_of(task.head.pooling))
+        width *= 4 if task.head.compares else 1
         hidden = task.head.hidden_size
         self.hidden = nn.Linear(width, hidden) if hidden else None
         self.dropout = Dropout(task.head.dropout)
@@ -226,7 +247,7 @@ class TextHead(Head):
         """Return the position of each window's last token, `[B]`, which is what GPT reads."""
         return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
 
-    def vectors(self, encoded: Encoded) -> Tensor:
+    def vectors(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Return one vector for each window, `[B, F]`."""
         if self.reads_pooled:
             assert encoded.pooled is not None
@@ -235,7 +256,9 @@ class TextHead(Head):
             x = encoded.at(self._last(encoded.sequences)).float()
         else:
             head = self.task.head
-            x = text_vectors(self.features(encoded), encoded.sequences, self.network, head)
+            features = self.features(encoded)
+            ids = batch.inputs.ids
+            x = text_vectors(features, encoded.sequences, self.network, head, ids)
         if self.hidden is None:
             return x
         return torch.relu(self.hidden(self.dropout(x)))

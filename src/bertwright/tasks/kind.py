@@ -172,6 +172,9 @@ class TaskKind(Generic[E, J, P]):
     """(specification of the encoder, task) -> a new head; raises ConfigError if they do not fit."""
     scores_tokens: bool = False
     """Whether the head scores tokens or words, and not whole texts."""
+    linear: bool = False
+    """Whether the head, without a network, is a linear layer over one vector of each text or word
+    (`Head.read`), so that it can be fitted on frozen vectors without steps."""
     graph: ScoreGraph | None = None
     """How `bertwright export` writes the head; None: it cannot be exported."""
     start: Callable[[Head, Sequence[E]], None] | None = None

@@ -310,6 +310,10 @@ class Tagger(Head):
         """Return the positions of the words' first wordpieces."""
         return batch.words
 
+    def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """Return the vectors of the words' first wordpieces, `[W, F]`."""
+        return self.features(encoded, batch.words).float()
+
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Return the scores of each word, `[W, C]` float32; with a CRF they are its input."""
         x = self.features(encoded, batch.words)  # [W, F]
@@ -591,6 +595,7 @@ TAGGING = TaskKind[TaggingExample, TaggingInstance, TaggingPrediction](
     make=make_tagging_instances,
     collate=collate_tagging,
     head=Tagger,
+    linear=True,
     graph=ScoreGraph(of_tokens=True),
     scores_tokens=True,
     decode=decode_sentences,

@@ -53,7 +53,14 @@ from bertwright.nn.ragged import merge
 from bertwright.tasks.baselines import number_baselines, text_baselines
 from bertwright.tasks.collation import Collated, flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, TextHead
-from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
+from bertwright.tasks.instances import (
+    Instance,
+    Lengths,
+    in_words,
+    make_windows,
+    tokenized,
+    whole_length,
+)
 from bertwright.tasks.kind import Row, Scored, ScoreGraph, TaskKind, are_texts, input_values
 from bertwright.tasks.metrics import (
     Metrics,
@@ -85,6 +92,8 @@ class TextInstance(Instance):
     """The index of the class; with multi-label, the indices of classes; for regression, the
     number.
     """
+    of_first: int = 0
+    """Windows of the first text, where each text of a pair is read by itself."""
 
 
 def make_text_instances(
@@ -106,12 +115,26 @@ def make_text_instances(
     lengths = Lengths()
     for number, example, (first, *others) in tokenized(tokenizer, examples, texts_of):
         second = others[0] if others else None
+        label = _label(task, numbers, example)
+        if task.head.compares:
+            if second is None:
+                raise DataError(
+                    f"{in_words(example, number)}: one text, and this model compares two; "
+                    "expected a pair"
+                )
+            ids, segments, lost = make_windows(task, framing, first)
+            more, more_segments, also_lost = make_windows(task, framing, second)
+            whole = whole_length(framing, first, None) + whole_length(framing, second, None)
+            lengths.add(whole, len(ids) + len(more), lost + also_lost, sequences=2)
+            both, of_both = ids + more, segments + more_segments
+            instances.append(TextInstance(number, both, of_both, label, of_first=len(ids)))
+            continue
         ids, segments, lost = make_windows(task, framing, first, second)
         lengths.add(whole_length(framing, first, second), len(ids), lost)
         if task.both_orders and second is not None:
             ids_back, segments_back, _ = make_windows(task, framing, second, first)
             ids, segments = ids + ids_back, segments + segments_back
-        instances.append(TextInstance(number, ids, segments, _label(task, numbers, example)))
+        instances.append(TextInstance(number, ids, segments, label))
     return instances, lengths
 
 
@@ -151,12 +174,25 @@ class Classifier(TextHead):
         """Return E, the number of examples in a batch."""
         return len(batch.rows)
 
+    def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+        """Return the vectors that the classifier scores: `[E, F]`, the mean over an example's
+        windows; `[E, 4 F]` for pairs whose texts are read one by one."""
+        x, count = self.vectors(encoded, batch), len(batch.rows)
+        assert batch.owners is not None
+        if not self.task.head.compares:
+            return merge(x, batch.owners, count, "mean")
+        sides = merge(x, batch.owners, 2 * count, "mean")
+        u, v = sides[0::2], sides[1::2]  # [E, F]
+        return torch.cat([u, v, (u - v).abs(), u * v], 1)
+
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Return the scores before the softmax, `[E, C]` float32, or for regression the numbers,
         `[E]`.
         """
-        scores: Tensor = self.classifier(self.dropout(self.vectors(encoded)))  # [B, C]
-        if batch.owners is not None:
+        compares = self.task.head.compares
+        x = self.read(encoded, batch) if compares else self.vectors(encoded, batch)
+        scores: Tensor = self.classifier(self.dropout(x))  # [B, C], or of pairs compared [E, C]
+        if batch.owners is not None and not compares:
             scores = merge(scores, batch.owners, len(batch.rows), self.task.merge)
         return scores[:, 0] if self.task.kind == "regression" else scores  # [E, C]
 
@@ -266,7 +302,10 @@ def collate_texts(
     task: TaskConfig, instances: Sequence[TextInstance], rows: Sequence[int], with_labels: bool
 ) -> Collated:
     """Return the batch of some instances, each with one label or a label set."""
-    inputs, _, owners = windows_of(instances)
+    inputs, order, owners = windows_of(instances)
+    if task.head.compares:  # of the first text twice the number of the pair, of the second one more
+        sides = flat([0] * n.of_first + [1] * (len(n.ids) - n.of_first) for n in instances)
+        owners = 2 * owners + sides[order]
     labels = _labels_of(task, [each.label for each in instances]) if with_labels else None
     return Collated(inputs, rows, labels, owners)
 
@@ -382,6 +421,7 @@ CLASSIFICATION = TaskKind[TextExample, TextInstance, TextPrediction](
     make=make_text_instances,
     collate=collate_texts,
     head=Classifier,
+    linear=True,
     graph=ScoreGraph(),
     decode=decode_classes,
     parse_prediction=_parse_class,
@@ -402,6 +442,7 @@ REGRESSION = TaskKind[TextExample, TextInstance, NumberPrediction](
     make=make_text_instances,
     collate=collate_texts,
     head=Classifier,
+    linear=True,
     graph=ScoreGraph(one_number=True),
     start=_start_at_the_mean,
     decode=decode_numbers,

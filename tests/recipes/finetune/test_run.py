@@ -20,8 +20,8 @@ from bertwright.labelled.examples import SpanExample, TaggingExample, TextExampl
 from bertwright.labelled.read import read_examples
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
+from bertwright.recipes.finetune import defaults, training
 from bertwright.recipes.finetune import run as finetuning
-from bertwright.recipes.finetune import training
 from bertwright.recipes.finetune.setup import TaskSpec, hold_out, set_up
 from bertwright.recipes.finetune.training import TaskLoader
 from bertwright.report.pages import run_page
@@ -418,19 +418,19 @@ def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
 
 def test_few_examples_are_seen_more_often() -> None:
     config = FinetuneConfig("m", "o")
-    assert finetuning.epochs_of(config, 400_000) == 3
-    assert finetuning.epochs_of(config, 4000) == 5
-    assert finetuning.epochs_of(config, 100) == 20
+    assert defaults.epochs_of(config, 400_000) == 3
+    assert defaults.epochs_of(config, 4000) == 5
+    assert defaults.epochs_of(config, 100) == 20
 
 
 def test_a_small_model_takes_a_higher_rate() -> None:
     config = FinetuneConfig("m", "o")
     rates = {1024: 1.7e-5, 768: 3e-5, 384: 1.2e-4, 256: 2.7e-4, 128: 1e-3, 32: 1e-3}
     for width, rate in rates.items():
-        assert finetuning.rate_of(config, width) == pytest.approx(rate, rel=0.01)
+        assert defaults.usual_rate(config, width) == pytest.approx(rate, rel=0.01)
     frozen = replace(config, transfer="features")
-    assert finetuning.rate_of(frozen, 256) == 1e-2
-    assert finetuning.rate_of(replace(frozen, network="bilstm"), 256) == 1e-3
+    assert defaults.usual_rate(frozen, 256) == 1e-2
+    assert defaults.usual_rate(replace(frozen, network="bilstm"), 256) == 1e-3
 
 
 @pytest.mark.slow

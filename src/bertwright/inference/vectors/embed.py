@@ -38,6 +38,7 @@ from bertwright.nn.features import Inside, pool
 from bertwright.nn.finite import require_finite
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
+from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
@@ -50,6 +51,15 @@ class TokenVectors:
     """Begin and end of each token in the text, in characters; (0, 0) for special tokens."""
     vectors: Float32s
     """`[T, W]`"""
+
+
+def frame_of(spec: EncoderSpec, framing: Framing) -> tuple[int, int]:
+    """Return how many tokens at the begin and the end of a sequence are never averaged, because no
+    vector of them was trained."""
+    begin = 0 if spec.averages_begin else len(framing.begin)
+    # GPT-2 has one token for both, and reads it at the begin
+    end = 0 if spec.averages_end or framing.end == framing.begin else len(framing.end)
+    return begin, end
 
 
 class Embedder:
@@ -88,7 +98,7 @@ class Embedder:
         bounds = [each for each in (config.max_length, spec.max_length) if each is not None]
         self.longest = min(bounds, default=None)
         """Tokens of the longest sequence that is read; None: no bound."""
-        self.frame = self._frame()
+        self.frame = frame_of(spec, tokenizer.framing)
         self.skips_unknown = not spec.averages_unknown and tokenizer.file_words is None
         """Whether unknown words are left out where tokens are averaged."""
         self.notes: list[str] = []
@@ -115,15 +125,6 @@ class Embedder:
             )
         self.width = width if whitening is None else whitening.width
         """W"""
-
-    def _frame(self) -> tuple[int, int]:
-        """Return how many tokens at the begin and the end of a sequence are never averaged, because
-        no vector of them was trained."""
-        framing = self.tokenizer.framing
-        begin = 0 if self.spec.averages_begin else len(framing.begin)
-        # GPT-2 has one token for both, and reads it at the begin
-        end = 0 if self.spec.averages_end or framing.end == framing.begin else len(framing.end)
-        return begin, end
 
     @property
     def _widths(self) -> list[int]:

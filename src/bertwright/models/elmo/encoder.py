@@ -43,6 +43,7 @@ def elmo_spec(config: ElmoConfig) -> EncoderSpec:
         # no direction is trained to predict from the token it reads last
         averages_begin=causal,
         averages_end=False,
+        feature_based=True,
     )
 
 

@@ -55,6 +55,7 @@ def nnlm_spec(config: NnlmConfig) -> EncoderSpec:
         default_layer=0,
         averages_begin=False,  # of word vectors, which layer 0 are, it is no word
         averages_end=False,
+        feature_based=True,
         own_widths=(width, top),
     )
 

@@ -42,6 +42,7 @@ def word_vectors_spec(config: WordVectorsConfig) -> EncoderSpec:
         # nor was a vector trained of the tokens that begin and end a text
         averages_begin=False,
         averages_end=False,
+        feature_based=True,
         averages_unknown=not isinstance(config, (Word2VecConfig, GloveConfig)),
     )
 

@@ -62,11 +62,14 @@ def figures(
     diverged: Sequence[int],
     baselines: Mapping[str, Mapping[str, Evaluation]],
     depth: int,
+    trials: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The figures of a run: of one task, or of each by its name; `config` has what was chosen for
-    the run, `runs` are its seeds, `diverged` the numbers of those that did."""
+    the run, `runs` are its seeds, `diverged` the numbers of those that did, `trials` the learning
+    rates that were tried."""
     best = max(runs, key=lambda each: each.score)
     shared = {"format": 1, "model": config.model, "transfer": config.transfer}
+    shared |= {"learning_rates": [*trials]}
     found = {
         setup.task_name: shared
         | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}), depth)
@@ -189,6 +192,7 @@ def _of_task(
     if diverged:
         some = _seeds(diverged, len(runs) + len(diverged))
         warnings.append(f"{some} diverged and in no figure: lower --learning-rate")
+    whole["fit"] = best.fits.get(name, {})
     whole["tuned"] = {"null_threshold": task.null_threshold} if task.unanswerable else {}
     return {
         "name": name,

@@ -10,17 +10,18 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
-from bertwright.config.finetune import FinetuneConfig
+from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.catalogue import system_of_config
@@ -28,7 +29,24 @@ from bertwright.nn.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
+from bertwright.recipes.finetune.defaults import (
+    epochs_of,
+    is_fitted,
+    layers_of,
+    takes_seconds,
+    transfer_of,
+    usual_rate,
+    without_effect,
+)
+from bertwright.recipes.finetune.fitted import Fitting, read_vectors
 from bertwright.recipes.finetune.frozen import tabulate
+from bertwright.recipes.finetune.rates import (
+    Plan,
+    choose_rate,
+    key_of,
+    plan_trials,
+    read_tried,
+)
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, set_up
 from bertwright.recipes.finetune.training import (
     EVALUATED,
@@ -86,16 +104,38 @@ def finetune(
         spec.require_vectors()
         tokenizer = read_tokenizer(folder, read_config(folder))
         trained = read_length(folder, spec.max_length)
-        setups = [set_up(task, config, tokenizer, spec, say, trained) for task in tasks]
+        config = replace(config, transfer=transfer_of(config, spec, tasks))
+        fitted = layers_of(config, spec) if is_fitted(config, tasks) else None
+        setups = [set_up(task, config, tokenizer, spec, say, trained, fitted) for task in tasks]
         baselines = _baselines(setups, config, say)
-        precision, peak = choose_precision(ranks.device, config.precision)
+        exact = fitted is not None and config.precision == "auto"
+        precision, peak = choose_precision(ranks.device, "fp32" if exact else config.precision)
         micro = config.micro_tokens or micro_tokens(ranks.device)
         predicted = config.micro_tokens or max(micro, 8192)
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
-        rate = rate_of(config, spec.width)
-        config = replace(config, epochs=epochs, learning_rate=rate, precision=precision)
+        named = rates_of(config.learning_rate)
+        rate = named[0] if named else usual_rate(config, spec.width)
+        config = replace(config, epochs=epochs, precision=precision)
         # What does not fit the model is an error now, before anything is written.
-        Stepping(new_learner(folder, config, setups, config.seed), config, rate, epochs, 1)
+        learner = new_learner(folder, config, setups, config.seed)
+        Stepping(learner, config, rate, epochs, 1)
+        plan, tried, key = None, {}, ""
+        if fitted is not None:  # without steps
+            if unused := without_effect(config):
+                say(
+                    f"warning: {', '.join(unused)}: of no effect on a linear layer that is fitted "
+                    "without steps; --epochs trains it in steps"
+                )
+            config = replace(config, epochs=None, learning_rate=None)
+        elif len(named) > 1 or ranks.world_size == 1:
+            parameters = sum(p.numel() for p in learner.encoder.parameters())
+            plan = plan_trials(config, setups, parameters, _cost(setups, config, ranks.world_size))
+            config = replace(config, learning_rate=rate)
+        else:
+            config = replace(config, learning_rate=rate)
+        if plan is not None:
+            key = key_of(folder, requested, setups)
+            tried = read_tried(run, key) if ranks.world_size == 1 else {}
         if ranks.is_first:
             environment = run_folder.environment(ranks, precision, peak)
             run_folder.begin(run, environment, task_results.settings(tasks, requested))
@@ -103,8 +143,12 @@ def finetune(
                 task_results.write_tasks(run, tasks)
         ranks.wait()  # for the folder
         hardware = Hardware(ranks, precision, peak, micro, predicted)
-        seeds = _Seeds(folder, config, setups, run, hardware, say, on_progress, on_log)
+        seeds = _Seeds(
+            folder, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
+        )
+        seeds.plan, seeds.tried, seeds.key = plan, tried, key
         runs, diverged, interrupted = seeds.train()
+        config = seeds.config
         if not runs:
             again = f"{run} holds the log only: the same command with --overwrite starts again"
             if interrupted is not None:
@@ -113,9 +157,11 @@ def finetune(
                 )
             raise Diverged(
                 f"diverged: every seed ({', '.join(map(str, diverged))}) came to numbers that are "
-                f"not finite; lower --learning-rate (it was {rate:g}). {again}"
+                f"not finite; lower --learning-rate (it was {config.learning_rate:g}). {again}"
             )
-        results = task_results.figures(config, setups, runs, diverged, baselines, spec.depth)
+        results = task_results.figures(
+            config, setups, runs, diverged, baselines, spec.depth, seeds.trials
+        )
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
             # all seeds on frozen features share one encoder, that of the first seed
@@ -129,24 +175,6 @@ def finetune(
                 f"{len(runs)} seeds before it, whole",
             )
         return results
-
-
-def epochs_of(config: FinetuneConfig, examples: int) -> float:
-    """Passes over the data: as configured, or so many that few examples are seen often enough."""
-    if config.epochs is not None:
-        return config.epochs
-    if config.transfer == "features":
-        return float(min(30, max(10, round(60_000 / examples))))
-    return float(min(20, max(3, round(20_000 / examples))))
-
-
-def rate_of(config: FinetuneConfig, width: int) -> float:
-    """The highest learning rate: as configured, or the usual one for the encoder's width."""
-    if config.learning_rate is not None:
-        return config.learning_rate
-    if config.transfer == "features":
-        return 1e-2 if config.network == "linear" else 1e-3
-    return min(1e-3, 3e-5 * (768 / width) ** 2)
 
 
 def new_learner(
@@ -212,27 +240,44 @@ class _Seeds:
     setups: list[TaskSetup]
     run: Path
     hardware: Hardware
+    fitted: bool
+    """Whether linear heads are fitted on frozen vectors, without steps."""
     say: Callable[[str], None]
     on_progress: OnProgress
     on_log: OnLog
+    plan: Plan | None = None
+    """Learning rates to try before the seeds."""
+    tried: Mapping[float, dict[str, Any]] = field(default_factory=dict)
+    """Trials that an earlier command left, by their rates."""
+    key: str = ""
+    """By which later commands know those of this one."""
     tokens: float = 0.0
-    """Done, of `_cost`."""
+    """Done, of the seeds and the trials."""
+    trials: list[dict[str, Any]] = field(default_factory=list)
+    """What came of them."""
+    first: SeedRun | None = None
+    """The first seed, if a trial was it."""
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """The seeds that were finished, only the best with its weights; the numbers of those that
         diverged; what interrupted it."""
-        features = None
+        features = fitting = None
         with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary:
-            if self.config.transfer == "features":
+            if self.fitted:
+                fitting = self._read_vectors()
+            elif self.config.transfer == "features":
                 learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
                 self.say("encoding all examples once: the features are frozen")
                 file = Path(temporary) / "table"
                 features = tabulate(learner, self.setups, self.hardware, file, self.on_progress)
+            if self.plan is not None:
+                self._choose_rate(self.plan, features)
             runs: list[SeedRun] = []
             diverged: list[int] = []
             for seed in range(self.config.seed, self.config.seed + self.config.seeds):
                 try:
-                    runs.append(self._train_seed(seed, features))
+                    first, self.first = self.first, None
+                    runs.append(first or self._train_seed(seed, features, fitting))
                 except Interrupted as interrupted:
                     return runs, diverged, interrupted
                 except Diverged as error:
@@ -245,15 +290,73 @@ class _Seeds:
                         each.state = {}
         return runs, diverged, None
 
-    def _train_seed(
-        self, seed: int, features: tuple[FeatureTable, list[TaskSetup]] | None
-    ) -> SeedRun:
-        learner = new_learner(self.folder, self.config, self.setups, seed)
-        setups = self.setups
+    def _choose_rate(
+        self, plan: Plan, features: tuple[FeatureTable, list[TaskSetup]] | None
+    ) -> None:
+        """Try learning rates, and go on with the best."""
+        seed = self.config.seed
         if features is not None:
-            table, setups = features
-            heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
-            learner = Learner(table, heads)
+            plan = replace(plan, setups=features[1])
+        self.say(plan.sentence)
+        try:
+            chosen = choose_rate(
+                plan,
+                lambda: self._new_learner(seed, plan.setups, features),
+                self.hardware,
+                self.run,
+                self.tried,
+                self.key,
+                self.say,
+                self._count if features is None else silent,
+            )
+        except Interrupted as interrupted:
+            raise Interrupted(
+                interrupted.exit_code - 128,
+                f"interrupted while learning rates were tried; {self.run} holds those that ended: "
+                "the same command with --overwrite goes on with the others",
+            ) from None
+        self.config = replace(self.config, learning_rate=chosen.rate)
+        self.trials, self.first = chosen.trials, chosen.first
+
+    def _new_learner(
+        self,
+        seed: int,
+        setups: Sequence[TaskSetup],
+        features: tuple[FeatureTable, list[TaskSetup]] | None,
+    ) -> Learner:
+        """The learner a seed starts from, on features if they are there."""
+        learner = new_learner(self.folder, self.config, setups, seed)
+        if features is None:
+            return learner
+        heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
+        return Learner(features[0], heads)
+
+    def _read_vectors(self) -> Fitting:
+        """Encode all training examples once, under heads that are fitted on their vectors."""
+        learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
+        learner = learner.to(self.hardware.ranks.device).eval()
+        self.say("the encoder is frozen: its vectors of all examples are computed once")
+        seed, progress = self.config.seed, self.on_progress
+        data = [read_vectors(learner, s, self.hardware, seed, progress) for s in self.setups]
+        for setup, found in zip(self.setups, data, strict=True):
+            rows, width = found.vectors.shape
+            what = "words" if kind_of(setup.task.kind).scores_tokens else "examples"
+            total = setup.train.examples
+            some = "" if len(np.unique(found.groups)) == len(total) else ", a random part"
+            self.say(
+                f"{setup.task_name}: a linear layer is fitted on the standardized vectors of "
+                f"{rows:,} {what}{some} ({width:,} features; layer {setup.task.head.layers}); "
+                "--transfer finetune trains the encoder too"
+            )
+        return Fitting(learner, self.setups, self.hardware, data)
+
+    def _train_seed(
+        self,
+        seed: int,
+        features: tuple[FeatureTable, list[TaskSetup]] | None,
+        fitting: Fitting | None,
+    ) -> SeedRun:
+        setups = self.setups if features is None else features[1]
         # training on features that are there takes a moment
         on_tokens: Callable[[float], None] = self._count if features is None else silent
         log = None
@@ -263,6 +366,9 @@ class _Seeds:
                 self.say(f"seed {seed} ({self.config.seed} to {last})")
             log = Log(self.run, self.say, keep=-1, labels={"seed": seed}, on_log=self.on_log)
         try:
+            if fitting is not None:
+                return fitting.train_seed(seed, log)
+            learner = self._new_learner(seed, setups, features)
             return train_seed(self.config, setups, learner, seed, self.hardware, log, on_tokens)
         finally:
             if log is not None:
@@ -271,7 +377,8 @@ class _Seeds:
     def _count(self, tokens: float) -> None:
         """Show how far it is."""
         self.tokens += tokens
-        total = int(_cost(self.setups, self.config, self.hardware.ranks.world_size))
+        more = 0.0 if self.plan is None else self.plan.tokens
+        total = int(more + _cost(self.setups, self.config, self.hardware.ranks.world_size))
         self.on_progress(min(int(self.tokens), total), total)
 
 
@@ -280,9 +387,11 @@ def _baselines(
 ) -> dict[str, dict[str, Evaluation]]:
     """What needs no BERT, measured on the same files: by task and by its name."""
     found: dict[str, dict[str, Evaluation]] = {}
-    for setup in setups if config.baselines else []:
+    for setup in setups if config.baselines is not False else []:
         train, dev = setup.train.examples, setup.dev.examples
         baselines = kind_of(setup.task.kind).baselines
+        if config.baselines is None and not takes_seconds(setup):
+            continue
         if baselines is None:
             say(f"{setup.task_name}: a task of the kind {setup.task.kind} has no baseline")
             continue

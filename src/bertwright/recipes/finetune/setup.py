@@ -11,16 +11,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig, HeadPooling, Layers, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.vectors.embed import frame_of
 from bertwright.labelled.examples import (
     Example,
     TextExample,
@@ -80,9 +81,12 @@ def set_up(
     encoder: EncoderSpec,
     say: Callable[[str], None],
     trained: int | None = None,
+    fitted: Layers | None = None,
 ) -> TaskSetup:
     """Read a task's files and make its instances; by default windows have at most `trained` tokens,
-    those that the model was trained on at once (None: as many as it has positions for).
+    those that the model was trained on at once (None: as many as it has positions for). `fitted`
+    is the layer that a linear head is fitted on without steps; it reads the vectors that `embed`
+    gives.
 
     Raises:
         DataError: a file cannot be read, or it has nothing to train on.
@@ -105,7 +109,11 @@ def set_up(
         dev_read = _read(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(kind, train, dev), len(dev), files)
-    task = _task(kind, files, config, read, labels, train, encoder, trained, tokenizer.framing)
+    framing = tokenizer.framing
+    task = _task(kind, files, config, read, labels, train, encoder, trained, framing)
+    if fitted is not None:
+        head = _fitted_head(kind, files, config, fitted, read.columns.text2, encoder, tokenizer)
+        task = replace(task, head=head)
     if trained is not None and task.max_length > trained:
         warnings.append(
             f"{config.model} was trained on {trained} tokens at once: what it reads of windows of "
@@ -285,6 +293,31 @@ def _task(
         text2_column=read.columns.text2,
         label_column=read.columns.label,
         head=head,
+    )
+
+
+def _fitted_head(
+    kind: TaskKind[Any, Any, Any],
+    files: TaskFilesConfig,
+    config: FinetuneConfig,
+    layers: Layers,
+    text2: str | None,
+    encoder: EncoderSpec,
+    tokenizer: Tokenizer,
+) -> HeadConfig:
+    """Return a head that reads of a text what `embed` gives, of a pair both vectors, their absolute
+    difference and their product, and of a word the vector of its first token."""
+    if kind.scores_tokens:
+        return HeadConfig(layers=layers, dropout=config.dropout)
+    skips = not encoder.averages_unknown and tokenizer.file_words is None
+    reads_one_by_one = encoder.segments == 1 and not encoder.pooled and not files.both_orders
+    return HeadConfig(
+        layers=layers,
+        pooling=config.pooling or cast(HeadPooling, encoder.default_pooling),
+        frame=frame_of(encoder, tokenizer.framing),
+        unknown=tokenizer.unk_id if skips else None,
+        compares=text2 is not None and reads_one_by_one,
+        dropout=config.dropout,
     )
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -81,6 +81,8 @@ class SeedRun:
     predictions: dict[str, list[Prediction]] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
     """Null thresholds that were tuned on dev, by task."""
+    fits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How heads were fitted without steps, by task."""
     step: int = 0
     """After which the kept weights were."""
     best_epoch: float = 0.0

@@ -1,0 +1,103 @@
+"""What a run does where an option leaves it open: by the encoder's specification and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.config.task import Layers
+from bertwright.nn.encoder import EncoderSpec
+from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
+from bertwright.tasks.catalogue import kind_of
+
+MOST_CHARACTERS, MOST_WORDS = 10_000_000, 300_000
+"""Of the texts, or sentences, on which baselines are measured unasked: about ten seconds."""
+
+OF_STEPS = (
+    *("batch_size", "warmup", "weight_decay", "bias_correction", "clip_norm", "dropout"),
+    *("attention_dropout", "keep", "evaluations_per_epoch", "patience"),
+)
+"""Keys that say how a head is trained in steps."""
+
+
+def transfer_of(config: FinetuneConfig, spec: EncoderSpec, tasks: Sequence[TaskSpec]) -> str:
+    """Return the transfer of a run: as configured, or the one that suits the encoder.
+
+    Frozen features are the default of encoders that were published so (`spec.feature_based`), for
+    tasks whose heads read one vector of each text or word. An option that is for features alone, or
+    for an encoder that is trained, decides.
+    """
+    if config.transfer != "auto":
+        return config.transfer
+    if config.layers is not None:
+        return "features"
+    trains = config.language_model > 0 or config.layer_decay is not None
+    of_vectors = all(kind_of(task.kind).linear for task in tasks)
+    return "features" if spec.feature_based and of_vectors and not trains else "finetune"
+
+
+def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
+    """Return whether the heads are linear layers on frozen vectors that are fitted without steps;
+    options that are about steps, or about what is not linear, have them trained."""
+    return (
+        config.transfer == "features"
+        and config.learning_rate == "auto"
+        and config.epochs is None
+        and config.network == "linear"
+        and not config.hidden_size
+        and not (config.layers or "").startswith("mix")
+        and all(
+            kind_of(task.kind).linear and not task.files.crf and task.files.merge == "mean"
+            for task in tasks
+        )
+    )
+
+
+def without_effect(config: FinetuneConfig) -> list[str]:
+    """Return the keys that were given and are about steps, which a fitted head does not take."""
+    usual = FinetuneConfig(config.model, config.out)
+    return [key for key in OF_STEPS if getattr(config, key) != getattr(usual, key)]
+
+
+def layers_of(config: FinetuneConfig, spec: EncoderSpec) -> Layers:
+    """Return the layer that a fitted head reads: as configured, or the one that `embed` does."""
+    if config.layers is not None:
+        return config.layers
+    number = spec.default_layer % (spec.depth + 1)
+    names: dict[int, Layers] = {0: "embeddings", spec.depth - 1: "second-to-last"}
+    names[spec.depth] = "last"
+    return names[number]
+
+
+def epochs_of(config: FinetuneConfig, examples: int) -> float:
+    """Return the passes over the data: as configured, or so many that few examples are seen often
+    enough."""
+    if config.epochs is not None:
+        return config.epochs
+    if config.transfer == "features":
+        return float(min(30, max(10, round(60_000 / examples))))
+    return float(min(20, max(3, round(20_000 / examples))))
+
+
+def takes_seconds(setup: TaskSetup) -> bool:
+    """Return whether the baselines of a task take seconds: they have features by the character,
+    and a weight of each feature for each label."""
+    kind = kind_of(setup.task.kind)
+    if kind.baselines is None:
+        return False
+    characters = sum(
+        sum(map(len, filter(None, (getattr(example, name) for name in kind.inputs))))
+        for example in (*setup.train.examples, *setup.dev.examples)
+    )
+    if kind.scores_tokens:
+        return characters < MOST_WORDS  # its inputs are words
+    pairs = 2 if setup.task.text2_column is not None else 1
+    return characters * pairs * max(1.0, len(setup.task.labels) / 8) < MOST_CHARACTERS
+
+
+def usual_rate(config: FinetuneConfig, width: int) -> float:
+    """Return the learning rate of a run whose rate is neither given nor searched for, by the
+    encoder's width."""
+    if config.transfer == "features":
+        return 1e-2 if config.network == "linear" else 1e-3
+    return min(1e-3, 3e-5 * (768 / width) ** 2)

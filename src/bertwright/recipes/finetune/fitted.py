@@ -1,0 +1,140 @@
+"""Linear heads on frozen vectors, fitted without steps (`transfer/linear.py`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from bertwright.arrays import Float32s, Int64s
+from bertwright.data.randomness import make_key, permutation
+from bertwright.nn.finite import require_finite
+from bertwright.nn.objective import Learner
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes.finetune.setup import TaskSetup
+from bertwright.recipes.finetune.training import Hardware, SeedRun, evaluate_task
+from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.head import Head
+from bertwright.train.log import Log
+from bertwright.transfer.linear import LinearFit, fit_classes, fit_label_sets, fit_numbers
+
+MOST_NUMBERS = 1 << 28
+"""Of all vectors that a head is fitted on, 1 GB; of more a random part of the examples is read."""
+
+
+@dataclass(frozen=True)
+class FrozenVectors:
+    """The vectors of a task's training texts or words, and their labels."""
+
+    vectors: Float32s
+    """`[R, F]`"""
+    labels: Int64s
+    """`[R]` classes or numbers; `[R, C]` label sets."""
+    groups: Int64s
+    """`[R]`: the example of each row."""
+
+
+def read_vectors(
+    learner: Learner,
+    setup: TaskSetup,
+    hardware: Hardware,
+    seed: int,
+    on_progress: OnProgress = silent,
+) -> FrozenVectors:
+    """Encode the training examples of a task once."""
+    name, task, instances = setup.task_name, setup.task, setup.train.instances
+    head, device = cast(Head, learner.objectives[name]), hardware.ranks.device
+    of_words = kind_of(task.kind).scores_tokens
+    rows = sum(len(cast(Sequence[int], n.label)) if of_words else 1 for n in instances)
+    width = cast(Any, head).scorer.in_features
+    part = min(1.0, MOST_NUMBERS / max(1, rows * width))
+    order = permutation(make_key("vectors", seed), len(instances))
+    chosen = sorted(order[: max(1, int(part * len(instances)))].tolist())
+    vectors, labels, groups = [], [], []
+    done, total = 0, sum(instances[row].num_tokens for row in chosen)
+    for numbers in instance_batches(instances, hardware.predicted_tokens, chosen):
+        batch = make_batch(name, task, instances, numbers, device)
+        with torch.inference_mode():
+            found = head.read(learner.encode(batch, [head]), batch)
+        vectors.append(require_finite(found.float(), "vectors").cpu().numpy())
+        assert batch.labels is not None
+        labels.append(batch.labels.cpu().numpy())
+        counts = batch.counts if of_words else (1,) * len(batch.rows)
+        groups.append(np.repeat(np.array(batch.rows), counts))
+        done += batch.num_tokens
+        on_progress(done, total)
+    return FrozenVectors(*map(np.concatenate, (vectors, labels, groups)))
+
+
+def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
+    """Fit a task's head; the vectors of `data` stay as they are."""
+    task, x = setup.task, data.vectors.copy()
+    weights = None if setup.class_weights is None else setup.class_weights.tolist()
+    if task.kind == "regression":
+        return fit_numbers(x, data.labels.astype(np.float64))
+    if task.multi_label:
+        return fit_label_sets(x, data.labels > 0.5, data.groups, seed, weights)
+    return fit_classes(x, data.labels, len(task.labels), data.groups, seed, weights)
+
+
+@dataclass
+class Fitting:
+    """The vectors of all tasks, and heads fitted on them, a seed at a time; the seed chooses the
+    folds that compare strengths."""
+
+    learner: Learner
+    """The frozen encoder under the heads, on its device."""
+    setups: Sequence[TaskSetup]
+    hardware: Hardware
+    data: Sequence[FrozenVectors]
+    """Of each task."""
+
+    def train_seed(self, seed: int, log: Log | None) -> SeedRun:
+        """Fit all heads and evaluate them on dev."""
+        began = time.monotonic()
+        run = SeedRun(seed, step=1, best_epoch=1.0, epochs=1.0)
+        for setup, data in zip(self.setups, self.data, strict=True):
+            fit = fit_head(setup, data, seed)
+            head = self.learner.objectives[setup.task_name]
+            device = self.hardware.ranks.device
+            with torch.no_grad():
+                head.get_parameter("classifier.weight").copy_(torch.from_numpy(fit.weight))
+                head.get_parameter("classifier.bias").copy_(torch.from_numpy(fit.bias).to(device))
+            run.fits[setup.task_name] = {
+                "rows": len(data.vectors),
+                "features": data.vectors.shape[1],
+                "alpha" if setup.task.kind == "regression" else "C": fit.strength,
+                "cross_validated": fit.score,
+            }
+        run.seconds = time.monotonic() - began
+        for setup in self.setups:
+            evaluate_task(run, setup, self.learner, self.hardware)
+        state = self.learner.state_dict()
+        run.state = {
+            name: value.detach().to("cpu", copy=True)
+            for name, value in state.items()
+            if name.startswith("objectives.")
+        }
+        examples = sum(len(setup.train.examples) for setup in self.setups)
+        run.examples_per_second = examples / max(1e-9, run.seconds)
+        if log is not None:
+            metrics: dict[str, float] = {}
+            for name, found in run.evaluations.items():
+                prefix = "" if len(self.setups) == 1 else f"{name}."
+                metrics |= {f"{prefix}{key}": value for key, value in found.metrics.items()}
+            tokens = sum(setup.train.num_tokens for setup in self.setups)
+            record: dict[str, float | int | str] = {
+                "step": 1,
+                "tokens": tokens,
+                "seconds": round(run.seconds, 3),
+                "split": "dev",
+                "epoch": 1.0,
+                **metrics,
+            }
+            log.write(record)
+        return run

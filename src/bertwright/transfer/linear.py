@@ -1,0 +1,242 @@
+"""Fit a linear layer on frozen vectors: logistic regression of classes and of label sets, ridge
+regression of numbers, both of scikit-learn.
+
+The vectors of a frozen encoder do not change, so that the best linear layer over them is the
+minimum of a convex function. It needs no steps and no learning rate. The features are standardized
+first, since the dimensions of word vectors and of recurrent states differ in scale, and a penalty
+of the weights means the same for each only then. Mean and standard deviation are folded into the
+weights that are returned,
+
+    w . (x - mean) / sd + b  =  (w / sd) . x + (b - (w / sd) . mean)
+
+so the layer reads the vectors as they are, and a saved model needs nothing else.
+
+The strength of the penalty (C of scikit-learn) is chosen by 5-fold cross-validation over the
+training rows; rows of one group, as the words of a sentence, are in the same fold.
+
+Letters: R rows, F width of a vector, C classes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from bertwright.arrays import Bools, Float32s, Float64s, Int64s
+from bertwright.data.randomness import make_key, permutation
+
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""The values of C that are compared, rising: the inverse of the penalty."""
+PENALTIES = tuple(10.0**power for power in range(-1, 6))
+"""The values of alpha that ridge regression compares."""
+FOLDS = 5
+COMPARED = 10_000
+"""Rows at most on which strengths are compared; the layer itself is fitted on all."""
+NEVER = -1e4
+"""The score of a class that no row has."""
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """A linear layer over vectors as they are."""
+
+    weight: Float32s
+    """`[C, F]`; of numbers `[1, F]`."""
+    bias: Float32s
+    """`[C]`"""
+    strength: float
+    """C of logistic regression, or alpha of ridge regression."""
+    score: float | None
+    """Cross-validated fraction of rows that are right; None of numbers, or of too few groups."""
+
+
+def fit_classes(
+    x: Float32s,
+    labels: Int64s,
+    classes: int,
+    groups: Int64s,
+    seed: int,
+    class_weights: Sequence[float] | None = None,
+) -> LinearFit:
+    """Fit multinomial logistic regression.
+
+    Args:
+        x: `[R, F]`; it is standardized in place.
+        labels: `[R]`, the class of each row.
+        classes: C.
+        groups: `[R]`, the group of each row.
+        seed: of the folds.
+        class_weights: the weight of each class in the loss; None: 1.
+    """
+    mean, scale = _standardize(x)
+    names = None if class_weights is None else dict(enumerate(class_weights))
+
+    def fit(rows: Int64s, start: Any, strength: float, tolerance: float) -> Any:
+        present = np.unique(labels[rows])
+        if len(present) == 1:
+            return int(present[0])
+        model = start if hasattr(start, "coef_") else _logistic(tolerance)
+        weights = None if names is None else {n: names[n] for n in present.tolist()}
+        model.set_params(C=strength, class_weight=weights)
+        return _quietly(model, x[rows], labels[rows])
+
+    def right(model: Any, rows: Int64s) -> float:
+        constant = isinstance(model, int)
+        predicted = np.full(len(rows), model) if constant else model.predict(x[rows])
+        return float(np.mean(predicted == labels[rows]))
+
+    strength, score = _choose(fit, right, groups, seed)
+    model = fit(np.arange(len(x)), None, strength, 1e-4)
+    weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
+    if isinstance(model, int):
+        bias[model] = 0
+    elif len(model.classes_) == 2:  # one score, half of it for either class
+        weight[model.classes_] = np.concatenate([-model.coef_, model.coef_]) / 2
+        bias[model.classes_] = np.array([-1, 1]) * model.intercept_ / 2
+    else:
+        weight[model.classes_], bias[model.classes_] = model.coef_, model.intercept_
+    return _folded(weight, bias, mean, scale, strength, score)
+
+
+def fit_label_sets(
+    x: Float32s,
+    held: Bools,
+    groups: Int64s,
+    seed: int,
+    class_weights: Sequence[float] | None = None,
+) -> LinearFit:
+    """Fit a logistic regression for each label, all with one strength.
+
+    Args:
+        x: `[R, F]`; it is standardized in place.
+        held: `[R, C]`, whether each row has each label.
+        groups: `[R]`, the group of each row.
+        seed: of the folds.
+        class_weights: the weight of each label in the loss; None: 1.
+    """
+    mean, scale = _standardize(x)
+    classes = held.shape[1]
+    factors = np.ones(classes) if class_weights is None else np.array(class_weights)
+
+    def fit(rows: Int64s, start: Any, strength: float, tolerance: float) -> list[Any]:
+        models = start or [None] * classes
+        found: list[Any] = []
+        for number in range(classes):
+            own = held[rows, number]
+            if own.all() or not own.any():
+                found.append(bool(own.any()))
+                continue
+            model = models[number] if hasattr(models[number], "coef_") else _logistic(tolerance)
+            model.set_params(C=strength * factors[number])
+            found.append(_quietly(model, x[rows], own))
+        return found
+
+    def right(models: list[Any], rows: Int64s) -> float:
+        columns = [
+            np.full(len(rows), model) if isinstance(model, bool) else model.predict(x[rows])
+            for model in models
+        ]
+        return float((np.stack(columns, 1) == held[rows]).mean())
+
+    strength, score = _choose(fit, right, groups, seed)
+    weight, bias = np.zeros((classes, x.shape[1])), np.zeros(classes)
+    for number, model in enumerate(fit(np.arange(len(x)), None, strength, 1e-4)):
+        if isinstance(model, bool):
+            bias[number] = -NEVER if model else NEVER
+        else:
+            weight[number], bias[number] = model.coef_[0], model.intercept_[0]
+    return _folded(weight, bias, mean, scale, strength, score)
+
+
+def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
+    """Fit ridge regression; its strength is chosen by leaving out one row at a time.
+
+    Args:
+        x: `[R, F]`; it is standardized in place.
+        numbers: `[R]`
+    """
+    from sklearn.linear_model import Ridge, RidgeCV
+
+    mean, scale = _standardize(x)
+    some = permutation(make_key("fit", 0), len(x))[:COMPARED]
+    alpha = float(RidgeCV(alphas=PENALTIES).fit(x[some].astype(np.float64), numbers[some]).alpha_)
+    model = Ridge(alpha=alpha).fit(x, numbers)
+    bias = np.atleast_1d(np.float64(model.intercept_))
+    return _folded(np.atleast_2d(model.coef_), bias, mean, scale, alpha, None)
+
+
+def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
+    """Standardize the columns of `x` in place, and return their means and standard deviations; a
+    column that does not vary is only centred."""
+    mean, scale = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+    scale[scale <= 1e-6 * np.maximum(1e-6, np.abs(mean))] = 1.0
+    x -= mean.astype(np.float32)
+    x /= scale.astype(np.float32)
+    return mean, scale
+
+
+def _folded(
+    weight: Any, bias: Any, mean: Float64s, scale: Float64s, strength: float, score: float | None
+) -> LinearFit:
+    """Return a layer over standardized vectors as one over the vectors themselves."""
+    weight = weight / scale
+    bias = bias - weight @ mean
+    return LinearFit(weight.astype(np.float32), bias.astype(np.float32), strength, score)
+
+
+def _logistic(tolerance: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=500, tol=tolerance, warm_start=True)
+
+
+def _quietly(model: Any, x: Float32s, labels: Any) -> Any:
+    """Fit a model; that the last digits have not settled after all iterations is no warning."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(x, labels)
+
+
+def _choose(fit: Any, right: Any, groups: Int64s, seed: int) -> tuple[float, float | None]:
+    """Return the strength of the best cross-validated accuracy, of equals the smallest, and this
+    accuracy. Strengths rise, each from the weights of the one before, and end when two in a row
+    are worse than the best."""
+    folds = list(_folds(groups, seed))
+    if len(folds) < 2:
+        return 1.0, None
+    models: list[Any] = [None] * len(folds)
+    best, chosen, worse = -1.0, STRENGTHS[0], 0
+    for strength in STRENGTHS:
+        scores = []
+        for number, (train, held) in enumerate(folds):
+            models[number] = fit(train, models[number], strength, 1e-3)
+            scores.append(right(models[number], held))
+        score = float(np.mean(scores))
+        if score > best:
+            best, chosen, worse = score, strength, 0
+        else:
+            worse += 1
+        if worse == 2:
+            break
+    return chosen, best
+
+
+def _folds(groups: Int64s, seed: int) -> Iterator[tuple[Int64s, Int64s]]:
+    """Yield the rows to train on and those held out, of groups in random order; no more rows than
+    `COMPARED` in all."""
+    names, numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = permutation(make_key("folds", seed), len(names))
+    taken = order[np.cumsum(counts[order]) <= max(COMPARED, counts[order[0]])]
+    fold_of = np.full(len(names), -1)
+    fold_of[taken] = np.arange(len(taken)) % FOLDS
+    folds = fold_of[numbers]
+    for fold in range(min(FOLDS, len(taken))):
+        train, held = np.flatnonzero((folds != fold) & (folds >= 0)), np.flatnonzero(folds == fold)
+        if len(train) and len(held):
+            yield cast(Int64s, train), cast(Int64s, held)
