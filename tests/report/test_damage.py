@@ -101,7 +101,7 @@ def test_damaged_measurements(tmp_path: Path) -> None:
         ("metrics.jsonl", "[" * 100_000 + "\n", "line 1 is damaged (maximum recursion depth"),
         ("config.toml", "steps = ", "config.toml is not TOML"),
         ("config.toml", "\0", "config.toml is not TOML"),
-        ("results.json", '{"seeds": "many"}', "is damaged, it holds a value that no run writes"),
+        ("results.json", '{"seeds": "many"}', "is damaged: it holds a value that no run writes"),
     ],
 )
 def test_the_command_says_it(

@@ -1,8 +1,8 @@
-"""Texts and pairs to vectors of their tokens: tokenize, batch, run the encoder.
+"""Turn texts and pairs into vectors of their tokens: tokenize, batch, run the encoder.
 
 `tokenize` turns texts into sequences that the encoder can read: whole, in windows, or truncated.
-`encode_batches` sorts sequences by length and runs the encoder over as many as a batch has tokens
-for, so the cost is that of the tokens: a short text never waits for a long one.
+`encode_batches` sorts sequences by length and fills batches up to a number of tokens, so the cost
+is proportional to the tokens: a short text never waits for a long one.
 
 Letters: n sequences, B of them in a batch, N tokens of a batch, H hidden.
 """
@@ -32,26 +32,26 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import split, truncate_pair
 
 Text = str | tuple[str, str]
-"""A text or a pair."""
+"""A text or a pair of texts."""
 Ids = Sequence[Sequence[int]]
-"""n sequences of ids, with their special tokens; or of anything that each token has."""
+"""n sequences of ids, with their special tokens; or of any other value that each token has."""
 Positions = Sequence[Sequence[int]]
-"""Of each of n sequences the positions of the tokens that are read, from 0 for the first."""
+"""For each of n sequences, the positions of the tokens that are read; the first token is 0."""
 
 
 @dataclass
 class Tokenized:
-    """Sequences with their special tokens, and the text that each is of."""
+    """Sequences with their special tokens, and the text that each belongs to."""
 
     ids: list[list[int]] = field(default_factory=list)
     segments: list[list[int]] | None = None
-    """Of each token, if there are pairs."""
+    """The segment of each token, if there are pairs."""
     owners: list[int] = field(default_factory=list)
-    """Number of the text of each sequence, rising: a text has one window or more."""
+    """The index of each sequence's text, in ascending order; a text has one window or more."""
     starts: list[int] = field(default_factory=list)
-    """Tokens of the text before the window's first."""
+    """The number of tokens of the text before the window's first token."""
     left_out: dict[int, int] = field(default_factory=dict)
-    """Number of a text that was truncated -> tokens of it that were left out."""
+    """Index of a text that was truncated -> number of its tokens that were left out."""
 
 
 def tokenize(
@@ -62,24 +62,26 @@ def tokenize(
     paired: bool = True,
     windows: bool = False,
 ) -> Tokenized:
-    """Texts as sequences of at most `longest` tokens.
+    """Return texts as sequences of at most `longest` tokens.
 
     Args:
-        longest: tokens of a sequence, special ones too; None: any number.
-        truncate: leave out what is too much, at the end (of a pair: of the longer text); else a
-            text is read in windows, and a pair is an error.
+        tokenizer: the tokenizer.
+        texts: texts and pairs.
+        longest: the most tokens of a sequence, including special tokens; None: no limit.
+        truncate: whether to truncate long texts at the end (for a pair, the longer text). Otherwise
+            a text is read in windows, and a long pair is an error.
         paired: whether the encoder reads pairs.
-        windows: read texts in windows all the same, so that `truncate` is of pairs.
+        windows: read texts in windows even with `truncate`, which then applies to pairs only.
 
     Raises:
-        DataError: no list of texts, neither text nor pair, a pair that is too long, a pair for an
-            encoder that reads none.
+        DataError: the input is not a list of texts and pairs, a pair is too long, or the encoder
+            does not read pairs.
     """
     texts, framing = listed(texts), tokenizer.framing
     single = [number for number, text in enumerate(texts) if isinstance(text, str)]
     bare = tokenizer.encode_bare_ids([str(texts[n]) for n in single])
     ids = {number: [of_text] for number, of_text in zip(single, bare, strict=True)}
-    found = Tokenized(segments=None if len(single) == len(texts) else [])
+    tokenized = Tokenized(segments=None if len(single) == len(texts) else [])
     longest = sys.maxsize if longest is None else longest
     for number, text in enumerate(texts):
         parts = ids.get(number) or tokenizer.encode_bare_ids(parts_of(number, text))
@@ -95,26 +97,26 @@ def tokenize(
                 "one"
             )
         if over > 0 and truncate and (pair or not windows):
-            found.left_out[number] = over
-            kept = truncate_pair(len(parts[0]), len(parts[1]), room) if pair else (room,)
-            parts = [part[:count] for part, count in zip(parts, kept, strict=True)]
+            tokenized.left_out[number] = over
+            counts = truncate_pair(len(parts[0]), len(parts[1]), room) if pair else (room,)
+            parts = [part[:count] for part, count in zip(parts, counts, strict=True)]
         for start, stop in [(0, 0)] if pair else split(len(parts[0]), room, 0):
-            own = parts if pair else [parts[0][start:stop]]
-            # a model that adds no tokens reads one unknown word where there is no word
-            sequence = framing.two(*own) if pair else framing.one(*own)
-            found.ids.append(sequence or [tokenizer.unk_id])
-            found.owners.append(number)
-            found.starts.append(start)
-            if found.segments is not None:
-                found.segments.append(framing.segments(*map(len, own)) or [0])
-    return found
+            window = parts if pair else [parts[0][start:stop]]
+            # a model without special tokens needs at least one token: the unknown word
+            sequence = framing.two(*window) if pair else framing.one(*window)
+            tokenized.ids.append(sequence or [tokenizer.unk_id])
+            tokenized.owners.append(number)
+            tokenized.starts.append(start)
+            if tokenized.segments is not None:
+                tokenized.segments.append(framing.segments(*map(len, window)) or [0])
+    return tokenized
 
 
 def listed(texts: object) -> list[Text]:
-    """Texts as a list: one alone, a sequence, a column, a table or array of one column.
+    """Return texts as a list: one text, a sequence, a column, or a table or array with one column.
 
     Raises:
-        DataError: not texts, or several columns.
+        DataError: these are not texts, or there are several columns.
     """
     if isinstance(texts, str):
         return [texts]
@@ -134,10 +136,10 @@ def listed(texts: object) -> list[Text]:
 
 
 def parts_of(number: int, text: object) -> list[str]:
-    """A text alone, or the two of a pair.
+    """Return a text as a list of one, or the two texts of a pair.
 
     Raises:
-        DataError: it is neither; names its number.
+        DataError: it is neither; names its index.
     """
     if isinstance(text, str):
         return [text]
@@ -150,29 +152,31 @@ def parts_of(number: int, text: object) -> list[str]:
 
 
 def only_text(text: object) -> str:
-    """The text itself; DataError if it is none."""
+    """Return the text; raise DataError if it is not a text."""
     if not isinstance(text, str):
         raise DataError(f"the text is of type {type(text).__name__}; expected one str")
     return text
 
 
 def is_count(value: object) -> bool:
-    """Whether a user's number is a whole one from 1."""
+    """Return whether a user's number is an integer of at least 1."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) > 0
 
 
 def join_windows(
     framing: Framing, tokenized: Tokenized, batches: Iterable[tuple[list[int], Sequences, Float32s]]
 ) -> list[Float32s]:
-    """What each text's tokens have, windows joined.
+    """Return the values of each text's tokens, with its windows joined.
 
     Args:
-        framing: special tokens stay of the first window at the start, of the last at the end.
+        framing: the framing; of the special tokens, those at the start of the first window and at
+            the end of the last one are kept.
         tokenized: the sequences of n texts.
-        batches: numbers of sequences, these end to end, and `[..., N, H]` of their tokens.
+        batches: indices of sequences, these sequences end to end, and `[..., N, H]` for their
+            tokens.
 
     Returns:
-        `[..., T, H]` of each text.
+        `[..., T, H]` for each text.
     """
     states: list[Float32s] = [np.empty((0, 0), np.float32)] * len(tokenized.ids)
     for rows, sequences, x in batches:
@@ -203,13 +207,16 @@ def join_windows(
 def kept_tokens(
     tokenizer: Tokenizer, text: Text, kept: int, prompt: str = ""
 ) -> tuple[list[str], list[tuple[int, int]], list[int]]:
-    """The tokens of a text as `tokenize` left it, their characters, and their rows.
+    """Return the tokens of a text that `tokenize` kept, their offsets in characters, and their
+    rows.
 
-    Special tokens are among them. The second text's characters count from its own start.
+    Special tokens are included. Offsets in the second text of a pair count from its own start.
 
     Args:
-        kept: tokens that are left of it, special ones too.
-        prompt: what was put before the text; tokens of it alone are left out.
+        tokenizer: the tokenizer.
+        text: the text or pair.
+        kept: the number of its tokens that were kept, including special tokens.
+        prompt: the text that was put before it; tokens of the prompt are left out.
     """
     first, *second = [text] if isinstance(text, str) else text
     framing = tokenizer.framing
@@ -245,25 +252,29 @@ class ModelRunner:
     tokenizer: Tokenizer
     device: torch.device
     batch_tokens: int
-    """Tokens of a batch, about: it has one sequence at least."""
+    """The approximate number of tokens of a batch, which has at least one sequence."""
     name: str
-    """Where it was loaded from, for messages."""
+    """The path it was loaded from, for messages."""
     prompt_begin: tuple[int, ...] | None = None
-    """Ids before a prompt, of a model that was not trained here; None: those of the framing."""
+    """The ids before a prompt, for a model that was not trained here; None: those of the
+    framing.
+    """
 
     @property
     def spec(self) -> EncoderSpec:
-        """What the encoder is like."""
+        """The specification of the encoder."""
         return self.learner.encoder.spec
 
     def room(self, paired: bool = False) -> int:
-        """Tokens of text in one sequence, or of both texts in that of a pair."""
+        """Return the number of tokens of text that fit in a sequence, or of both texts in that of a
+        pair.
+        """
         longest = sys.maxsize if self.spec.max_length is None else self.spec.max_length
         return longest - self.tokenizer.framing.special_tokens(paired)
 
     @property
     def precision(self) -> Literal["fp32", "bf16"]:
-        """The precision of its weights."""
+        """The precision of the weights."""
         low = any(p.dtype == torch.bfloat16 for p in self.learner.parameters())
         return "bf16" if low else "fp32"
 
@@ -301,15 +312,17 @@ def encode_batches(
     """Encode n sequences of ids, each with its special tokens, by an encoder in eval mode.
 
     Args:
-        segments: of their tokens; None: all 0.
-        batch_tokens: of a batch, about: it has one sequence at least.
-        top: the highest layer needed, 0 the embeddings; None: all, and the pooler.
-        keep_layers: return every layer.
-        positions: where the last layer is read, beside the pooler; None: everywhere. Leave out
-            `top` and `keep_layers` with it.
+        encoder: the encoder.
+        ids: the sequences.
+        segments: the segments of their tokens; None: all 0.
+        batch_tokens: the approximate number of tokens of a batch, which has at least one sequence.
+        top: the highest layer that is needed, 0 the embeddings; None: all layers, and the pooler.
+        keep_layers: whether to return every layer.
+        positions: the positions at which the last layer is read, besides the pooler; None: all. It
+            cannot be combined with `top` and `keep_layers`.
 
     Yields:
-        The numbers of a batch's sequences, and what the encoder computed of them.
+        The indices of a batch's sequences, and what the encoder computed for them.
     """
     for rows in token_batches([len(sequence) for sequence in ids], batch_tokens):
         rows, inputs = make_inputs(rows, ids, segments, encoder.device)
@@ -320,7 +333,9 @@ def encode_batches(
 
 
 def positions_in(rows: list[int], sequences: Sequences, positions: Positions) -> Tensor:
-    """The positions in N of these positions of these rows, `[R]`, sequence by sequence."""
+    """Return the positions in N of the given positions of these rows, `[R]`, sequence by
+    sequence.
+    """
     starts = zip(rows, sequences.offsets[:-1], strict=True)
-    found = [start + position for row, start in starts for position in positions[row]]
-    return send_numbers(found, sequences.device)
+    flat = [start + position for row, start in starts for position in positions[row]]
+    return send_numbers(flat, sequences.device)

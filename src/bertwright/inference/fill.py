@@ -1,4 +1,4 @@
-"""Fill blanks: the masked LM head at the positions where a text has [MASK]."""
+"""Fill blanks: predict the tokens at the positions of [MASK] with the masked-LM head."""
 
 from __future__ import annotations
 
@@ -16,40 +16,43 @@ from bertwright.text.framing import Framing
 from bertwright.text.windows import Span, window_around
 
 Blank = list[tuple[str, float]]
-"""Tokens and their probabilities, likeliest first."""
+"""Tokens and their probabilities, the most probable first."""
 
 
 @dataclass(frozen=True)
 class Blanks:
-    """A text with blanks, and the windows it is read in."""
+    """A text with blanks, and the windows in which it is read."""
 
     framing: Framing
     ids: list[int]
-    """Of the whole text, without special tokens."""
+    """The ids of the whole text, without special tokens."""
     spans: list[Span]
-    """The text, or, where it is too long, the windows around its blanks."""
+    """The whole text, or, if it is too long, the windows around its blanks."""
     positions: list[list[int]]
-    """Of each window the positions of the blanks that are predicted in it; window after window, the
-    blanks are in the order of the text."""
+    """The positions in each window of the blanks that are predicted in it. Over all windows, the
+    blanks are in the order of the text.
+    """
 
     @property
     def tokens(self) -> int:
-        """Of the whole text, special ones too."""
+        """The number of tokens of the whole text, including special tokens."""
         return len(self.ids) + self.framing.special_tokens()
 
     @property
     def tokens_read(self) -> int:
-        """The tokens of all windows that are read."""
+        """The number of tokens of all windows."""
         special = self.framing.special_tokens()
         return sum(stop - start + special for start, stop in self.spans)
 
     def sequences(self) -> list[list[int]]:
-        """The windows, with special tokens: of a text of many blanks far more ids than it has."""
+        """Return the windows with special tokens. For a text with many blanks, they have many more
+        ids than the text.
+        """
         return [self.framing.one(self.ids[start:stop]) for start, stop in self.spans]
 
 
 def find_blanks(runner: ModelRunner, text: str) -> Blanks:
-    """The blanks of a text, and the window of each; see `fill` for the errors."""
+    """Return the blanks of a text, with the window of each; see `fill` for the errors."""
     runner.require("masked_lm", "filling blanks")
     tokenizer, framing = runner.tokenizer, runner.tokenizer.framing
     (ids,) = tokenizer.encode_bare_ids([only_text(text)])
@@ -66,8 +69,10 @@ def find_blanks(runner: ModelRunner, text: str) -> Blanks:
 
 
 def predict_blanks(runner: ModelRunner, x: Tensor, top: int) -> list[Blank]:
-    """What stands at K positions, by their vectors `[K, H]` of the last layer; ids that stand for
-    no token are left out."""
+    """Return the predictions for K positions from their vectors `[K, H]` of the last layer.
+
+    Ids without a token are left out.
+    """
     head, tokenizer = runner.learner.objectives["masked_lm"], runner.tokenizer
     assert isinstance(head, GivesLogits)
     missing = tokenizer.ids_without_token
@@ -76,28 +81,31 @@ def predict_blanks(runner: ModelRunner, x: Tensor, top: int) -> list[Blank]:
         require_finite(probabilities, "probabilities")
         probabilities[:, missing] = -1
         best = probabilities.topk(min(top, probabilities.shape[1] - len(missing)))
-    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [list(zip(tokenizer.tokens_of(ids), values, strict=True)) for ids, values in found]
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [list(zip(tokenizer.tokens_of(ids), values, strict=True)) for ids, values in pairs]
 
 
 def fill(runner: ModelRunner, text: str, top: int = 5) -> list[Blank]:
-    """The likeliest tokens of every blank of a text, each predicted with the others left blank.
+    """Return the most probable tokens for every blank of a text, each predicted with the others
+    blank.
 
-    A text longer than the encoder reads at once is read, for each blank, in the window around it.
+    If a text is longer than the encoder reads at once, each blank is predicted in the window around
+    it.
 
     Returns:
-        One list of `top` tokens a blank, in the text's order.
+        A list of `top` tokens for each blank, in the text's order.
 
     Raises:
-        DataError: no text, no [MASK] in it, or no masked LM head in the checkpoint.
-        ConfigError: `top` is no whole number from 1.
+        DataError: the input is not a text, it has no [MASK], or the checkpoint has no masked-LM
+            head.
+        ConfigError: `top` is not an integer of at least 1.
     """
     if not is_count(top):
         raise ConfigError(f"top is {top!r}; expected 1 or more")
     blanks = find_blanks(runner, text)
-    found: list[list[Blank]] = [[]] * len(blanks.spans)
+    filled: list[list[Blank]] = [[]] * len(blanks.spans)
     for rows, encoded in runner.run(blanks.sequences(), positions=blanks.positions):
         of_rows = torch.split(encoded.last, [len(blanks.positions[row]) for row in rows])
         for row, x in zip(rows, of_rows, strict=True):
-            found[row] = predict_blanks(runner, x, top)
-    return list(chain.from_iterable(found))
+            filled[row] = predict_blanks(runner, x, top)
+    return list(chain.from_iterable(filled))

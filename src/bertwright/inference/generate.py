@@ -1,9 +1,9 @@
-"""Texts that go on from a prompt, by a causal encoder that keeps a state (`GoesOn`: a KV cache, or
-the last tokens of an n-gram model) and a next-token objective.
+"""Continue prompts with a causal encoder that keeps a state, and a next-token objective.
 
-A prompt of a model that was trained here begins as its training texts did (`BOS A`). That of
-another model begins as transformers begins it: with what its tokenizer's files say, for GPT-2
-nothing. An empty prompt is BOS alone. Each token is read once.
+The state is a KV cache, or the last tokens for an n-gram model (`GoesOn`). The prompt of a model
+that was trained here begins like its training texts (`BOS A`). For another model it begins as in
+transformers: with the ids that its tokenizer's files state, which are none for GPT-2. An empty
+prompt is BOS. Each token is read once.
 
 Letters: B prompts, R rows (texts), V vocabulary.
 """
@@ -33,22 +33,25 @@ from bertwright.nn.objective import GivesLogits
 from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.products import lay_out
 
-ROWS = 32  # texts at once, of which each needs its own state
+ROWS = 32  # the most texts at once, each of which needs its own state
 
 
 class CheckedDecoder(CausalDecoder):
-    """A decoder whose model must give numbers."""
+    """A decoder that raises an error if the model's logits are not finite."""
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """B prompts -> `[B, V]`, and the state of the encoder."""
+        """Return the logits of B prompts, `[B, V]`, and the state of the encoder."""
         logits, state = super().begin(source)
-        require_finite(logits.amax(1), "logits")  # NaN is larger than all
+        require_finite(logits.amax(1), "logits")  # the maximum is NaN if any logit is
         return logits, state
 
 
 def decoder_of(runner: ModelRunner) -> CausalDecoder:
-    """What continues prompts; DataError where a model is no language model from left to right that
-    keeps what it has read."""
+    """Return the decoder that continues prompts.
+
+    Raises:
+        DataError: the model is not a left-to-right language model that can continue from a state.
+    """
     runner.require("next_token", "generation")
     if not generates(runner):
         raise DataError(
@@ -62,7 +65,7 @@ def decoder_of(runner: ModelRunner) -> CausalDecoder:
 
 
 def generates(runner: ModelRunner) -> bool:
-    """Whether a model continues prompts."""
+    """Return whether a model can continue prompts."""
     heads = dict(runner.learner.objectives.items())
     return isinstance(runner.encoder, GoesOn) and isinstance(heads.get("next_token"), GivesLogits)
 
@@ -70,29 +73,33 @@ def generates(runner: ModelRunner) -> bool:
 def make_prompts(
     runner: ModelRunner, texts: Sequence[Text], config: GenerationConfig
 ) -> list[Prompt]:
-    """Tokenize prompts; for the errors see `make_prompt`."""
+    """Tokenize prompts; see `make_prompt` for the errors."""
     bare = runner.tokenizer.encode_bare_ids([only_text(text) for text in texts])
     return [
-        make_prompt(runner, own, config.max_new_tokens, f"prompt {number}")
-        for number, own in enumerate(bare)
+        make_prompt(runner, ids, config.max_new_tokens, f"prompt {number}")
+        for number, ids in enumerate(bare)
     ]
 
 
-def make_prompt(runner: ModelRunner, own: Sequence[int], most: int, name: str) -> Prompt:
-    """A prompt of bare ids, after which `most` tokens may come; DataError where there is nothing to
-    begin with, or more than the model reads at once."""
+def make_prompt(runner: ModelRunner, bare: Sequence[int], most: int, name: str) -> Prompt:
+    """Return a prompt of bare ids, after which at most `most` tokens are generated.
+
+    Raises:
+        DataError: the prompt is empty and the tokenizer has no begin token, or it is longer than
+            the model reads at once.
+    """
     longest = runner.spec.max_length
     begin = runner.tokenizer.framing.begin
-    if own and runner.prompt_begin is not None:
+    if bare and runner.prompt_begin is not None:
         begin = runner.prompt_begin
-    ids = [*begin, *own]
+    ids = [*begin, *bare]
     if not ids:
-        raise DataError(f"{name} is empty, and this tokenizer has no token for begin: give it text")
+        raise DataError(f"{name} is empty, but this tokenizer has no begin token: give it text")
     room = most if longest is None else longest - len(ids) + 1
     if room < 2 and longest is not None:
         raise DataError(
-            f"{name} has {len(ids):,} tokens; this model reads {longest:,} at once, "
-            "those that it generates included: shorten it"
+            f"{name} has {len(ids):,} tokens; this model reads {longest:,} at once, including "
+            "those that it generates: shorten it"
         )
     return Prompt(ids, min(room, most), ids)
 
@@ -100,27 +107,27 @@ def make_prompt(runner: ModelRunner, own: Sequence[int], most: int, name: str) -
 def generate(
     runner: ModelRunner, prompts: Sequence[str], config: GenerationConfig
 ) -> Iterator[tuple[int, list[Generated]]]:
-    """The number of each prompt and its `config.num` texts, as soon as they are done.
+    """Yield the index of each prompt and its `config.num` texts, as soon as they are complete.
 
     Raises:
-        DataError: see `decoder_of` and `make_prompt`; or the model gives no finite logits.
+        DataError: see `decoder_of` and `make_prompt`; or the model's logits are not finite.
     """
-    made = make_prompts(runner, listed(prompts), config)
+    tokenized = make_prompts(runner, listed(prompts), config)
     yield from continue_prompts(
-        decoder_of(runner), runner.tokenizer, made, config, runner.batch_tokens, ROWS
+        decoder_of(runner), runner.tokenizer, tokenized, config, runner.batch_tokens, ROWS
     )
 
 
 def stream(runner: ModelRunner, prompt: str, config: GenerationConfig) -> Iterator[str]:
-    """The text that continues a prompt, as it is made; with beams, at the end."""
-    (made,) = make_prompts(runner, [prompt], config)
+    """Yield the text that continues a prompt as it is generated; with beams, at the end."""
+    (tokenized,) = make_prompts(runner, [prompt], config)
     if config.beam > 1:
         for _, (best, *_) in generate(runner, [prompt], config):
             yield best.text
         return
     flight = rows_in_flight(runner)
-    text = GrowingText(config, made.limit, made.ids, tokenizer=runner.tokenizer)
-    flight.add([made.ids], [[text]])
+    text = GrowingText(config, tokenized.limit, tokenized.ids, tokenizer=runner.tokenizer)
+    flight.add([tokenized.ids], [[text]])
     while len(flight):
         flight.step()
         if more := text.write():
@@ -128,5 +135,5 @@ def stream(runner: ModelRunner, prompt: str, config: GenerationConfig) -> Iterat
 
 
 def rows_in_flight(runner: ModelRunner) -> RowsInFlight:
-    """Rows of this model."""
+    """Return an empty batch of rows that this model continues."""
     return RowsInFlight(decoder_of(runner), *ends_of(runner.tokenizer))

@@ -1,4 +1,4 @@
-"""The inputs of `Model.predict`, as examples of the task.
+"""Convert the inputs of `Model.predict` to examples of the task.
 
 | kind | an input |
 |---|---|
@@ -8,8 +8,9 @@
 | multiple choice | a text and a list of choices |
 | generation | a source |
 
-A mapping of the example's fields (`text`, `text2`, `words`, `question`, `context`, `choices`) is an
-input of every kind; `text2` of a multiple choice begins every choice (SWAG's second sentence).
+An input of any kind may also be a mapping of the example's fields (`text`, `text2`, `words`,
+`question`, `context`, `choices`). In multiple choice, `text2` is the beginning of every choice
+(SWAG's second sentence).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def make_examples(task: TaskConfig, inputs: Iterable[Any]) -> list[Example]:
     """Return one example for each input.
 
     Raises:
-        DataError: an input that this kind of task does not take, or an empty text; names its
-            number, from 1.
+        DataError: this kind of task does not take an input, or a text is empty; names its number,
+            from 1.
     """
     kind = kind_of(task.kind)
     table = hasattr(inputs, "columns")

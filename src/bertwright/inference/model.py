@@ -1,4 +1,4 @@
-"""A trained model: `load(folder)`, and what it computes of texts.
+"""A trained model: load it with `load(folder)`, and compute vectors, predictions and texts.
 
 model = load("runs/news")
 vectors = model.embed(["one text", ("a", "pair")])        # float32 [2, W], as its folder says
@@ -66,23 +66,24 @@ from bertwright.train.hardware import choose_precision
 
 @dataclass(frozen=True)
 class EncodedText:
-    """What the encoder computed of one text: a row a token."""
+    """What the encoder computed for one text, with a row for each token."""
 
     ids: list[int]
     tokens: list[str]
     offsets: list[tuple[int, int]]
-    """Characters of the text each token is from; (0, 0) for [CLS] and [SEP]."""
+    """The start and end of each token in the text, in characters; (0, 0) for [CLS] and [SEP]."""
     type_ids: list[int]
     layers: Float32s
-    """`[L + 1, T, H]`, embeddings first."""
+    """`[L + 1, T, H]`, the embeddings first."""
     pooled: Float32s | None
-    """`[H]`, the pooler's vector of the text, if the encoder has one; of the first window where
-    there are several. Without meaning where nothing trained the pooler: its weights are random in a
-    masked LM alone."""
+    """`[H]`, the pooler's vector of the text, or of its first window, if the encoder has a pooler.
+    It is meaningless if no objective trained the pooler: after masked-LM training alone its weights
+    are random.
+    """
 
 
 class Model:
-    """An encoder with its tokenizer and the heads of its checkpoint, to be used."""
+    """A loaded encoder with its tokenizer and the heads of its checkpoint."""
 
     def __init__(
         self,
@@ -93,17 +94,17 @@ class Model:
     ) -> None:
         self.runner = runner
         self.config = config
-        """The architecture of the encoder, as its folder has it."""
+        """The configuration of the encoder, as its folder has it."""
         self.report = report
-        """Which tensors of the folder were read, missing and unused."""
+        """The tensors of the folder that were read, were missing or are unused."""
         self.tasks = dict(tasks)
-        """What its task heads are for, by name: kind, labels, windows, threshold."""
+        """The tasks of its heads by name: kind, labels, windows, threshold."""
         self._backend: Backend | None = None
         self._embedder: tuple[Any, Embedder] | None = None
 
     @property
     def spec(self) -> EncoderSpec:
-        """What the encoder is like: its width and depth, how much it reads."""
+        """The specification of the encoder: its width and depth, how much it reads."""
         return self.runner.spec
 
     @property
@@ -113,16 +114,18 @@ class Model:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads it has: `masked_lm`, `next_sentence`, and the names of its tasks."""
+        """The names of its heads: `masked_lm`, `next_sentence`, and the names of its tasks."""
         return tuple(self.runner.learner.objectives)
 
     @property
     def vectors(self) -> VectorConfig:
-        """The vectors that `embed` makes by default: as a folder of sentence-transformers says,
-        else of the default layer and pooling (of BERT the mean of the layer below the last).
+        """The configuration of the vectors that `embed` computes by default.
+
+        It is the one that a folder of sentence-transformers states, else the encoder's default
+        layer and pooling (for BERT the mean of the layer below the last).
 
         Raises:
-            DataError: a folder of sentence-transformers with parts that are not read.
+            DataError: the folder of sentence-transformers has parts that are not supported.
         """
         if self._folder is not None:
             return self._folder.vectors()
@@ -135,8 +138,9 @@ class Model:
 
     @cached_property
     def is_cross_encoder(self) -> bool:
-        """Whether its head scores pairs for sentence-transformers, which says so in a file of its
-        own since version 5.4, and before by a key of `config.json`."""
+        """Whether its head scores pairs for sentence-transformers. Since version 5.4 a file of its
+        own says so; before, a key of `config.json` did.
+        """
         if not self.tasks:
             return False
         place = Path(self.runner.name)
@@ -151,7 +155,7 @@ class Model:
     def _folder(self) -> EmbeddingDefaults | None:
         folder = Path(self.runner.name)
         if self.is_cross_encoder or not folder.is_dir():
-            return None  # what a cross-encoder's folder says is of scores, not of vectors
+            return None  # a cross-encoder's folder describes scores, not vectors
         return read_defaults(folder)
 
     @cached_property
@@ -160,21 +164,21 @@ class Model:
         return () if self._folder is None else tuple(map(read_layer, self._folder.dense))
 
     def encode(self, inputs: Iterable[Text]) -> list[EncodedText]:
-        """Every layer's vector of every token of texts and pairs.
+        """Return every layer's vector of every token of texts and pairs.
 
-        A text longer than the encoder reads at once is read in windows, joined again, so that each
-        of its tokens has its row.
+        A text longer than the encoder reads at once is read in windows, which are joined so that
+        each of its tokens has one row.
 
         Raises:
-            DataError: not texts, a pair is too long (only single texts are read in windows), or the
-                model reads no pairs.
-            ConfigError: its layers are not of one width.
+            DataError: the inputs are not texts, a pair is too long (only single texts are read in
+                windows), or the model reads no pairs.
+            ConfigError: its layers have different widths.
         """
         if len({*self.spec.widths}) > 1:
             widths = ", ".join(map(str, self.spec.widths))
             raise ConfigError(
-                f"the layers of this model are {widths} wide, which no array holds: take one at a "
-                "time, embed(texts, layers=(-1,))"
+                f"the layers of this model are {widths} wide, which one array cannot hold: take "
+                "one at a time, embed(texts, layers=(-1,))"
             )
         texts = listed(inputs)
         encodings = [
@@ -216,28 +220,29 @@ class Model:
         prompt_name: str | None = None,
         precision: VectorPrecision | None = None,
     ) -> Float32s:
-        """One vector a text or pair; what is unset is as in `vectors`.
+        """Return one vector for each text or pair. Arguments that are None are as in `vectors`.
 
         Args:
             texts: n texts and pairs.
-            layers: one or several: 0 is the embeddings, 1 to L the layers, negative from the top.
+            layers: one layer or several: 0 is the embeddings, 1 to L the layers; negative numbers
+                count from the top.
             pooling: how the tokens become one vector: a `Pooling`, or several as `cls+mean`.
             normalize: scale every vector to length 1.
-            on_progress: called with the tokens done.
-            combine: what becomes of several layers.
-            truncate: leave out the ends of long texts; else they are read in windows.
-            max_length: tokens of a sequence, special ones too.
-            dimensions: keep the first so many numbers of a vector.
-            prompt: text to put before every text, or the first of a pair; "" for none.
-            prompt_name: the same by its name in the folder.
+            on_progress: called with the number of tokens done.
+            combine: how several layers are combined.
+            truncate: truncate long texts instead of reading them in windows.
+            max_length: the most tokens of a sequence, including special tokens.
+            dimensions: keep only this many first dimensions of a vector.
+            prompt: text to put before every text, or before the first of a pair; "" for none.
+            prompt_name: the name of one of the folder's prompts, in place of its text.
             precision: see `embedder`; these texts are the sample.
 
         Returns:
             `[n, W]`, float32.
 
         Raises:
-            ConfigError: no such layer, pooling, prompt or precision.
-            DataError: not texts, or a pair is too long.
+            ConfigError: there is no such layer, pooling, prompt or precision.
+            DataError: the inputs are not texts, or a pair is too long.
         """
         texts = listed(texts)
         config = self.vectors.over(
@@ -265,21 +270,23 @@ class Model:
         whitening: str | Path | Whitening | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
-        """What makes vectors of one kind, for many calls, tokens and files.
+        """Return an `Embedder`, which computes vectors of one configuration for many calls, tokens
+        and files.
 
         Args:
-            config: which vectors; unset: `vectors`.
+            config: the configuration of the vectors; None: `vectors`.
             backend: `torch`, `onnx` or `openvino`.
-            precision: `fp32`, exact; `bf16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more with
-                float32, else an error; unset: as the model is loaded.
-            exported: the folder that `bertwright export` wrote of this model, without a head, for
+            precision: `fp32` is exact; `bf16` has 2 to 3 digits; `int8` has a cosine of at least
+                0.99 with float32, or is an error; None: as the model is loaded.
+            exported: the folder that `bertwright export` wrote for this model, without a head, for
                 this backend and precision.
-            whitening: applied to the vectors; or a file that `bertwright whiten` wrote.
-            sample: texts to verify on; unset: a few of our own.
+            whitening: a whitening to apply to the vectors, or a file that `bertwright whiten`
+                wrote.
+            sample: texts to verify the backend on; empty: a few of our own.
 
         Raises:
-            ConfigError: no such layer, backend or precision, an export for others, or vectors too
-                far from float32's.
+            ConfigError: there is no such layer, backend or precision, the export is for another
+                one, or vectors are too far from float32's.
             DataError, IntegrityError: the whitening or a dense layer cannot be read.
         """
         config = config or self.vectors
@@ -289,7 +296,7 @@ class Model:
         own = self._backend or torch_backend(self.runner)
         choice = BackendChoice(self.runner, own, config, sample, dense)
         chosen = choice.choose(backend, precision or self.runner.precision, exported)
-        if chosen is own:  # with weights of its own on a CPU: not kept where another computes
+        if chosen is own:  # on a CPU it has its own copy of the weights, so keep it only if used
             self._backend = own
         embedder = Embedder(
             chosen, self.tokenizer, self.spec, config, whitening, dense, self.prompts
@@ -298,25 +305,31 @@ class Model:
         return embedder
 
     def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
-        """The likeliest tokens and their probabilities, one list a [MASK]; see `inference.fill`."""
+        """Return the most probable tokens and their probabilities, a list for each [MASK]; see
+        `inference.fill`.
+        """
         return fill.fill(self.runner, text, top)
 
     def score(
         self, texts: Iterable[str], max_length: int | None = None, stride: int | None = None
     ) -> list[score.TextScore]:
-        """The log-probability of every token of texts by a language model; see `inference.score`.
+        """Return the log-probability of every token of texts under a language model; see
+        `inference.score`.
 
-        Of a masked language model, each token by all others: the pseudo-log-likelihood.
+        A masked language model predicts each token from all others: the pseudo-log-likelihood.
         """
         return score.score(self.runner, texts, max_length, stride)
 
     def attention(self, text: Text) -> list[AttentionMaps]:
-        """How much each token of a text, a pair or a translation attends to each, by layer and
-        head; see `inference.attention.maps`."""
+        """Return how much each token of a text, a pair or a translation attends to each other
+        token, by layer and head; see `inference.attention.maps`.
+        """
         return attention_maps(self.runner, text)
 
     def next_sentence(self, first: str, second: str) -> float:
-        """The probability that `second` follows `first`; warns if tokens had to be left out."""
+        """Return the probability that `second` follows `first`; warn if tokens had to be left
+        out.
+        """
         probability, left_out = next_sentence.next_sentence(self.runner, first, second)
         if left_out:
             warnings.warn(
@@ -329,25 +342,26 @@ class Model:
     def generate(
         self, prompts: str | Sequence[str], config: GenerationConfig | None = None, **settings: Any
     ) -> list[list[Generated]]:
-        """Texts that continue prompts, `num` of each: `.text` is what follows the prompt.
+        """Return texts that continue prompts, `num` for each; `.text` is the text after the prompt.
 
         Args:
-            prompts: one or several.
-            config: how; or its fields by name, as `max_new_tokens=20, sample=True, top_p=0.9`.
+            prompts: one prompt or several.
+            config: how texts are generated. Instead, its fields may be given by name, as
+                `max_new_tokens=20, sample=True, top_p=0.9`.
             **settings: see `GenerationConfig`.
 
         Raises:
-            ConfigError: settings that contradict each other.
-            DataError: no language model, or a prompt that is too long.
+            ConfigError: the settings contradict each other.
+            DataError: the model is not a language model, or a prompt is too long.
         """
         texts = [prompts] if isinstance(prompts, str) else list(prompts)
-        made = generate.generate(self.runner, texts, config or GenerationConfig(**settings))
-        return [found for _, found in sorted(made)]
+        by_prompt = generate.generate(self.runner, texts, config or GenerationConfig(**settings))
+        return [generated for _, generated in sorted(by_prompt)]
 
     def stream(
         self, prompt: str, config: GenerationConfig | None = None, **settings: Any
     ) -> Iterator[str]:
-        """The text that continues one prompt, as it is made; see `generate`."""
+        """Yield the text that continues one prompt as it is generated; see `generate`."""
         return generate.stream(self.runner, prompt, config or GenerationConfig(**settings))
 
     def translate(
@@ -356,25 +370,27 @@ class Model:
         config: TranslationConfig | None = None,
         **settings: Any,
     ) -> list[Translated]:
-        """Translations of texts, in order: `.text` of each.
+        """Return the translations of texts, in order; each has its `.text`.
 
         Args:
-            texts: one or several, a sentence each.
-            config: how; or its fields by name, as `beam=8, length_penalty=1.0`.
+            texts: one text or several, each a sentence.
+            config: how texts are translated. Instead, its fields may be given by name, as `beam=8,
+                length_penalty=1.0`.
             **settings: see `TranslationConfig`.
 
         Raises:
-            DataError: no translation model, or a text that is too long.
+            DataError: the model is not a translation model, or a text is too long.
         """
         given = [texts] if isinstance(texts, str) else texts
         groups = chunks(iter(given), TEXTS)
         return list(translate(self.runner, groups, config or TranslationConfig(**settings)))
 
     def parse(self, texts: str | Iterable[str], beam: int = 4) -> list[Parsed]:
-        """Constituency trees of sentences, in order, by a model that was trained on trees.
+        """Return the constituency trees of sentences, in order, with a model that was trained on
+        trees.
 
         Raises:
-            DataError: no parser, or a sentence that is too long.
+            DataError: the model is not a parser, or a sentence is too long.
         """
         given = [texts] if isinstance(texts, str) else texts
         groups = chunks(map(split_sentence, given), TEXTS)
@@ -387,18 +403,19 @@ class Model:
         on_progress: OnProgress = silent,
         generation: GenerationConfig | None = None,
     ) -> list[Prediction]:
-        """What its task head predicts, one prediction an input, in order; see `inference.inputs`.
+        """Return the predictions of a task head, one for each input, in order; see
+        `inference.inputs`.
 
         Args:
-            inputs: texts, pairs, lists of words, questions with passages, texts with choices,
-                sources to write from.
-            task: name of the task; it may be left out where the model has one.
-            on_progress: called with the tokens done.
-            generation: how a generation task searches for targets; None: greedily.
+            inputs: texts, pairs, lists of words, questions with passages, texts with choices, or
+                sources to generate from.
+            task: the name of the task; it may be omitted if the model has only one.
+            on_progress: called with the number of tokens done.
+            generation: how a generation task generates targets; None: greedily.
 
         Raises:
-            DataError: no task head, or an input of another kind.
-            ConfigError: several tasks and none named, or no such task.
+            DataError: the model has no task head, or an input is of another kind.
+            ConfigError: there are several tasks and none is named, or there is no such task.
         """
         name = self.task_name(task)
         runner = self.runner
@@ -408,11 +425,11 @@ class Model:
         return predict(runner.learner, data, "fp32", runner.batch_tokens, on_progress, generation)
 
     def task_name(self, named: str | None = None) -> str:
-        """The task that is meant: the one named, or the only one.
+        """Return the name of the given task, or of the only one.
 
         Raises:
             DataError: the model has no task head.
-            ConfigError: several tasks and none named, or no such task.
+            ConfigError: there are several tasks and none is named, or there is no such task.
         """
         if not self.tasks:
             raise DataError(
@@ -441,20 +458,21 @@ def load(
     Args:
         path: a run, a checkpoint, a folder of Hugging Face, sentence-transformers or TensorFlow, or
             an id of the Hugging Face hub (`hf:ORG/NAME`).
-        device: where it computes; unset or "auto": the GPU if there is one.
-        precision: of its weights: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3
-            digits; `auto`, bf16 where that is measured to be faster. For vectors alone there are
-            more: see `Model.embedder`.
-        batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
+        device: the device of the model; None or "auto": the GPU if there is one.
+        precision: the precision of the weights: `fp32` is exact; `bf16` is faster if the processor
+            supports it, and has 2 to 3 digits; `auto` is bf16 if that is measured to be faster.
+            `Model.embedder` has further precisions, for vectors only.
+        batch_tokens: the approximate number of tokens of a batch; None: 4,096 on a CPU, 65,536 on a
+            GPU.
 
     Raises:
-        ConfigError: no such precision or device, or a batch of no tokens.
-        DataError, IntegrityError: no tokenizer in the folder, and see `checkpoint.load`.
+        ConfigError: there is no such precision or device, or a batch would have no tokens.
+        DataError, IntegrityError: the folder has no tokenizer; see also `checkpoint.load`.
     """
     if precision not in ("fp32", "bf16", "auto"):
         raise ConfigError(
             f"precision is {precision!r}; expected 'fp32', 'bf16' or 'auto' (int8 is for vectors "
-            "alone: load(...).embed(texts, precision='int8'))"
+            "only: load(...).embed(texts, precision='int8'))"
         )
     if batch_tokens is not None and not is_count(batch_tokens):
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
@@ -477,12 +495,12 @@ def load(
 def _device(name: str | torch.device | None) -> torch.device:
     default = "cuda" if torch.cuda.is_available() else "cpu"
     if str(name).startswith("cuda") and default == "cpu":
-        raise ConfigError(f"device is {name}, and torch finds no GPU here; leave it out, or cpu")
+        raise ConfigError(f"device is {name}, but torch finds no GPU here; leave it out, or cpu")
     try:
         device = torch.device(default if name in (None, "auto") else name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError) as error:
         raise ConfigError(
-            f"device is {name!r}, and torch has none such here ({error}); expected {default}"
+            f"device is {name!r}, but torch has no such device here ({error}); expected {default}"
         ) from error
     return device

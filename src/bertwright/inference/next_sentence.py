@@ -1,4 +1,4 @@
-"""Whether one text follows another: the next-sentence head over the pooled [CLS]."""
+"""Predict whether one text follows another, with the next-sentence head over the pooled [CLS]."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class Pair(NamedTuple):
     ids: list[int]
     segments: list[int]
     tokens_truncated: int
-    """Tokens left out because the pair was too long: from A's beginning and B's end."""
+    """The number of tokens left out because the pair was too long: from A's beginning and B's
+    end.
+    """
 
 
 def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
-    """Two texts as the head reads them; see `next_sentence`."""
+    """Return two texts as the head reads them; see `next_sentence`."""
     runner.require("next_sentence", "judging next sentences")
     room = runner.room(paired=True)
     if runner.spec.segments < 2 or room < 2:
@@ -38,23 +40,24 @@ def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
 
 
 def predict_pairs(runner: ModelRunner, pooled: Tensor) -> list[float]:
-    """The probabilities that B follows A, by the pooler's vectors `[B, H]`."""
+    """Return the probabilities that B follows A, from the pooler's vectors `[B, H]`."""
     head = runner.learner.objectives["next_sentence"]
     assert isinstance(head, GivesLogits)
     with torch.inference_mode():
-        found = head.logits(pooled).float().softmax(-1)[:, 0]
-    probabilities: list[float] = require_finite(found, "probabilities").tolist()
+        follows = head.logits(pooled).float().softmax(-1)[:, 0]
+    probabilities: list[float] = require_finite(follows, "probabilities").tolist()
     return probabilities
 
 
 def next_sentence(runner: ModelRunner, first: str, second: str) -> tuple[float, int]:
-    """The probability that `second` follows `first`, and how many tokens were left out.
+    """Return the probability that `second` follows `first`, and the number of tokens left out.
 
-    A pair longer than the encoder reads keeps the tokens around its joint: the end of A and the
-    beginning of B, half of the room each or more where the other needs less.
+    A pair longer than the encoder reads keeps the tokens around the boundary: the end of A and the
+    beginning of B, each half of the room, or more if the other needs less.
 
     Raises:
-        DataError: no next-sentence head, a model that reads no pairs, or something is no text.
+        DataError: there is no next-sentence head, the model reads no pairs, or an input is not a
+            text.
     """
     pair = make_pair(runner, first, second)
     ((_, encoded),) = runner.run([pair.ids], [pair.segments], positions=[()])

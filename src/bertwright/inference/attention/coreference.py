@@ -1,10 +1,10 @@
-"""Heads that attend from *it* and *its* to what they stand for.
+"""Find the attention heads that attend from *it* and *its* to the noun they refer to.
 
-Twenty sentences of our own, each with two endings: with one the pronoun stands for the first of two
-nouns, with the other for the second (as Winograd's schemas, Levesque et al. 2012), so that neither
-the nearest noun nor the first is right in more than half. A head of attention is right where the
-pronoun attends more to the right noun than to the other. The best head is chosen on ten of the
-pairs and evaluated on the other ten, and the other way round.
+The test has twenty sentences of our own, each with two endings. With one ending the pronoun refers
+to the first of two nouns, with the other to the second (like Winograd's schemas, Levesque et al.
+2012), so that choosing the nearest noun, or the first, is right in only half of the cases. A head
+is right if the pronoun attends more to the right noun than to the other. The best head is chosen on
+ten of the pairs and evaluated on the other ten, and vice versa.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ The [car] drove along the [road] and *its* | driver sang | stones were wet .
 
 @dataclass(frozen=True)
 class PronounSentence:
-    """W words, with the numbers of the pronoun, the right noun and the wrong one."""
+    """W words, with the indices of the pronoun, the right noun and the wrong noun."""
 
     words: list[str]
     pronoun: int
@@ -55,8 +55,10 @@ class PronounSentence:
 
 
 def pronoun_sentences(lines: Sequence[str] = SENTENCES) -> list[PronounSentence]:
-    """Two of each line, of both endings: nouns stand in brackets, the pronoun in asterisks."""
-    found = []
+    """Return two sentences for each line, one for each ending. In a line, nouns are in brackets and
+    the pronoun is in asterisks.
+    """
+    sentences = []
     for line in lines:
         begin, *endings = line.split("|")
         last = endings[-1].split()[-1]
@@ -66,19 +68,19 @@ def pronoun_sentences(lines: Sequence[str] = SENTENCES) -> list[PronounSentence]
             nouns = [n for n, word in enumerate(marked) if word[0] == "["]
             (pronoun,) = (n for n, word in enumerate(marked) if word[0] == "*")
             words = [re.sub(r"[\[\]*]", "", word) for word in marked]
-            found.append(PronounSentence(words, pronoun, nouns[number], nouns[1 - number]))
-    return found
+            sentences.append(PronounSentence(words, pronoun, nouns[number], nouns[1 - number]))
+    return sentences
 
 
 def score_coreference(runner: ModelRunner) -> Best:
-    """How often the pronoun attends more to what it stands for than to the other noun.
+    """Return how often the pronoun attends more to the noun it refers to than to the other noun.
 
     Raises:
-        DataError: a model without attention, or one that cannot read these words.
+        DataError: the model has no attention, or cannot read these words.
     """
     sentences = pronoun_sentences()
     split = [split_words(runner, each.words) for each in sentences]
-    read = [found for found in split if found is not None]
+    read = [ids_and_words for ids_and_words in split if ids_and_words is not None]
     if len(read) < len(sentences):
         raise DataError(f"{runner.name} cannot read these English sentences word by word")
     heads, fixed, halves = [], [], []

@@ -1,4 +1,4 @@
-"""Attention maps of a text, of a pair, of a translation: every layer, every head.
+"""Compute the attention maps of a text, a pair or a translation: every layer and every head.
 
 Letters: T tokens that attend, S tokens that are attended to, L layers, A heads.
 """
@@ -34,24 +34,26 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """How much each token attends to each, by layer and head."""
+    """How much each token attends to each other token, by layer and head."""
 
     name: str
-    """`encoder`, `decoder` or `encoder-decoder`: whose tokens attend, and to whose."""
+    """`encoder`, `decoder` or `encoder-decoder`: which tokens attend, and to which."""
     rows: list[str]
-    """The T tokens that attend, readable; over a source those that are then written, as in
-    Bahdanau et al. 2014, figure 3: `decoder` has them one row later."""
+    """The T tokens that attend, as readable text. For `encoder-decoder` they are the tokens that
+    are generated next, as in Bahdanau et al. 2014, figure 3; in `decoder` the same tokens are one
+    row later.
+    """
     columns: list[str]
     """The S tokens that are attended to."""
     weights: Float32s
-    """`[L, A, T, S]`, each row of a map sums to 1."""
+    """`[L, A, T, S]`; each row of a map sums to 1."""
 
 
 def require_attention(runner: ModelRunner) -> HasAttentionMaps:
-    """The encoder, if it attends.
+    """Return the encoder if it has attention.
 
     Raises:
-        DataError: it does not.
+        DataError: it has none.
     """
     if not isinstance(runner.encoder, HasAttentionMaps):
         raise DataError(
@@ -62,16 +64,18 @@ def require_attention(runner: ModelRunner) -> HasAttentionMaps:
 
 
 def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
-    """The maps of a text or a pair; of a translation model a pair is a source and its translation,
-    and of a source alone the translation is the model's own.
+    """Return the maps of a text or a pair.
+
+    For a translation model, a pair is a source and its translation; for a source without a
+    translation, the model's own translation is used.
 
     Returns:
-        Those of the encoder; of a translation model also the decoder's, and the decoder's over the
-        source.
+        The maps of the encoder. For a translation model also those of the decoder, and of the
+        decoder over the source.
 
     Raises:
-        DataError: a model without attention, more tokens than it reads at once, or a pair for a
-            model that reads none.
+        DataError: the model has no attention, the text has more tokens than the model reads at
+            once, or the model reads no pairs.
     """
     (given,) = listed([text])
     source, *target = parts_of(0, given)
@@ -88,11 +92,11 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
             "special ones too): give less of it"
         )
     names = _shown(tokenizer, tokenized.ids[0])
-    found = []
+    all_maps = []
     ((_, encoded),) = list(runner.run(tokenized.ids, tokenized.segments, keep_layers=True))
     if isinstance(runner.encoder, HasAttentionMaps):
         (maps,) = maps_of(runner.encoder, encoded)
-        found.append(AttentionMaps("encoder", names, names, maps))
+        all_maps.append(AttentionMaps("encoder", names, names, maps))
     if decoder is not None:
         ends = ends_of(tokenizer.special)
         begin, end = ([], []) if ends is None else ([ends[0]], [ends[1]])
@@ -104,20 +108,23 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         read = _shown(tokenizer, ids[0])
         _, inputs = make_inputs([0], ids, None, runner.device)
         with torch.inference_mode():
-            own, over = decoder.attention_maps(encoded, inputs)
-        if own:
-            found.append(AttentionMaps("decoder", read, read, torch.stack(own).cpu().numpy()))
-        then = _shown(tokenizer, [*ids[0][len(begin) :], *end])
-        if over:
-            weights = torch.stack(over).cpu().numpy()
-            found.append(AttentionMaps("encoder-decoder", then, names, weights))
-    if not found:
+            to_target, to_source = decoder.attention_maps(encoded, inputs)
+        if to_target:
+            weights = torch.stack(to_target).cpu().numpy()
+            all_maps.append(AttentionMaps("decoder", read, read, weights))
+        generated = _shown(tokenizer, [*ids[0][len(begin) :], *end])
+        if to_source:
+            weights = torch.stack(to_source).cpu().numpy()
+            all_maps.append(AttentionMaps("encoder-decoder", generated, names, weights))
+    if not all_maps:
         require_attention(runner)
-    return found
+    return all_maps
 
 
 def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[Float32s]:
-    """Of each sequence of a batch, `[L, A, T, T]`; `encoded` has all layers."""
+    """Yield the maps of each sequence of a batch, `[L, A, T, T]`; `encoded` must have all
+    layers.
+    """
     for start, stop in pairwise(encoded.sequences.offsets):
         with torch.inference_mode():
             maps = [
@@ -130,14 +137,14 @@ def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[Float32s]:
 def maps_of_all(
     runner: ModelRunner, ids: Ids, segments: Ids | None = None
 ) -> Iterator[tuple[int, Float32s]]:
-    """The number of every sequence and its maps, `[L, A, T, T]`, in any order."""
+    """Yield the index of every sequence and its maps, `[L, A, T, T]`, in any order."""
     encoder = require_attention(runner)
     for rows, encoded in runner.run(ids, segments, keep_layers=True):
         yield from zip(rows, maps_of(encoder, encoded), strict=True)
 
 
 def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Tokens as a reader wants them: those of byte-level BPE as the text they stand for."""
+    """Return tokens as readable text, for byte-level BPE too."""
     texts = [tokenizer.decode([each], skip_special_tokens=False).strip() for each in ids]
     return [
         token if not text or "\ufffd" in text else text

@@ -1,7 +1,7 @@
-"""What each head attends to, on average over many texts (Clark et al. 2019, section 3).
+"""Measure what each head attends to, on average over many texts (Clark et al. 2019, section 3).
 
-Of each token's attention: its mean distance in tokens, its entropy in nats, and the fractions that
-go to the token itself, to the one before and after it, and to the special tokens that frame a text.
+The measures of each token's attention are its mean distance in tokens, its entropy in nats, and the
+fractions that go to the token itself, to its neighbours, and to the special tokens of the sequence.
 
 Letters: T tokens of a sequence, L layers, A heads.
 """
@@ -21,12 +21,12 @@ from bertwright.inference.encode import ModelRunner, Text, tokenize
 from bertwright.progress import OnProgress, silent
 
 CHUNK = 64
-"""Texts that are tokenized at a time."""
+"""The number of texts that are tokenized at a time."""
 
 
 @dataclass
 class HeadMeasures:
-    """Means over tokens, `[L, A]` each."""
+    """Sums of the measures over tokens, `[L, A]` each."""
 
     texts: int = 0
     tokens: int = 0
@@ -34,12 +34,13 @@ class HeadMeasures:
     counts: dict[str, int] = field(default_factory=dict)
 
     def means(self) -> dict[str, Float64s]:
-        """By the name of the measure: `distance`, `entropy`, `itself`, `previous`, `next`, and
-        special tokens."""
+        """Return the means by the name of the measure: `distance`, `entropy`, `itself`, `previous`,
+        `next`, and each special token.
+        """
         return {name: x / max(1, self.counts[name]) for name, x in self.sums.items()}
 
     def add(self, maps: Float32s, ids: list[int], special: dict[int, str]) -> None:
-        """Count a sequence of T `ids` with its maps, `[L, A, T, T]`."""
+        """Add a sequence of T `ids` with its maps, `[L, A, T, T]`."""
         p = maps.astype(np.float64)
         count = len(ids)
         at = np.arange(count)
@@ -51,8 +52,8 @@ class HeadMeasures:
         self._add("previous", p[..., at[1:], at[:-1]].sum(-1), count - 1)
         self._add("next", p[..., at[:-1], at[1:]].sum(-1), count - 1)
         for index, name in special.items():
-            there = np.asarray(ids) == index
-            self._add(name, p[..., there].sum((-2, -1)), count)
+            is_special = np.asarray(ids) == index
+            self._add(name, p[..., is_special].sum((-2, -1)), count)
 
     def _add(self, name: str, x: Float64s, count: int) -> None:
         self.sums[name] = self.sums.get(name, 0.0) + x
@@ -65,22 +66,22 @@ def measure_heads(
     limit: int = 1000,
     on_progress: OnProgress = silent,
 ) -> HeadMeasures:
-    """Measure every head over the first texts; a long text is read in windows.
+    """Measure every head over the first `limit` texts; a long text is read in windows.
 
     Raises:
-        DataError: a model without attention, or no text.
+        DataError: the model has no attention, or there is no text.
     """
     require_attention(runner)
-    tokenizer, spec, found = runner.tokenizer, runner.spec, HeadMeasures()
+    tokenizer, spec, measures = runner.tokenizer, runner.spec, HeadMeasures()
     frame = sorted({*tokenizer.framing.two([], [])})
     special = dict(zip(frame, tokenizer.tokens_of(frame), strict=True))
     rows = islice((text for text in texts if text), limit)
     while chunk := list(islice(rows, CHUNK)):
         tokenized = tokenize(tokenizer, chunk, spec.max_length, False, spec.segments > 1)
         for row, maps in maps_of_all(runner, tokenized.ids, tokenized.segments):
-            found.add(maps, tokenized.ids[row], special)
-        found.texts += len(chunk)
-        on_progress(found.texts, limit)
-    if not found.tokens:
+            measures.add(maps, tokenized.ids[row], special)
+        measures.texts += len(chunk)
+        on_progress(measures.texts, limit)
+    if not measures.tokens:
         raise DataError("no text to measure attention on; expected one a line")
-    return found
+    return measures

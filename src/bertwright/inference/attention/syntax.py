@@ -1,10 +1,12 @@
-"""Heads that attend from a word to its syntactic head (Clark et al. 2019, section 4).
+"""Find the attention heads that attend from a word to its syntactic head (Clark et al. 2019,
+section 4).
 
-Attention between words: that to a word is the sum over its tokens, that from a word their mean. A
-head of attention finds a word's head where the word attends most to it (of all other words), or
-where, in the other direction, it is the word that attends most to this one. The baseline is the
-best fixed distance. What is best is chosen on one half of the sentences and evaluated on the other,
-and the other way round: of many heads the best would be too good on the sentences it is chosen on.
+The attention to a word is the sum over its tokens, and that from a word is their mean. An attention
+head finds a word's syntactic head if the word attends to it more than to any other word; or, in the
+other direction, if the syntactic head's attention is highest for this word. The baseline is the
+best fixed distance. The best head is chosen on one half of the sentences and evaluated on the
+other, and vice versa, because the best of many heads would look too good on the sentences it was
+chosen on.
 
 Letters: W words, T tokens, L layers, A heads, C cases, K candidates.
 """
@@ -27,20 +29,20 @@ from bertwright.text.treebank.dependencies import DependencySentence
 
 CHUNK = 64
 REACH = 10
-"""The furthest fixed distance."""
+"""The largest fixed distance."""
 LEAST = 50
-"""Words that a relation must have to be shown."""
+"""The least number of words of a relation that is reported."""
 ALL = "all"
 DIRECTIONS = ("dependent to head", "head to dependent")
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best head of attention for something, and the best baseline."""
+    """The best attention head for a task, and the best baseline."""
 
     count: int
     layer: int
-    """From 1, as the head."""
+    """The layer, from 1; the head counts from 1 too."""
     head: int
     direction: str
     accuracy: float
@@ -49,8 +51,10 @@ class Best:
 
 
 def split_words(runner: ModelRunner, words: Sequence[str]) -> tuple[list[int], list[slice]] | None:
-    """The ids of a framed sequence of words, and the tokens of each; None where a word has none, or
-    where they are more than the model reads."""
+    """Return the ids of a framed sequence of words, and the slice of each word's tokens.
+
+    The result is None if a word has no tokens, or if the sequence is longer than the model reads.
+    """
     ids, lengths = runner.tokenizer.encode_sentence_ids(list(words))
     framing, longest = runner.tokenizer.framing, runner.spec.max_length
     framed = framing.one(ids.tolist())
@@ -62,24 +66,28 @@ def split_words(runner: ModelRunner, words: Sequence[str]) -> tuple[list[int], l
 
 
 def word_maps(maps: Float32s, words: Sequence[slice]) -> Float32s:
-    """`[..., T, T]` -> `[..., W, W]`"""
+    """Return attention between words from attention between tokens: `[..., T, T]` -> `[..., W,
+    W]`.
+    """
     starts = [word.start for word in words]
     inside = slice(starts[0], words[-1].stop)
     lengths = np.array([word.stop - word.start for word in words])
     at = np.array(starts) - starts[0]
     to = np.add.reduceat(maps[..., inside, inside], at, axis=-1)
-    found: Float32s = np.add.reduceat(to, at, axis=-2) / lengths[:, None]
-    return found
+    between_words: Float32s = np.add.reduceat(to, at, axis=-2) / lengths[:, None]
+    return between_words
 
 
 def chosen(right: Bools, half: Int64s) -> tuple[int, float]:
-    """Which of K candidates is the best, and the accuracy of those chosen on the other half.
+    """Return the best of K candidates, and the accuracy of those that are chosen on the other half.
 
-    right `[C, K]`: whether a candidate is right in each of C cases; half `[C]`, 0 or 1.
+    Args:
+        right: `[C, K]`, whether a candidate is right in each of C cases.
+        half: `[C]`, 0 or 1.
     """
     sums = np.stack([right[half == number].sum(0) for number in (0, 1)])  # [2, K]
-    found = sum(int(sums[number, sums[1 - number].argmax()]) for number in (0, 1))
-    return int(sums.sum(0).argmax()), found / len(right)
+    hits = sum(int(sums[number, sums[1 - number].argmax()]) for number in (0, 1))
+    return int(sums.sum(0).argmax()), hits / len(right)
 
 
 def best_head(
@@ -89,14 +97,14 @@ def best_head(
     directions: Sequence[str],
     baselines: Sequence[str],
 ) -> Best:
-    """The best head of attention in C cases, whose halves are `half`.
+    """Return the best attention head in C cases.
 
     Args:
-        heads: whether each is right, `[C, directions, L, A]`.
-        fixed: whether each baseline is, `[C, K]`.
-        half: `[C]`, 0 or 1.
-        directions: what the first axis of heads is called.
-        baselines: what the K are called.
+        heads: whether each head is right, `[C, directions, L, A]`.
+        fixed: whether each baseline is right, `[C, K]`.
+        half: the half of each case, `[C]`, 0 or 1.
+        directions: the names of the directions.
+        baselines: the names of the K baselines.
     """
     place, accuracy = chosen(heads.reshape(len(heads), -1), half)
     direction, layer, head = map(int, np.unravel_index(place, heads.shape[1:]))
@@ -118,11 +126,14 @@ def score_syntax(
     limit: int = 1000,
     on_progress: OnProgress = silent,
 ) -> tuple[int, dict[str, Best]]:
-    """How well heads of attention find the heads of words of a treebank: the number of sentences
-    that were measured, of the first `limit`, and the best by relation, `ALL` first.
+    """Return how well attention heads find the syntactic heads of words in a treebank.
+
+    Returns:
+        The number of measured sentences among the first `limit`, and the best head by relation,
+        `ALL` first.
 
     Raises:
-        DataError: a model without attention, or no sentence that it can read.
+        DataError: the model has no attention, or cannot read any sentence.
     """
     require_attention(runner)
     offsets = [n for n in range(-REACH, REACH + 1) if n]
@@ -134,7 +145,7 @@ def score_syntax(
     rows = iter(sentences)
     while chunk := list(islice(rows, min(CHUNK, limit - done))):
         split = [(each, split_words(runner, each.words)) for each in chunk]
-        usable = [(each, found) for each, found in split if found is not None]
+        usable = [(each, of_words) for each, of_words in split if of_words is not None]
         for row, maps in maps_of_all(runner, [ids for _, (ids, _) in usable]):
             sentence, (_, words) = usable[row]
             attended = word_maps(maps, words)
@@ -155,9 +166,9 @@ def score_syntax(
         raise DataError("the treebank has no sentence with heads that this model can read")
     right, near, half = np.array(heads), np.array(fixed), np.array(halves)
     named = DIRECTIONS, [f"word {offset:+d}" for offset in offsets]
-    found = {ALL: best_head(right, near, half, *named)}
+    best_by_relation = {ALL: best_head(right, near, half, *named)}
     for name, count in Counter(relations).most_common():
         if count >= LEAST:
             rows = np.array(relations) == name
-            found[name] = best_head(right[rows], near[rows], half[rows], *named)
-    return measured, found
+            best_by_relation[name] = best_head(right[rows], near[rows], half[rows], *named)
+    return measured, best_by_relation

@@ -1,5 +1,8 @@
-"""Which backend makes the vectors: what is not float32 by torch is compared with it on a sample
-of texts before it is used."""
+"""Choose the backend that computes vectors, and verify it.
+
+Every backend other than torch in float32 is compared with that on a sample of texts before it is
+used.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,18 @@ from bertwright.nn.products import has_bfloat16
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LEAST_EXACT = 0.9999
-"""Cosine that float32 elsewhere must reach: below it is another model, be it a neighbour."""
+"""The least cosine with which a float32 backend must agree; below it, the export is of another
+model.
+"""
 CPU_BATCH = 2048
-"""Tokens of a batch: more falls out of a processor's cache."""
+"""The number of tokens of a batch; more would not fit in a processor's cache."""
 SAMPLE = 128
 RANDOM_TEXTS, RANDOM_WORDS = 32, 40
-"""Texts of a model's own vocabulary in any order, and words of one, at most."""
+"""The number of texts of random tokens of a model's vocabulary, and the most words of each."""
 
 
 def torch_backend(runner: ModelRunner) -> Backend:
-    """The model by torch, in the precision that it was loaded in.
+    """Return the backend that computes with torch, in the precision in which the model was loaded.
 
     A `Bert` on a CPU is packed, unless the processor has no products in its precision.
     """
@@ -50,7 +55,7 @@ def torch_backend(runner: ModelRunner) -> Backend:
 
 
 class BackendChoice:
-    """Backends, compared with float32 on a sample."""
+    """Creates backends and compares them with float32 on a sample."""
 
     def __init__(
         self,
@@ -60,7 +65,15 @@ class BackendChoice:
         sample: Sequence[Text] = (),
         dense: Sequence[DenseLayer] = (),
     ) -> None:
-        """Backends are compared by the vectors of `config`; `own` is the model's `torch_backend`"""
+        """Prepare the comparison of backends.
+
+        Args:
+            runner: the model.
+            own: the model's `torch_backend`.
+            config: the configuration of the vectors that are compared.
+            sample: the texts that are compared; empty: sentences of our own.
+            dense: the dense layers of the model's folder.
+        """
         self.runner, self.own, self.dense = runner, own, dense
         self.sample = list(sample or SENTENCES)[:SAMPLE]
         self.notes: list[str] = []
@@ -70,11 +83,11 @@ class BackendChoice:
     def choose(
         self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None = None
     ) -> Backend:
-        """The requested backend, verified.
+        """Return the requested backend, verified.
 
         Raises:
-            ConfigError: no such backend or precision, an export for others, or vectors too far from
-                float32's.
+            ConfigError: there is no such backend or precision, the export is for another one, or
+                its vectors are too far from float32's.
         """
         self._check(backend, precision, exported)
         if backend == "torch" and precision == self.runner.precision:
@@ -115,7 +128,7 @@ class BackendChoice:
             )
         if self.runner.precision != "fp32" and (backend, precision) != ("torch", "bf16"):
             raise ConfigError(
-                f"{self.runner.name} is loaded in {self.runner.precision}, and {backend} "
+                f"{self.runner.name} is loaded in {self.runner.precision}, but {backend} "
                 f"{precision} is compared with float32: load it in fp32"
             )
 
@@ -135,19 +148,19 @@ class BackendChoice:
         packed = PackedBert(bert, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
-            # ranges of the sample alone would clip what other texts have: a file may begin with
-            # lines that are all alike
+            # The ranges of the sample are not enough, because a file may begin with lines that are
+            # all alike; values of other texts would be clipped.
             broad = [*self.sample, *other_texts(self.runner.tokenizer)]
-            kept = make_int8(
+            in_bfloat16 = make_int8(
                 packed,
                 lambda: self._embedder(backend).embed_tokens(broad),
                 lambda: self._vectors(backend, broad),
                 self._vectors(self.own, broad),
             )
-            if kept:
+            if in_bfloat16:
                 self.notes.append(
-                    f"int8: {len(kept)} of {4 * len(packed.layers)} products stay in bfloat16 "
-                    f"({', '.join(kept)})"
+                    f"int8: {len(in_bfloat16)} of {4 * len(packed.layers)} products stay in "
+                    f"bfloat16 ({', '.join(in_bfloat16)})"
                 )
         return backend
 
@@ -175,8 +188,9 @@ class BackendChoice:
 
 
 def other_texts(tokenizer: Tokenizer) -> list[str]:
-    """Sentences of our own, and tokens of a vocabulary in any order, of every language it knows;
-    always the same."""
+    """Return sentences of our own, and texts of random tokens of a vocabulary, so that every
+    language it knows occurs; always the same.
+    """
     generator = random.Random(0)
     tokens = tokenizer.tokens_of(range(tokenizer.vocab_size))
     words = [

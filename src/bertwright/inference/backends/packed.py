@@ -1,20 +1,22 @@
-"""BERT for inference alone, on a CPU: the same sums with less around them.
+"""BERT for inference on a CPU: the same computation with less overhead.
 
 | where | what is saved |
 |---|---|
-| weights | laid out once as oneDNN's products want them |
-| GELU, residual sums | done within the product before them |
-| 1 / sqrt(D) | multiplied into the weights of the queries |
-| positions and segments | summed once; of each group of equal lengths added at once |
-| softmax | of short rows and in bfloat16 `exp(S) V / sum(exp(S))`: its kernel is slow there |
-| scores | of long rows in float32 torch's attention writes none |
-| the highest layer | behind attention, it is computed only where it is read |
-| Python | a batch is one call of torch's own interpreter, which leaves Python's lock to others |
+| weights | they are laid out once in the layout of oneDNN's products |
+| GELU, residual sums | they are computed within the product before them |
+| 1 / sqrt(D) | it is multiplied into the weights of the queries |
+| positions and segments | they are summed once, and added to a whole group of equal lengths |
+| softmax | short rows and bfloat16 use `exp(S) V / sum(exp(S))`, because its kernel is slow there |
+| scores | for long rows in float32, torch's attention does not write them to memory |
+| the highest layer | after attention, it is computed only for the tokens that are read |
+| Python | a batch is one call of TorchScript's interpreter, which releases Python's lock |
 
-What is interpreted cannot read this file's numbers, and has them as defaults of arguments.
+Functions that TorchScript compiles cannot read this file's constants, so they have them as defaults
+of arguments.
 
-Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
-torch's softmax is used. No gradient, no dropout. Where oneDNN is not there, plain products.
+exp is computed without first subtracting the largest score of a row, which could overflow; if
+scores are beyond 60, torch's softmax is used. There is no gradient and no dropout. Without oneDNN,
+plain products are used.
 
 Letters: N tokens, R of them read, H hidden, A heads, D = H / A, T a sequence's length, b sequences
 of equal length.
@@ -44,30 +46,32 @@ from bertwright.nn.transformer.layers import ACTIVATIONS, TransformerLayer
 from bertwright.threads import one_core_each
 
 Block = tuple[int, int, int, int]
-"""Sequences of equal length: where they start and stop, how many they are, how long each is."""
+"""Sequences of equal length: their start and stop, their number, and the length of each."""
 
 SHORT = 16
-"""Scores of a row from which softmax's kernel, in float32, is the faster way."""
+"""From this number of scores in a row, softmax's kernel is faster in float32."""
 LONG = 96
-"""Tokens of a sequence from which, in float32, torch's attention is the faster way."""
+"""From this number of tokens in a sequence, torch's attention is faster in float32."""
 SAFE = 60.0
-"""exp of twice this is a number in bfloat16 and float32; so is its inverse."""
+"""exp of twice this number, and its inverse, are finite in bfloat16 and float32."""
 BLOCK = 1 << 20
-"""Scores of a block, at most, so that they stay in the processor's cache."""
+"""The most scores of a block, so that they stay in the processor's cache."""
 ROWS = 2048
-"""Rows that weights are laid out for; other numbers work too."""
+"""The number of rows that weights are laid out for; other numbers work too."""
 _MADE: dict[Hashable, set[int]] = {}
-"""Rows of the kernels that exist, by what else they depend on."""
+"""The numbers of rows for which kernels exist, by everything else that they depend on."""
 
 
 def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
-    """What a module computes, by torch's own interpreter (TorchScript): Python's lock is free
-    meanwhile, and Python's code need not be in the processor's caches. None where it is impossible:
-    from Python 3.14 on, and where the source is not there, as in a frozen program."""
+    """Return a module's forward as compiled by TorchScript, or None if that is impossible.
+
+    TorchScript releases Python's lock, and keeps Python's code out of the processor's caches. It is
+    not available from Python 3.14 on, or where the source code is missing, as in a frozen program.
+    """
     if sys.version_info >= (3, 14):
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch has no successor
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch offers no successor
         try:
             forward: Callable[..., Any] = torch.jit.script(module).forward
         except OSError:
@@ -76,32 +80,36 @@ def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
 
 
 class Product(nn.Module):
-    """`x W^T + b`, and what follows it in one go."""
+    """`x W^T + b`, fused with the operation after it."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        """weight `[out, in]`, bias `[out]`, of one dtype."""
+        """Lay out the weight `[out, in]` and the bias `[out]`, which have the same dtype."""
         super().__init__()
         self.weight, self.bias = weight.detach().contiguous(), bias.detach().contiguous()
         self.laid_out = reorder(self.weight, ROWS)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, in another process too, lays its weights out itself."""
+        """Copy only the weights, because each copy, also in another process, lays them out
+        itself.
+        """
         return type(self), (self.weight, self.bias)
 
     def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
-        """x `[N, in]` -> `x W^T + b` `[N, out]`, or gelu of it, `how` as torch's `approximate`."""
+        """Return `x W^T + b` `[N, out]` for x `[N, in]`, or its GELU; `how` is torch's
+        `approximate`.
+        """
         laid_out = self.laid_out
         if laid_out is None:
             y: Tensor = F.linear(x, self.weight, self.bias)
             return F.gelu(y, approximate=how) if after == "gelu" else y
         if is_scripting():
             y = torch.ops.mkldnn._linear_pointwise(x, laid_out, self.bias, after, [], how)
-        else:  # by its name in full, as others are tried one after the other
+        else:  # naming the overload avoids trying one after the other
             y = torch.ops.mkldnn._linear_pointwise.default(x, laid_out, self.bias, after, [], how)
         return y
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
-        """`x W^T + b + other`"""
+        """Return `x W^T + b + other`."""
         laid_out = self.laid_out
         if laid_out is None:
             y: Tensor = F.linear(x, self.weight, self.bias) + other
@@ -114,7 +122,7 @@ class Product(nn.Module):
 
 
 class PackedLayer(nn.Module):
-    """A Transformer layer of four products and two norms."""
+    """A Transformer layer made of four products and two norms."""
 
     def __init__(self, layer: TransformerLayer, dtype: torch.dtype) -> None:
         super().__init__()
@@ -140,14 +148,16 @@ class PackedLayer(nn.Module):
         self.feed_forward_norm = Norm(layer.feed_forward_norm, dtype)
 
     def forward(self, x: Tensor, blocks: list[Block], positions: Tensor | None = None) -> Tensor:
-        """x `[N, H]` -> `[N, H]`, or of the tokens at `positions` `[R]` alone: `[R, H]`"""
+        """Return the layer's output, `[N, H]` -> `[N, H]`, or only that of the tokens at
+        `positions` `[R]`.
+        """
         context = attend(self.qkv(x), self.heads, blocks)
         if positions is not None:
             x, context = x.index_select(0, positions), context.index_select(0, positions)
         return self.behind(x, context)
 
     def behind(self, x: Tensor, context: Tensor) -> Tensor:
-        """What follows attention: x and context `[R, H]` -> `[R, H]`"""
+        """Return the output of what follows attention: x and context `[R, H]` -> `[R, H]`."""
         x = self.attention_norm(self.output.add(context, x))
         inside = self.wide(x, "gelu", self.approximate)  # [R, F]
         y: Tensor = self.feed_forward_norm(self.narrow.add(inside, x))
@@ -155,7 +165,7 @@ class PackedLayer(nn.Module):
 
 
 class Norm(nn.Module):
-    """A layer norm in a dtype of its own."""
+    """A layer norm with its own dtype."""
 
     def __init__(self, norm: nn.LayerNorm, dtype: torch.dtype) -> None:
         super().__init__()
@@ -163,25 +173,25 @@ class Norm(nn.Module):
         self.shape, self.eps = list(norm.normalized_shape), norm.eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """x `[N, H]` -> `[N, H]`"""
+        """Return the normalized vectors: `[N, H]` -> `[N, H]`."""
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
 def packable(encoder: Encoder) -> Bert | None:
-    """The encoder, if its weights can be packed: a `Bert` on a CPU."""
+    """Return the encoder if its weights can be packed (a `Bert` on a CPU), else None."""
     on_cpu = encoder.device.type == "cpu"
     return encoder if on_cpu and isinstance(encoder, Bert) and not encoder.spec.causal else None
 
 
 class PackedBert(nn.Module):
-    """A `Bert` with its weights laid out once."""
+    """A `Bert` whose weights are laid out once."""
 
     def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
         """Lay out the weights.
 
         Args:
-            bert: on the CPU, in any dtype.
-            dtype: of the products: float32 or bfloat16.
+            bert: the model on the CPU, in any dtype.
+            dtype: the dtype of the products: float32 or bfloat16.
         """
         super().__init__()
         self.dtype = dtype
@@ -206,7 +216,7 @@ class PackedBert(nn.Module):
         self._call = in_one_call(self) if state["_call"] else None
 
     def open(self) -> None:
-        """Have Python call the layers from now on, as their products are to be replaced."""
+        """Call the layers from Python from now on, because their products are to be replaced."""
         self._call = None
 
     def run(
@@ -217,15 +227,17 @@ class PackedBert(nn.Module):
         layers: tuple[int, ...],
         positions: Tensor | None = None,
     ) -> list[Tensor]:
-        """The requested layers, each `[N, H]`, in that order; none above them is computed.
+        """Return the requested layers, each `[N, H]`, in that order; no layer above them is
+        computed.
 
-        Of the highest only the tokens at `positions` `[R]` are, if given; the others are NaN.
+        If `positions` `[R]` is given, the highest layer is computed only there, and is NaN
+        elsewhere.
         """
         groups = groups_of(sequences)
         blocks = make_blocks(groups, self.heads)
         call = self.forward if self._call is None else self._call
-        found: list[Tensor] = call(ids, types, groups, blocks, list(layers), positions)
-        return found
+        states: list[Tensor] = call(ids, types, groups, blocks, list(layers), positions)
+        return states
 
     def forward(
         self,
@@ -236,42 +248,46 @@ class PackedBert(nn.Module):
         layers: list[int],
         positions: Tensor | None,
     ) -> list[Tensor]:
-        """See `run`."""
+        """Compute the layers; see `run`."""
         total, top = len(ids), max(layers)
         x = self.embed(ids, types, groups).to(self.dtype)
         x = F.pad(x, (0, 0, 0, rows_for(total) - total))
-        kept = {0: x}
+        states = {0: x}
         for index, layer in enumerate(self.layers):
             number = index + 1
             if positions is not None and number == top:
                 read = len(positions)
                 at = F.pad(positions, (0, rows_for(max(1, read)) - read))
-                found = layer(x, blocks, at)
+                rows = layer(x, blocks, at)
                 x = x.new_full([total, x.shape[1]], float("nan"))
-                x.index_copy_(0, positions, found[:read])
+                x.index_copy_(0, positions, rows[:read])
             elif number <= top:
                 x = layer(x, blocks)
             if number in layers:
-                kept[number] = x
-        return [kept[number][:total] for number in layers]
+                states[number] = x
+        return [states[number][:total] for number in layers]
 
     def warm_up(self, most: int) -> None:
-        """Have oneDNN make its kernels for batches of up to so many tokens and as many threads as
-        this one has: the 2 to 5 MB it keeps of each size would else come with its first batch."""
+        """Make oneDNN's kernels for batches of up to `most` tokens and the current number of
+        threads.
+
+        Otherwise oneDNN would allocate the 2 to 5 MB of each size with the first batch of that
+        size.
+        """
         layer = cast(PackedLayer, self.layers[0])
         hidden, threads = self.token.shape[1], torch.get_num_threads()
         products = layer.qkv, layer.output, layer.wide, layer.narrow
         kind = threads, self.dtype, *((type(each), each.weight.shape) for each in products)
-        made = _MADE.setdefault(kind, set())
+        existing = _MADE.setdefault(kind, set())
         sizes = {rows_for(tokens) for tokens in range(1, min(most, ROWS) + 1)}
         with torch.inference_mode():
-            for rows in sorted(sizes - made):
+            for rows in sorted(sizes - existing):
                 x = torch.zeros(rows, hidden, dtype=self.dtype)
                 layer.behind(x, layer.qkv(x)[:, :hidden].contiguous())
-                made.add(rows)
+                existing.add(rows)
 
     def embed(self, ids: Tensor, types: Tensor, groups: list[Block]) -> Tensor:
-        """Token + position + segment, normalized: `[N, H]`"""
+        """Return the normalized sum of token, position and segment embeddings, `[N, H]`."""
         x = F.embedding(ids, self.token)
         for start, stop, count, length in groups:
             x[start:stop].view([count, length, -1]).add_(self.positions[:length])
@@ -282,18 +298,22 @@ class PackedBert(nn.Module):
 
 
 def attend(qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
-    """Attention, the queries scaled already: `[N, 3 H]` -> `[N, H]`, rows of no block zero."""
+    """Compute attention with queries that are already scaled: `[N, 3 H]` -> `[N, H]`. Rows outside
+    of all blocks are zero.
+    """
     context = qkv.new_empty([qkv.shape[0], qkv.shape[1] // 3])
     context[blocks[-1][1] :] = 0
     for start, stop, count, length in blocks:
         rows = qkv[start:stop].view([count, length, 3, heads, -1])
-        found = _mix(rows.permute([2, 0, 3, 1, 4]))
-        context[start:stop].view([count, length, heads, -1]).copy_(found.transpose(1, 2))
+        mixed = _mix(rows.permute([2, 0, 3, 1, 4]))
+        context[start:stop].view([count, length, heads, -1]).copy_(mixed.transpose(1, 2))
     return context
 
 
 def _mix(rows: Tensor, short: int = SHORT, long: int = LONG) -> Tensor:
-    """`softmax(Q K^T) V`: queries, keys and values `[3, b, A, T, D]` -> `[b, A, T, D]`"""
+    """Return `softmax(Q K^T) V` of queries, keys and values: `[3, b, A, T, D]` -> `[b, A, T,
+    D]`.
+    """
     _, count, heads, length, size = rows.shape
     exact = rows.dtype == torch.float32
     if exact and length >= long:
@@ -302,11 +322,11 @@ def _mix(rows: Tensor, short: int = SHORT, long: int = LONG) -> Tensor:
     q, k, v = rows.reshape([3, count * heads, length, size]).unbind(0)
     scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
     if (exact and length >= short) or not _are_safe(scores):
-        found = torch.bmm(scores.softmax(-1), v)
+        mixed = torch.bmm(scores.softmax(-1), v)
     else:
         scores.exp_()
-        found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
-    return found.view([count, heads, length, size])
+        mixed = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
+    return mixed.view([count, heads, length, size])
 
 
 def _are_safe(scores: Tensor, most: float = SAFE) -> bool:
@@ -315,12 +335,12 @@ def _are_safe(scores: Tensor, most: float = SAFE) -> bool:
 
 
 def groups_of(sequences: Sequences) -> list[Block]:
-    """Neighbouring sequences of equal length."""
+    """Return the groups of neighbouring sequences of equal length."""
     return [(each.start, each.stop, each.count, each.length) for each in sequences.groups]
 
 
 def make_blocks(groups: list[Block], heads: int) -> list[Block]:
-    """The groups of equal length, split so that a block's scores stay in cache."""
+    """Return the groups of equal length, split so that a block's scores stay in the cache."""
     blocks = []
     for first, _, count, length in groups:
         most = max(1, BLOCK // (heads * length * length))
@@ -343,16 +363,18 @@ class PackedBackend:
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """See `Backend`. Many batches run one a core: cores that share one wait for each other."""
+        """Compute layers; see `Backend`. Many batches run in parallel, one on each core, because
+        cores that share a batch wait for each other.
+        """
         cpu = torch.device("cpu")
 
         def encode(rows: list[int]) -> LayerBatch:
             rows, inputs = make_inputs(rows, ids, segments, cpu)
-            sequences, own = inputs.sequences, inputs.segments
-            own = torch.zeros_like(inputs.ids) if own is None else own
+            sequences, types = inputs.sequences, inputs.segments
+            types = torch.zeros_like(inputs.ids) if types is None else types
             read = None if positions is None else positions_in(rows, sequences, positions)
             with torch.inference_mode():
-                states = self.packed.run(inputs.ids, own, sequences, layers, read)
+                states = self.packed.run(inputs.ids, types, sequences, layers, read)
             return LayerBatch(rows, sequences, states)
 
         lengths = [len(sequence) for sequence in ids]
@@ -361,6 +383,6 @@ class PackedBackend:
             yield from map(encode, token_batches(lengths, self.batch_tokens))
             return
         rounds = -(-tokens // (threads * self.batch_tokens))
-        each = -(-tokens // (threads * rounds)) + max(lengths)  # all threads end at about once
+        each = -(-tokens // (threads * rounds)) + max(lengths)  # all threads end at about one time
         with one_core_each(threads) as pool:
             yield from pool.map(encode, token_batches(lengths, each))

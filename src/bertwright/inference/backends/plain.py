@@ -1,7 +1,7 @@
-"""The plain backends: torch as a model is trained, and what `bertwright export` wrote.
+"""The plain backends: torch as in training, and the graphs that `bertwright export` wrote.
 
-Every backend takes sequences of ids and returns the requested layers. What is not float32
-by torch is compared with it on a sample before it is used (`choice.py`).
+Every backend takes sequences of ids and returns the requested layers. Backends other than torch in
+float32 are compared with that on a sample before they are used (`choice.py`).
 
 Letters: n sequences, N tokens of a batch, H hidden.
 """
@@ -23,20 +23,20 @@ from bertwright.nn.sequences import Sequences
 
 
 class LayerBatch(NamedTuple):
-    """Layers of a batch of sequences."""
+    """The layers of a batch of sequences."""
 
     rows: list[int]
-    """The numbers of the sequences."""
+    """The indices of the sequences."""
     sequences: Sequences
     layers: list[Tensor]
-    """`[N, H]` each."""
+    """The layers, `[N, H]` each."""
 
 
 class Backend(Protocol):
     """Computes the layers of an encoder for batches of ids."""
 
     name: str
-    """For people: `torch bf16`."""
+    """A description such as `torch bf16`."""
 
     def run(
         self,
@@ -45,20 +45,20 @@ class Backend(Protocol):
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """Batches of some of the n sequences, in any order, each sequence once.
+        """Yield batches of some of the n sequences, in any order, each sequence once.
 
         Args:
             ids: n sequences, each with its special tokens.
-            segments: of their tokens; None: all 0.
-            layers: 0 the embeddings, 1 and up the layers.
-            positions: where the highest of these is read; None: everywhere. Elsewhere it may hold
-                no numbers.
+            segments: the segments of their tokens; None: all 0.
+            layers: the layers to return: 0 the embeddings, 1 and up the layers.
+            positions: the positions at which the highest of these layers is read; None: all.
+                Elsewhere it may be NaN.
         """
         ...
 
 
 class PlainBackend:
-    """An encoder as it is, on its device."""
+    """An encoder without changes, on its device."""
 
     def __init__(self, encoder: Encoder, batch_tokens: int, name: str = "torch fp32") -> None:
         self.encoder, self.batch_tokens, self.name = encoder, batch_tokens, name
@@ -70,7 +70,7 @@ class PlainBackend:
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """See `Backend`; computes all of every layer."""
+        """Compute the whole of every layer; see `Backend`."""
         batches = encode_batches(
             self.encoder, ids, segments, self.batch_tokens, top=max(layers), keep_layers=True
         )
@@ -79,7 +79,7 @@ class PlainBackend:
 
 
 class ExportedBackend:
-    """A folder of `bertwright export`, run by ONNX Runtime or OpenVINO."""
+    """The graph of a folder of `bertwright export`, run by ONNX Runtime or OpenVINO."""
 
     AT_ONCE = 1024
 
@@ -99,19 +99,19 @@ class ExportedBackend:
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """See `Backend`; computes all of every layer.
+        """Compute the whole of every layer; see `Backend`.
 
         Raises:
-            ConfigError: a layer that the export does not give.
+            ConfigError: the export does not have one of the layers.
         """
         names = [self._output(layer) for layer in layers]
         for start in range(0, len(ids), self.AT_ONCE):
             rows = list(range(start, min(start + self.AT_ONCE, len(ids))))
             rows.sort(key=lambda row: -len(ids[row]))
             kinds = None if segments is None else [segments[row] for row in rows]
-            found = self.exported.run_all([ids[row] for row in rows], kinds, self.batch_tokens)
+            outputs = self.exported.run_all([ids[row] for row in rows], kinds, self.batch_tokens)
             sequences = Sequences([len(ids[row]) for row in rows])
-            states = [torch.from_numpy(np.concatenate(found[name])) for name in names]
+            states = [torch.from_numpy(np.concatenate(outputs[name])) for name in names]
             yield LayerBatch(rows, sequences, states)
 
     def _output(self, layer: int) -> str:
