@@ -1,14 +1,15 @@
-"""A use of a model: language models evaluated on held-out text and on minimal pairs.
+"""Evaluate language models on held-out text and on minimal pairs.
 
-Perplexity is `exp(-mean log p)` over all predicted tokens, the one for the end of a text too; it
-depends on the vocabulary. Bits a character do not: the same sum in bits over the characters of the
-text as it was read. (Unknown words are cheap to predict: compare models with few of them.)
+Perplexity is `exp(-mean log p)` over all predicted tokens, including the one for the end of a text;
+it depends on the vocabulary. Bits per character do not: they are the same sum in bits, divided by
+the characters of the text as it was read. (Unknown words are easy to predict, so compare only
+models with few of them.)
 
-Models of one tokenizer are mixed by linear interpolation, `p = sum_m weight_m p_m`, with given
-weights, or with those that make other held-out text likeliest.
+Models with the same tokenizer are mixed by linear interpolation, `p = sum_m weight_m p_m`, with
+given weights, or with those that maximize the likelihood of other held-out text.
 
-Minimal pairs are a good and a bad sentence (BLiMP, Warstadt et al. 2020): a model is right where
-the good one is likelier.
+Minimal pairs are a good and a bad sentence (BLiMP, Warstadt et al. 2020): a model is right if the
+good one is more probable.
 """
 
 from __future__ import annotations
@@ -46,15 +47,18 @@ def perplexity(
     """Evaluate a language model, or several and their mixture.
 
     Args:
-        models: of one tokenizer.
-        weights: one a model, of the mixture; empty: equal, or by `tune`.
-        tune: a file to find the weights on, held out from training and from `files`.
+        models: one or more models with the same tokenizer.
+        files: the files of the text.
+        corpus: how the files are read.
+        weights: the weights of the mixture, one for each model; empty: equal, or by `tune`.
+        tune: a file to find the weights on, which is neither training text nor in `files`.
         on_score: called with each text's tokens and their log-probabilities, in order.
+        on_progress: called with the bytes read.
 
     Raises:
-        ConfigError: models of different tokenizers, or weights that are none.
-        DataError: no text, none of its words in the vocabulary, or a model without a head that
-            scores.
+        ConfigError: the models have different tokenizers, or the weights are invalid.
+        DataError: there is no text, none of its words is in the vocabulary, or a model has no head
+            that scores.
     """
     weights = _check(models, weights)
     tokenizer = models[0].tokenizer
@@ -63,7 +67,8 @@ def perplexity(
         texts = [np.stack([score.log_probabilities for score in scores]) for scores in tuned]
         weights = best_weights(np.concatenate(texts, 1))
     report, characters, known, tokens, unknown = CorpusReport(), 0, 0, 0, 0
-    totals = np.zeros((len(models) + (len(models) > 1), 2))  # of all tokens, of unknown ones
+    # log-probabilities of all tokens, and of the unknown ones, for each model and the mixture
+    totals = np.zeros((len(models) + (len(models) > 1), 2))
     size = size_on_disk(find_files(files))
     for number, (text, scores) in enumerate(_scored(models, files, corpus, report)):
         characters += len(text)
@@ -124,15 +129,17 @@ def minimal_pairs(
     weights: Sequence[float] = (),
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """How often the good sentence of a pair is likelier than the bad one.
+    """Return how often the good sentence of a pair is more probable than the bad one.
 
     Args:
+        models: one or more models with the same tokenizer.
         path: a table of pairs.
-        by: a column to count by.
-        weights: of the mixture of several models.
+        by: a column by whose values the pairs are counted separately.
+        weights: the weights of the mixture of several models.
+        on_progress: called with the pairs done.
 
     Raises:
-        ConfigError, DataError: as `perplexity`, or no such column.
+        ConfigError, DataError: as `perplexity`, or there is no such column.
     """
     weights = _check(models, weights)
     opened = open_texts(path, "good", "bad", by, option="--pairs", names=PAIR_NAMES)
@@ -168,17 +175,17 @@ def minimal_pairs(
 
 
 PAIR_NAMES = {"good": ("sentence_good",), "bad": ("sentence_bad",)}
-"""Other names of the columns of minimal pairs: BLiMP's."""
+"""The names of the columns of minimal pairs in BLiMP."""
 
 
 def _check(models: Sequence[Model], weights: Sequence[float]) -> list[float]:
-    """The weights of a mixture, which must be one."""
+    """Return the weights of a mixture, after checking them and the models."""
     first = models[0]
     for model in models[1:]:
         if model.tokenizer.fingerprint != first.tokenizer.fingerprint:
             raise ConfigError(
                 f"{model.runner.name} and {first.runner.name} have different tokenizers: only "
-                "models of one vocabulary are mixed; evaluate them one by one"
+                "models of one vocabulary can be mixed; evaluate them one by one"
             )
     if len(models) > 1 and any(is_pseudo(model.runner) for model in models):
         raise ConfigError("a masked language model gives no probabilities that can be mixed")
@@ -187,7 +194,7 @@ def _check(models: Sequence[Model], weights: Sequence[float]) -> list[float]:
     ):
         raise ConfigError(
             f"weights are {', '.join(f'{weight:g}' for weight in weights)}; expected "
-            f"{len(models)}, one a model, that sum to 1"
+            f"{len(models)}, one for each model, that sum to 1"
         )
     return list(weights) or [1 / len(models)] * len(models)
 
@@ -198,13 +205,13 @@ def _scored(
     corpus: CorpusConfig,
     report: CorpusReport,
 ) -> Iterator[tuple[str, list[TextScore]]]:
-    """Documents as they were read, each with its score by every model."""
+    """Yield documents as they were read, each with its score by every model."""
     tokenizer = models[0].tokenizer
     for block in read_blocks([str(Path(file)) for file in files], corpus, report, 1 << 18):
         ids = []
         for text in block:
             flat, _ = tokenizer.encode_sentence_ids(split_document(text, corpus))
             ids.append(tokenizer.framing.one(flat.tolist()))
-        found = [score_ids(model.runner, ids) for model in models]
-        for text, *scores in zip(block, *found, strict=True):
+        by_model = [score_ids(model.runner, ids) for model in models]
+        for text, *scores in zip(block, *by_model, strict=True):
             yield text, scores

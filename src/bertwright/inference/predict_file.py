@@ -1,10 +1,11 @@
-"""A use of a model: predictions of a fine-tuned model for the examples of a file.
+"""Predict with a fine-tuned model for the examples of a file, or evaluate the model on it.
 
-`bertwright evaluate` prints how good they are, and `bertwright predict` writes them.
+`bertwright evaluate` prints the metrics of the predictions; `bertwright predict` writes the
+predictions.
 
-The model brings its labels, windows, null threshold and the names of its columns. To evaluate, the
-file brings the labels. To predict, it may be of any size: a JSON line is written for each input,
-with `line` (its line in the file, from 1), `id` if it has one, and the fields of its kind in
+The model brings its labels, windows, null threshold and the names of its columns. For evaluation,
+the file has the labels. For prediction, it may have any size: a JSON line is written for each
+input, with `line` (its line in the file, from 1), `id` if it has one, and the fields of its kind in
 `tasks/predictions.py`.
 """
 
@@ -35,7 +36,7 @@ from bertwright.tasks.task_data import TaskData, task_parts
 from bertwright.train.hardware import choose_precision
 
 AT_ONCE = 1024
-"""Examples in memory at once: enough of equal lengths for good batches."""
+"""The number of examples in memory at once, enough for batches of nearly equal lengths."""
 
 
 def evaluate_file(
@@ -55,15 +56,17 @@ def evaluate_file(
     generation: GenerationConfig | None = None,
     bleu_tokenize: BleuTokenize | None = None,
 ) -> dict[str, Any]:
-    """Evaluate a model on a labelled file, `-` or rows in memory; the arguments are those of
-    `bertwright evaluate`.
+    """Evaluate a model on a labelled file, on `-` (standard input), or on rows in memory.
+
+    The arguments are those of `bertwright evaluate`.
 
     Returns:
         `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
 
     Raises:
-        DataError: no task head; a bad row; a label unseen in training; names file and line.
-        ConfigError: no such task, or no such metric.
+        DataError: the model has no task head, or the file a bad row or a label unseen in training;
+            names file and line.
+        ConfigError: there is no such task or metric.
     """
     name = model.task_name(task_name)
     task = with_bleu_tokenizer(model.tasks[name], bleu_tokenize)
@@ -76,21 +79,21 @@ def evaluate_file(
     predictions = predict(
         runner.learner, data, precision, runner.batch_tokens, on_progress, generation
     )
-    found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
+    evaluation = evaluated(task, read, path, predictions, intervals=intervals, main=main)
     return {
         "model": runner.name,
         "task": name,
-        **found,
+        **evaluation,
         "lengths": data.lengths.as_dict(),
-        "warnings": [*about_none, *found["warnings"], *data.warnings()],
+        "warnings": [*about_none, *evaluation["warnings"], *data.warnings()],
     }
 
 
 def with_bleu_tokenizer(task: TaskConfig, wanted: BleuTokenize | None) -> TaskConfig:
-    """The task with the wanted tokenizer for BLEU; None: with its own.
+    """Return the task with the wanted tokenizer for BLEU; None keeps its own.
 
     Raises:
-        ConfigError: the task has no BLEU.
+        ConfigError: the task does not use BLEU.
     """
     if wanted is None:
         return task
@@ -110,38 +113,41 @@ def evaluated(
     intervals: bool,
     main: str | None,
 ) -> dict[str, Any]:
-    """The figures of predictions for a file, and what it is."""
-    found = evaluate(task, read.examples, predictions, intervals=intervals, main=main).as_dict()
+    """Return the evaluation of predictions for a file, with a description of the file."""
+    evaluation = evaluate(
+        task, read.examples, predictions, intervals=intervals, main=main
+    ).as_dict()
     file = path.name if isinstance(path, Rows) else Path(path).name
     facts = {"file": file, "examples": len(read.examples), "format": read.format}
     skipped = {reason: asdict(each) for reason, each in read.log.skipped.items()}
-    warnings = [*read.warnings, *found["warnings"]]
+    warnings = [*read.warnings, *evaluation["warnings"]]
     data = facts | {"skipped": skipped}
-    return {"kind": task.kind, "data": data, **found, "lengths": {}, "warnings": warnings}
+    return {"kind": task.kind, "data": data, **evaluation, "lengths": {}, "warnings": warnings}
 
 
 @dataclass
 class Predicted:
-    """What `predict_file` found on the way."""
+    """What `predict_file` predicted and counted."""
 
     task: str
     format: str
-    """Of the input, in words."""
+    """A description of the format of the input."""
     examples: int = 0
     in_windows: int = 0
-    """Inputs that were longer than a window, and read in several."""
+    """The number of inputs that were longer than a window, and read in several."""
     cut: int = 0
-    """Inputs of which something could not be read even so."""
+    """The number of inputs that were truncated."""
     tokens_cut: int = 0
     skipped: dict[str, Skipped] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
 def rows_of_texts(task: TaskConfig, texts: Sequence[str]) -> Rows:
-    """Return texts of a command line as rows that a task reads; parts have tabs between.
+    """Return texts from the command line as rows that a task reads; their parts are separated by
+    tabs.
 
     Raises:
-        DataError: a text has not the parts that the kind of task needs.
+        DataError: a text does not have the parts that the kind of task needs.
     """
     columns, expected, lists_the_rest = kind_of(task.kind).row(task)
     before = len(columns) - 1
@@ -173,15 +179,15 @@ def predict_file(
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
 ) -> Predicted:
-    """Write a line for every input of a file, in order; no more than a part is in memory.
+    """Write a line for every input of a file, in order, with only a part of the file in memory.
 
-    A file is read once before the first prediction, so that a bad row at its end is an error at
-    the start, and the time left is known. Standard input is not. `write` takes each line with its
-    end; the other arguments are those of `evaluate_file`.
+    A file is read once before the first prediction, so that a bad row at its end is reported at the
+    start, and the remaining time is known. Standard input is read only once. `write` receives each
+    line with its line end; the other arguments are those of `evaluate_file`.
 
     Raises:
-        DataError: no task head, a bad row, or no input.
-        ConfigError: no such task.
+        DataError: the model has no task head, or the file has a bad row, or no input.
+        ConfigError: there is no such task.
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
@@ -203,8 +209,10 @@ def predict_file(
             part = int(len(data.examples) * tokens / (of or 1))
             on_progress(report.examples + part, total)
 
-        found = predict(runner.learner, data, precision, runner.batch_tokens, on_tokens, generation)
-        for example, prediction in zip(data.examples, found, strict=True):
+        predictions = predict(
+            runner.learner, data, precision, runner.batch_tokens, on_tokens, generation
+        )
+        for example, prediction in zip(data.examples, predictions, strict=True):
             line = {"line": example.line} | ({"id": example.id} if example.id else {})
             line = plain(line | prediction.as_dict())
             write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
@@ -220,13 +228,14 @@ def predict_file(
 def with_threshold(
     task: TaskConfig, threshold: float | None, no_answers: bool
 ) -> tuple[TaskConfig, list[str]]:
-    """The task under a null threshold, and a warning where the model does not fit the questions.
+    """Return the task with a null threshold, and a warning if the model does not fit the questions.
 
     A model of transformers does not say whether it was trained on questions without an answer. If
-    the file has such (`no_answers`), it was: no answer is predicted where it scores most.
+    the file has such questions (`no_answers`), it is assumed that it was, and no answer is
+    predicted if that has the highest score.
 
     Raises:
-        ConfigError: a threshold that is no number, or a task that is no span task.
+        ConfigError: the threshold is not a number, or the task is not a span task.
     """
     if threshold is not None:
         if kind_of(task.kind).tune is None or math.isnan(threshold):
@@ -240,7 +249,7 @@ def with_threshold(
     if task.unanswerable is None:
         return replace(task, unanswerable=True), [
             "some questions have no answer, and the model does not say by which threshold it "
-            "predicts that: taken is --null-threshold 0; for always an answer pass inf"
+            "predicts that: --null-threshold 0 is used; to always predict an answer pass inf"
         ]
     return task, [
         "some questions have no answer, which the model was not trained on: it always predicts "
@@ -249,7 +258,7 @@ def with_threshold(
 
 
 def reading(task: TaskConfig, bad_rows: BadRows, form: Form | None = None) -> ReadOptions:
-    """How a file of a task is read: as its training file was."""
+    """Return the options for reading a file of a task, which are those of its training file."""
     return ReadOptions(
         format=form,
         labels=task.labels or None,

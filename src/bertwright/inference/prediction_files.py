@@ -1,10 +1,10 @@
-"""Predictions in files, evaluated on a labelled file as those of a model are.
+"""Evaluate predictions in a file, which may come from another program, on a labelled file.
 
-The file may come from another program. It is read in these forms: SQuAD's answers by id, CoNLL
-columns with the predicted tag last, a table with a column of predictions (GLUE's TSV, CSV, JSON
-lines), and what `bertwright predict` writes.
+The file is read in these formats: SQuAD's answers by id, CoNLL columns with the predicted tag last,
+a table with a column of predictions (GLUE's TSV, CSV, JSON lines), and the output of `bertwright
+predict`.
 
-A file of conlleval holds gold and predicted tags: `--data F --label 2 --predictions F`.
+A file for conlleval holds gold and predicted tags: `--data F --label 2 --predictions F`.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ def evaluate_predictions(
     """Evaluate a file of predictions on a labelled file, row by row, or answers by their ids.
 
     Raises:
-        DataError: a file that cannot be read; predictions of other rows than the labelled file's.
-        ConfigError: no such metric.
+        DataError: a file cannot be read, or the predictions are not for the rows of the labelled
+            file.
+        ConfigError: there is no such metric.
     """
     record = kind_of(kind)
     read = read_examples(data, record.reader, columns, options)
-    found: Sequence[Prediction] | None = None
+    parsed: Sequence[Prediction] | None = None
     if record.read_predictions is not None:
-        found = record.read_predictions(predictions, read)
-    if found is None:
-        found = _rows(predictions, record, read)
-    held = {name for each in found if isinstance(each, TextPrediction) for name in each.scores}
-    held.update(labels_of(read.examples))
-    labels = tuple(sorted(held)) if record.needs_labels else ()
+        parsed = record.read_predictions(predictions, read)
+    if parsed is None:
+        parsed = _rows(predictions, record, read)
+    names = {name for each in parsed if isinstance(each, TextPrediction) for name in each.scores}
+    names.update(labels_of(read.examples))
+    labels = tuple(sorted(names)) if record.needs_labels else ()
     task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
     task = with_bleu_tokenizer(task, bleu_tokenize)
-    figures = evaluated(task, read, data, found, intervals=intervals, main=main)
+    figures = evaluated(task, read, data, parsed, intervals=intervals, main=main)
     return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
 
 
@@ -72,12 +73,12 @@ def _rows(path: str, kind: TaskKind[Any, Any, Any], read: Read) -> list[Predicti
         (line, str(row[1]) if names[1] != column else "", row[0]) for line, row in table.rows(names)
     ]
     check_count(path, len(rows), read.examples)
-    found: list[Prediction] = []
+    predictions: list[Prediction] = []
     for (line, id_, value), example in zip(rows, read.examples, strict=True):
         if id_ and example.id not in ("", id_):
             raise DataError(
                 f"{log.at(line)}: the prediction is of {shorten(id_)}, the example there is "
                 f"{shorten(example.id)}; expected them in one order"
             )
-        found.append(kind.parse_prediction(value, example, log.at(line)))
-    return found
+        predictions.append(kind.parse_prediction(value, example, log.at(line)))
+    return predictions

@@ -1,10 +1,10 @@
-"""Texts scored by language models: the log-probability of every token.
+"""Score texts with language models: the log-probability of every token.
 
-A model from left to right has a `next_token` head, which scores each token by those before it. A
-text longer than the model reads at once is read in overlapping windows: a window's first tokens
-(all but `stride`) are context alone, so that every token but those of the first window has at least
-that much before it. A masked language model scores a token by all others, one mask at a time: the
-pseudo-log-likelihood of Salazar et al. 2020 (Masked Language Model Scoring, section 2).
+A left-to-right model has a `next_token` head, which scores each token given those before it. A text
+longer than the model reads at once is read in overlapping windows. The first tokens of a window
+(all but `stride`) are only context, so that every token outside the first window has at least that
+much context. A masked language model scores each token given all others, with one mask at a time:
+the pseudo-log-likelihood of Salazar et al. 2020 (Masked Language Model Scoring, section 2).
 
 Letters: T tokens of a sequence with the tokens for begin and end, L tokens of a window, K scored
 tokens of a batch.
@@ -26,26 +26,26 @@ from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import GivesLogits
 
 WINDOW = 1024
-"""L of a model that reads any length."""
+"""L for a model that reads any length."""
 
 
 @dataclass(frozen=True)
 class TextScore:
-    """A text and the log-probability of its tokens."""
+    """The log-probabilities of a text's tokens."""
 
     tokens: list[int]
-    """Ids of the tokens that are predicted, the one for the end too."""
+    """The ids of the tokens that are predicted, including the one for the end."""
     log_probabilities: Float64s
-    """Of each of them, natural logarithms."""
+    """The natural logarithm of the probability of each of them."""
 
     @property
     def log_probability(self) -> float:
-        """Of the text: their sum."""
+        """The log-probability of the text: the sum over its tokens."""
         return float(self.log_probabilities.sum())
 
     @property
     def perplexity(self) -> float:
-        """exp(- mean log-probability of a token)"""
+        """The perplexity: exp(- mean log-probability of a token)."""
         return float(np.exp(-self.log_probabilities.mean())) if self.tokens else float("nan")
 
 
@@ -55,15 +55,18 @@ def score(
     max_length: int | None = None,
     stride: int | None = None,
 ) -> list[TextScore]:
-    """Score texts, each with the tokens for begin and end where the tokenizer has such.
+    """Score texts, each with the tokens for begin and end if the tokenizer has them.
 
     Args:
-        max_length: L; unset: what the model reads at once, or 1,024.
-        stride: tokens from one window to the next; unset: half a window.
+        runner: the model.
+        texts: the texts.
+        max_length: L; None: what the model reads at once, or 1,024.
+        stride: the number of tokens from one window to the next; None: half a window.
 
     Raises:
-        ConfigError: no such window or stride.
-        DataError: not texts, no head that scores, or a text too long for a masked language model.
+        ConfigError: the window or the stride is invalid.
+        DataError: the inputs are not texts, the model has no head that scores, or a text is too
+            long for a masked language model.
     """
     given = [parts_of(number, text) for number, text in enumerate(listed(texts))]
     if any(len(parts) > 1 for parts in given):
@@ -79,7 +82,7 @@ def score_ids(
     max_length: int | None = None,
     stride: int | None = None,
 ) -> list[TextScore]:
-    """The same for sequences of T ids, the tokens for begin and end among them; see `score`."""
+    """Score sequences of T ids that include the tokens for begin and end; see `score`."""
     if is_pseudo(runner):
         return _score_masked(runner, sequences)
     runner.require("next_token", "the probability of a text")
@@ -107,46 +110,50 @@ def score_ids(
             at = positions_in(rows, encoded.sequences, read)
         labels = [token for row in rows for token in tokens[row]]
         with torch.inference_mode():
-            found = head.log_probabilities(
+            log_probabilities = head.log_probabilities(
                 encoded.at(at), torch.tensor(labels, dtype=torch.long, device=at.device)
             )
         ends = np.cumsum([len(tokens[row]) for row in rows])[:-1]
-        logs = require_finite(found.double().cpu().numpy(), "probabilities")
-        for row, own in zip(rows, np.split(logs, ends), strict=True):
-            scores[row] = own
-    found_of, number = [], 0
+        logs = require_finite(log_probabilities.double().cpu().numpy(), "probabilities")
+        for row, of_window in zip(rows, np.split(logs, ends), strict=True):
+            scores[row] = of_window
+    of_texts, number = [], 0
     for sequence in sequences:
         count = len(_windows(len(sequence), length, stride))
         parts = scores[number : number + count]
         number += count
-        found_of.append(TextScore([*sequence[1:]], np.concatenate([np.zeros(0), *parts])))
-    return found_of
+        of_texts.append(TextScore([*sequence[1:]], np.concatenate([np.zeros(0), *parts])))
+    return of_texts
 
 
 def is_pseudo(runner: ModelRunner) -> bool:
-    """Whether a model scores by pseudo-log-likelihood: it has a masked LM head and no other."""
+    """Return whether a model scores by pseudo-log-likelihood: it has a masked-LM head and no
+    next-token head.
+    """
     heads = runner.learner.objectives
     return "masked_lm" in heads and "next_token" not in heads
 
 
 def _windows(total: int, length: int, stride: int) -> list[tuple[int, int, int]]:
-    """(first token, end, the token before the first that is scored) of each window."""
-    found, scored = [], 0
+    """Return (first token, end, the token before the first that is scored) for each window."""
+    windows, scored = [], 0
     for first in range(0, max(1, total), stride):
         stop = min(first + length, total)
         if stop - 1 > scored:
-            found.append((first, stop, scored))
+            windows.append((first, stop, scored))
             scored = stop - 1
         if stop == total:
             break
-    return found
+    return windows
 
 
 def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
-    """Each token but those for begin and end by all others, one mask a sequence."""
+    """Score each token except those for begin and end given all others, with one mask in each
+    sequence.
+    """
     longest, framing = runner.spec.max_length, runner.tokenizer.framing
     head = cast(GivesLogits, runner.learner.objectives["masked_lm"])
-    found = []
+    scored = []
     for sequence in sequences:
         if longest is not None and len(sequence) > longest:
             raise DataError(
@@ -163,14 +170,16 @@ def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
         for rows, encoded in runner.run(masked, positions=[[each] for each in positions]):
             with torch.inference_mode():
                 logits = head.logits(encoded.last).float().log_softmax(-1)
-                own = logits.gather(1, labels[rows][:, None])[:, 0]
-            scores[rows] = require_finite(own.double().cpu().numpy(), "probabilities")
-        found.append(TextScore(labels.tolist(), scores))
-    return found
+                logs = logits.gather(1, labels[rows][:, None])[:, 0]
+            scores[rows] = require_finite(logs.double().cpu().numpy(), "probabilities")
+        scored.append(TextScore(labels.tolist(), scores))
+    return scored
 
 
 def mix(scores: Sequence[TextScore], weights: Sequence[float]) -> TextScore:
-    """One text's scores by several models, their probabilities interpolated linearly."""
+    """Return one text's scores under several models, with their probabilities interpolated
+    linearly.
+    """
     rows = np.stack([each.log_probabilities for each in scores])
     with np.errstate(divide="ignore"):
         logs = np.log(np.asarray(weights, float))[:, None]
@@ -178,13 +187,15 @@ def mix(scores: Sequence[TextScore], weights: Sequence[float]) -> TextScore:
 
 
 def best_weights(log_probabilities: Float64s, rounds: int = 100) -> list[float]:
-    """The weights that make held-out text likeliest, by its log-probabilities `[models, tokens]`:
-    EM (Jelinek and Mercer 1980)."""
+    """Return the weights that maximize the likelihood of held-out text.
+
+    `log_probabilities` are `[models, tokens]`. The method is EM (Jelinek and Mercer 1980).
+    """
     weights = np.full(len(log_probabilities), 1 / len(log_probabilities))
     for _ in range(rounds):
         joint = log_probabilities + np.log(np.maximum(weights, 1e-300))[:, None]
-        found = np.exp(joint - np.logaddexp.reduce(joint, 0)).mean(1)
-        if np.abs(found - weights).max() < 1e-6:
+        updated = np.exp(joint - np.logaddexp.reduce(joint, 0)).mean(1)
+        if np.abs(updated - weights).max() < 1e-6:
             break
-        weights = found
-    return [float(weight) for weight in found / found.sum()]
+        weights = updated
+    return [float(weight) for weight in updated / updated.sum()]

@@ -1,11 +1,11 @@
-"""The senses of a word: its vectors in sentences, by layer, classified and clustered.
+"""Classify and cluster the senses of a word by its vectors in sentences, layer by layer.
 
-A static model has one vector for *bank*, a contextual one a vector for each sentence (Peters et al.
-2018, section 5.3; Reif et al. 2019, "Visualizing and measuring the geometry of BERT"). A sense is
-predicted by the nearest mean: each sentence's vector is compared by cosine with the mean vector of
-each sense's other sentences; where k are equally near it counts 1 / k.
-Clusters are k-means on vectors of length 1. `senses.tsv` holds 400 sentences of our own, of 20
-words of two senses, ten each.
+A static model has one vector for *bank*; a contextual one has a vector for each sentence (Peters et
+al. 2018, section 5.3; Reif et al. 2019, "Visualizing and measuring the geometry of BERT"). A sense
+is predicted by the nearest mean: each sentence's vector is compared by cosine with the mean vector
+of each sense's other sentences; if k senses are equally near, a hit counts 1 / k. Clusters are
+k-means on vectors of length 1. `senses.tsv` holds 400 sentences of our own: 20 words with two
+senses, ten sentences each.
 
 Letters: n sentences, H width.
 """
@@ -29,7 +29,7 @@ from bertwright.inference.vectors.embed import normalized
 from bertwright.progress import OnProgress, silent
 
 _TIE = 1e-5
-"""Cosines nearer than this are equal: rounding differs by batch."""
+"""Cosines that differ by less than this are equal, because rounding differs between batches."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,24 @@ class Usage:
 
     word: str
     sense: str
-    """"" where it is not known."""
+    """The sense; empty if it is not known."""
     sentence: str
     start: int
-    """Its first character in the sentence."""
+    """The word's first character in the sentence."""
 
 
 def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usage]:
-    """Sentences of words, and their senses if the file has them.
+    """Read sentences with a word each, and the word's senses if the file has them.
 
     Args:
-        path: columns word, sense and sentence, with tabs between, or sentences, one a line; unset:
-            ours.
-        words: those of them that are wanted; of plain sentences the one that they have.
+        path: a file with the columns word, sense and sentence, separated by tabs, or with one
+            sentence in each line; None: our own file.
+        words: the words that are wanted; for plain sentences, the one word that they contain.
 
     Raises:
-        DataError: a sentence without its word, a sense of one sentence, a word that is not there.
-        ConfigError: not one word for a file of plain sentences.
+        DataError: a sentence does not contain its word, a sense has only one sentence, or a word is
+            not in the file.
+        ConfigError: not exactly one word is named for a file of plain sentences.
     """
     name = "senses.tsv" if path is None else str(path)
     try:
@@ -73,7 +74,7 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usa
             f"{name} has no header of word, sense and sentence, so its lines are sentences: name "
             f"the word by --word; {len(words)} came"
         )
-    found = []
+    usages = []
     for number, cells in rows[labelled:]:
         if labelled and len(cells) != 3:
             raise DataError(f"{name}, line {number}: {len(cells)} columns; expected 3")
@@ -83,35 +84,36 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usa
         at = re.search(rf"\b{re.escape(word)}\b", sentence, re.IGNORECASE)
         if at is None:
             raise DataError(f"{name}, line {number}: the word {word!r} is not in {sentence!r}")
-        found.append(Usage(word, sense, sentence, at.start()))
-    if not found:
+        usages.append(Usage(word, sense, sentence, at.start()))
+    if not usages:
         raise DataError(f"{name} has no sentence of {', '.join(words) or 'any word'}")
-    if missing := sorted(set(words) - {usage.word for usage in found}):
+    if missing := sorted(set(words) - {usage.word for usage in usages}):
         raise DataError(f"{name} has no sentence of {', '.join(missing)}")
-    found.sort(key=lambda usage: usage.word)
-    for word, own in rows_of_words(found).items():
-        sizes = Counter(found[n].sense for n in own)
+    usages.sort(key=lambda usage: usage.word)
+    for word, of_word in rows_of_words(usages).items():
+        sizes = Counter(usages[n].sense for n in of_word)
         if labelled and (len(sizes) < 2 or min(sizes.values()) < 2):
             raise DataError(
-                f"{name} has of {word!r} {dict(sizes)}; expected two senses or more, and of each "
-                "two sentences or more"
+                f"{name} has for {word!r} the senses {dict(sizes)}; expected two senses or more, "
+                "with two sentences or more each"
             )
-    return found
+    return usages
 
 
 def vectors_of_usages(
     model: Model, usages: Sequence[Usage], on_progress: OnProgress = silent
 ) -> list[Float32s]:
-    """Each layer's vectors of a word in its n sentences: the mean over its tokens.
+    """Return the vectors of a word in its n sentences at each layer: the mean over the word's
+    tokens.
 
     Returns:
-        Of each layer from the embeddings `[n, H]`, of length 1.
+        `[n, H]` for each layer from the embeddings up, of length 1.
 
     Raises:
-        DataError: a word of which the tokenizer keeps nothing.
+        DataError: the tokenizer gives no token for a word.
     """
     model.spec.require_vectors()
-    found = []
+    layers = []
     for layer in range(model.spec.depth + 1):
         config = VectorConfig(layers=(layer,), pooling="none", normalize=False)
         rows = []
@@ -119,22 +121,22 @@ def vectors_of_usages(
         for usage, tokens in zip(usages, each, strict=True):
             end = usage.start + len(usage.word)
             spans = enumerate(tokens.offsets)
-            own = [n for n, (a, b) in spans if usage.start < b and a < min(b, end)]
-            if not own:
-                raise DataError(f"this model's tokenizer keeps nothing of {usage.word!r}")
-            rows.append(tokens.vectors[own].mean(0))
-        found.append(normalized(np.stack(rows)))
+            of_word = [n for n, (a, b) in spans if usage.start < b and a < min(b, end)]
+            if not of_word:
+                raise DataError(f"this model's tokenizer gives no token for {usage.word!r}")
+            rows.append(tokens.vectors[of_word].mean(0))
+        layers.append(normalized(np.stack(rows)))
         on_progress(layer + 1, model.spec.depth + 1)
-    return found
+    return layers
 
 
 def score_senses(vectors: Float32s, senses: Sequence[str]) -> tuple[float, float]:
-    """How well vectors `[n, H]` of one word separate its senses; each sense has two sentences or
-    more.
+    """Return how well the vectors `[n, H]` of one word separate its senses; each sense needs two
+    sentences or more.
 
     Returns:
-        The accuracy of the nearest mean; the adjusted Rand index of as many clusters as senses: 1
-        the senses, 0 chance.
+        The accuracy of the nearest mean, and the adjusted Rand index of as many clusters as senses:
+        1 if they are the senses, 0 by chance.
     """
     from sklearn.metrics import adjusted_rand_score
 
@@ -154,20 +156,22 @@ def score_senses(vectors: Float32s, senses: Sequence[str]) -> tuple[float, float
 
 
 def cluster(vectors: Float32s, count: int) -> list[int]:
-    """The cluster of each of n vectors, the first's 0, and so on."""
+    """Return the cluster of each of n vectors, numbered from 0 in the order of first occurrence."""
     if not 1 <= count <= len(vectors):
         raise ConfigError(f"{count} clusters of {len(vectors)} sentences; expected 1 to all")
     if np.abs(vectors - vectors[0]).max() < _TIE:
-        return [0] * len(vectors)  # one point
+        return [0] * len(vectors)  # all vectors are the same
     from sklearn.cluster import KMeans
 
-    found = KMeans(count, n_init=10, random_state=0).fit_predict(vectors.astype(np.float64))
-    order = {number: rank for rank, number in enumerate(dict.fromkeys(found.tolist()))}
-    return [order[number] for number in found.tolist()]
+    labels = KMeans(count, n_init=10, random_state=0).fit_predict(vectors.astype(np.float64))
+    order = {number: rank for rank, number in enumerate(dict.fromkeys(labels.tolist()))}
+    return [order[number] for number in labels.tolist()]
 
 
 def score_words(layers: Sequence[Float32s], usages: Sequence[Usage]) -> Float64s:
-    """`score_senses` of each layer and each of W words, as `rows_of_words` has them: `[L, W, 2]`"""
+    """Return `score_senses` for each layer and each of W words, in the order of `rows_of_words`:
+    `[L, W, 2]`.
+    """
     words = rows_of_words(usages).values()
     return np.array(
         [[score_senses(x[own], [usages[n].sense for n in own]) for own in words] for x in layers]
@@ -175,18 +179,20 @@ def score_words(layers: Sequence[Float32s], usages: Sequence[Usage]) -> Float64s
 
 
 def cluster_words(vectors: Float32s, usages: Sequence[Usage], count: int) -> list[int]:
-    """The cluster of each of n sentences among its word's; `count` where senses are not known."""
-    found = [0] * len(usages)
+    """Return the cluster of each of n sentences among those of its word; `count` clusters if senses
+    are not known.
+    """
+    clusters = [0] * len(usages)
     for rows in rows_of_words(usages).values():
         senses = {usages[n].sense for n in rows} - {""}
         for n, number in zip(rows, cluster(vectors[rows], len(senses) or count), strict=True):
-            found[n] = number
-    return found
+            clusters[n] = number
+    return clusters
 
 
 def rows_of_words(usages: Sequence[Usage]) -> Mapping[str, list[int]]:
-    """Word -> the numbers of its usages."""
-    found: dict[str, list[int]] = {}
+    """Return word -> the indices of its usages."""
+    rows: dict[str, list[int]] = {}
     for number, usage in enumerate(usages):
-        found.setdefault(usage.word, []).append(number)
-    return found
+        rows.setdefault(usage.word, []).append(number)
+    return rows

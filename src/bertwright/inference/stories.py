@@ -1,4 +1,4 @@
-"""A use of a model: a memory network answers the questions of stories (`bertwright answer`)."""
+"""Answer the questions of stories with a memory network, for `bertwright answer`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
-    """Answer each question of a file of stories, which `_read_questions` describes. Sentences are
-    the newest that the model keeps, `attention` is of each, by hop.
+    """Answer each question of a file of stories, whose format `_read_questions` describes.
+
+    `sentences` are the newest ones that the model's memory holds; `attention` is that on each of
+    them, by hop.
 
     Raises:
-        DataError: the model is no memory network, or the file has something else.
+        DataError: the model is not a memory network, or the file has another format.
     """
     loaded = checkpoint.load(model)
     head = getattr(loaded.learner.objectives, "answer", None)
@@ -35,8 +37,8 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
     tokenizer = load_tokenizer(loaded.folder)
     learner = loaded.learner.eval()
     for sentences, question in _read_questions(path):
-        kept = [*sentences[-head.config.memory_size :], question]
-        ids = tokenizer.encode_bare_ids(kept)
+        memory = sentences[-head.config.memory_size :]
+        ids = tokenizer.encode_bare_ids([*memory, question])
         inputs, _ = collate([[token for sentence in ids for token in sentence]])
         lengths = np.array([len(sentence) for sentence in ids])
         story = StoryBatch(inputs, lengths, np.array([len(ids)]), np.zeros(1, int))
@@ -46,8 +48,8 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
         probability, best = require_finite(logits[0].softmax(0), "probabilities").max(0)
         (word,) = tokenizer.tokens_of([int(best)])
         yield {
-            "sentences": kept[:-1],
-            "question": kept[-1],
+            "sentences": memory,
+            "question": question,
             "answer": word,
             "probability": float(probability),
             "attention": [each.tolist() for each in maps],
@@ -57,20 +59,20 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
 def _read_questions(path: Path) -> Iterator[tuple[list[str], str]]:
     """Yield the sentences and the question of each story of a file.
 
-    A story is a sentence a line, then a line with a question mark, then a blank line; what stands
-    between these is the known answer, and is not read. Or the file is one of the bAbI tasks, whose
-    stories have several questions each.
+    A story has one sentence in each line, then a line with a question mark, then a blank line;
+    lines between the question and the blank line are the known answer, and are not read.
+    Alternatively, the file is one of the bAbI tasks, whose stories have several questions each.
 
     Raises:
-        DataError: the file cannot be read, or a story has no question or nothing before it.
+        DataError: the file cannot be read, or a story has no question or no sentence before it.
     """
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as text: {error}") from error
     if is_babi(text, answered=False):
-        for found in babi_questions(text.split("\n"), str(path)):
-            yield found.sentences, found.question
+        for each in babi_questions(text.split("\n"), str(path)):
+            yield each.sentences, each.question
         return
     for number, story in enumerate(re.split(r"\n\s*\n", text.strip()), 1):
         lines = [line.strip() for line in story.splitlines()]

@@ -1,11 +1,12 @@
-"""The texts of a file, read in order without holding them all: the input of verbs that use a model.
+"""Read the texts of a file in order, without holding all of them in memory, for verbs that use a
+model.
 
 | file | a text is |
 |---|---|
 | `.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet` | a column's value, or two columns' as a pair |
-| any other | a line, empty ones too |
+| any other | a line, which may be empty |
 
-Standard input is a table where a column is named or it begins with a JSON object, else lines.
+Standard input is a table if a column is named or if it begins with a JSON object, else lines.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from bertwright.text.corpus.rows import is_json_lines
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 T = TypeVar("T")
 AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
-"""Texts, and characters of texts, that are held in memory while their vectors are made."""
+"""The most texts, and characters of texts, in memory while their vectors are computed."""
 
 
 @dataclass
 class Texts:
-    """Texts that are read lazily, and what was found on the way."""
+    """Texts that are read lazily, with counts of what was read."""
 
     name: str
     rows: Iterator[tuple[Text, str]]
@@ -43,15 +44,20 @@ class Texts:
     log: BadRowLog
     empty: int = 0
     repaired: int = 0
-    """Lines with bytes that are no UTF-8."""
+    """The number of lines with bytes that are not UTF-8."""
     total: int | None = None
-    """How many there are, about; None where only reading would show."""
+    """The approximate number of texts; None if only reading them would tell."""
     waiting: int | None = None
-    """Lines of standard input that have come and were not yet given; None of anything else."""
+    """The number of lines of standard input that have arrived and were not yet yielded; None for
+    files.
+    """
 
     def groups(self, size: int) -> Iterator[list[Text]]:
-        """Lists of `size` texts; of standard input, of the lines that have come, so that who sends
-        one need not send more to see what becomes of it."""
+        """Yield lists of `size` texts.
+
+        From standard input, a list holds the lines that have arrived, so that a sender need not
+        send more lines to get a result.
+        """
         group = []
         for text, _ in self.rows:
             group.append(text)
@@ -72,19 +78,20 @@ def open_texts(
     longest: int | None = None,
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> Texts:
-    """Open a file of texts, or `-`.
+    """Open a file of texts, or `-` (standard input).
 
     Args:
-        text: column of the text; unset: found by its name.
+        path: the file.
+        text: column of the text; None: found by its name.
         text2: column of the second text of pairs.
-        beside: a column whose value is given with each text.
-        bad_rows: whether a row without a text stops the reading, or is counted and left out.
-        option: what named the file, for messages.
-        names: other names of a column that the caller names; the file has one of them.
-        longest: bytes that a text may have; unset: any number. A longer line is never read whole.
+        beside: a column whose value is yielded with each text.
+        bad_rows: whether a row without a text is an error, or is counted and left out.
+        option: the option that named the file, for messages.
+        longest: the most bytes of a text; None: no limit. A longer line is never read whole.
+        names: other names for a column that the caller names; the file has one of them.
 
     Raises:
-        DataError: no such file or column; while reading: a row that cannot be read, or that is
+        DataError: there is no such file or column; while reading: a row cannot be read, or is
             longer than `longest`.
     """
     file = Path(path)
@@ -96,16 +103,16 @@ def open_texts(
         return _from_table(file, text, text2, beside, log, longest, names or {})
     if named:
         raise DataError(
-            f"{path} is read as one text a line and has no columns; name a .jsonl, .csv, .tsv or "
-            ".parquet file"
+            f"{path} is read as one text per line and has no columns; name a .jsonl, .csv, .tsv "
+            "or .parquet file"
         )
-    found = Texts(log.name, iter(()), log, total=_count_lines(file))
-    found.rows = _lines(file, found, longest)
-    return found
+    texts = Texts(log.name, iter(()), log, total=_count_lines(file))
+    texts.rows = _lines(file, texts, longest)
+    return texts
 
 
 def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size`, the last one shorter."""
+    """Yield lists of `size` rows; the last one may be shorter."""
     while chunk := list(islice(rows, size)):
         yield chunk
 
@@ -113,7 +120,7 @@ def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
 def bounded(
     texts: Iterable[Text], most: int = AT_ONCE, characters: int = CHARACTERS_AT_ONCE
 ) -> Iterator[list[Text]]:
-    """Yield lists of at most `most` texts with at most so many characters together.
+    """Yield lists of at most `most` texts with at most `characters` characters together.
 
     A text that has more characters by itself is alone in its list.
     """
@@ -131,27 +138,27 @@ def bounded(
 
 
 def _is_json_lines() -> bool:
-    """Whether standard input begins with a JSON object; none of it is consumed."""
+    """Return whether standard input begins with a JSON object, without consuming any of it."""
     if sys.stdin is None or sys.stdin.buffer.closed:
-        return False  # an error when it is read
+        return False  # reading it raises the error
     with contextlib.suppress(OSError):
         return is_json_lines(cast(BufferedReader, sys.stdin.buffer).peek())
     return False
 
 
 def _count_lines(path: Path) -> int | None:
-    """Lines of a plain file; None of standard input and compressed files."""
+    """Return the number of lines of a plain file; None for standard input and compressed files."""
     if str(path) == "-" or path.suffix.lower() in COMPRESSED_SUFFIXES:
         return None
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
-def _lines(path: Path, found: Texts, longest: int | None) -> Iterator[tuple[Text, str]]:
+def _lines(path: Path, texts: Texts, longest: int | None) -> Iterator[tuple[Text, str]]:
     number = 0
     with open_bytes(path) as file:
         if str(path) == "-":
-            lines = _as_they_come(file, found, longest)
+            lines = _as_they_come(file, texts, longest)
         else:
             room = -1 if longest is None else longest + len(b"\r\n")
             lines = iter(lambda: file.readline(room), b"")
@@ -159,27 +166,29 @@ def _lines(path: Path, found: Texts, longest: int | None) -> Iterator[tuple[Text
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             if longest is not None and len(line.rstrip(b"\r\n")) > longest:
-                raise too_long(found.name, number, longest)
+                raise too_long(texts.name, number, longest)
             text = line.decode("utf-8", "replace")
-            found.repaired += "\ufffd" in text and "\ufffd".encode() not in line
+            texts.repaired += "\ufffd" in text and "\ufffd".encode() not in line
             text = text.rstrip("\r\n")
-            found.empty += not text.strip()
+            texts.empty += not text.strip()
             yield text, ""
     if not number:
-        raise DataError(f"{found.name} is empty; expected one text a line")
+        raise DataError(f"{texts.name} is empty; expected one text per line")
 
 
 def too_long(name: str, line: int, longest: int) -> DataError:
-    """The error for a text that is longer than a verb reads."""
+    """Return the error for a text that is longer than a verb reads."""
     return DataError(
-        f"line {line:,} of {name} has more than {longest:,} bytes; expected a text a line: split "
-        "it into lines"
+        f"line {line:,} of {name} has more than {longest:,} bytes; expected one text per line: "
+        "split it into lines"
     )
 
 
-def _as_they_come(file: BinaryIO, found: Texts, longest: int | None) -> Iterator[bytes]:
-    """Lines of a terminal or a pipe, counting those that need not be waited for; of one that is
-    longer than `longest` the beginning."""
+def _as_they_come(file: BinaryIO, texts: Texts, longest: int | None) -> Iterator[bytes]:
+    """Yield the lines of a terminal or a pipe, counting those that have already arrived.
+
+    A line that is longer than `longest` is yielded only in part.
+    """
     begun: list[bytes] = []
     while block := cast(BufferedReader, file).read1(BLOCK_BYTES):
         first, *more = block.split(b"\n")
@@ -190,8 +199,8 @@ def _as_they_come(file: BinaryIO, found: Texts, longest: int | None) -> Iterator
             continue
         lines = [b"".join(begun), *more[:-1]]
         begun = [more[-1]]
-        for found.waiting in reversed(range(len(lines))):
-            yield lines[-1 - found.waiting]
+        for texts.waiting in reversed(range(len(lines))):
+            yield lines[-1 - texts.waiting]
     if any(begun):
         yield b"".join(begun)
 
@@ -211,29 +220,30 @@ def _from_table(
     for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
         if column is not None and column in others:
             usual = [column, *others[column]]
-            there = next((name for name in usual if table.has(name)), None)
-            if there is None:
+            existing = next((name for name in usual if table.has(name)), None)
+            if existing is None:
                 raise DataError(
                     f"{table.name} has no column {' or '.join(usual)}; it has "
                     f"{', '.join(table.columns)}. Give the column this name"
                 )
-            names.append(table.named(there, option))
+            names.append(table.named(existing, option))
         elif column is not None:
             names.append(table.named(column, option))
         elif option == "--text":
             names.append(table.find(None, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
-    found = Texts(log.name, iter(()), log, total=total)
-    found.rows = _rows(table, names, 2 if text2 is not None else 1, found, longest)
-    return found
+    texts = Texts(log.name, iter(()), log, total=total)
+    texts.rows = _rows(table, names, 2 if text2 is not None else 1, texts, longest)
+    return texts
 
 
 def _rows(
-    table: Table, names: list[str], texts: int, found: Texts, longest: int | None
+    table: Table, names: list[str], of_text: int, texts: Texts, longest: int | None
 ) -> Iterator[tuple[Text, str]]:
-    log = found.log
+    """Yield the rows of a table, whose first `of_text` columns are the text or pair."""
+    log = texts.log
     for line, values in table.rows(names):
-        parts = [_string(value) for value in values[:texts]]
+        parts = [_string(value) for value in values[:of_text]]
         if any(part is None for part in parts):
             bad = parts.index(None)
             log.bad(line, "no text", f"{values[bad]!r:.60} in the column {names[bad]}", "a text")
@@ -241,14 +251,14 @@ def _rows(
         clean = [part or "" for part in parts]
         if longest is not None and any(len(part.encode()) > longest for part in clean):
             raise too_long(log.name, line, longest)
-        found.empty += not any(part.strip() for part in clean)
-        beside = "" if len(values) == texts or values[texts] is None else str(values[texts])
-        yield (clean[0] if texts == 1 else (clean[0], clean[1])), beside
+        texts.empty += not any(part.strip() for part in clean)
+        beside = "" if len(values) == of_text or values[of_text] is None else str(values[of_text])
+        yield (clean[0] if of_text == 1 else (clean[0], clean[1])), beside
 
 
 def _table(path: Path, named: list[str], log: BadRowLog) -> Table:
     source, form = open_form(path, named)
-    if form == "text":  # standard input: its header says nothing
+    if form == "text":  # standard input whose header has no known name
         form = "tsv" if "\t" in source.first else "csv"
     return read_table(source, form, named, log)
 

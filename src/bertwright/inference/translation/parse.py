@@ -1,14 +1,14 @@
-"""Sentences to constituency trees, by a translation model that was trained on trees.
+"""Parse sentences into constituency trees, with a translation model that was trained on trees.
 
-Vinyals et al. 2015; Vaswani et al. 2017, section 6.3: beam search over the sequences of trees, a
-target at most 300 tokens longer than its source, length penalty 0.3. What is found is repaired to a
-tree over the sentence's words (`text/treebank/trees.py`).
+Vinyals et al. 2015; Vaswani et al. 2017, section 6.3: beam search over linearized trees, where a
+target has at most 300 tokens more than its source, and the length penalty is 0.3. The result is
+repaired to a tree over the sentence's words (`text/treebank/trees.py`).
 
-Labelled bracketing F1 is by the rules of evalb (Sekine and Collins, COLLINS.prm). A bracket is a
-label with the words it spans. Labels count without functions and indices; ADVP and PRT are one; TOP
-and empty elements are left out, and punctuation is taken out of the words (tags `, : `` '' .`), so
-that it moves no span. Precision and recall are over all brackets of all sentences. Our trees have
-no tags, so what is punctuation is said by the right tree's.
+Labelled bracketing F1 follows the rules of evalb (Sekine and Collins, COLLINS.prm). A bracket is a
+label with the words it spans. Labels are compared without functions and indices; ADVP and PRT are
+the same; TOP and empty elements are left out. Punctuation (tags `, : `` '' .`) is removed from the
+words, so that it changes no span. Precision and recall are over all brackets of all sentences. The
+parsed trees have no tags, so the gold tree's tags say what is punctuation.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Parsed:
 
     words: list[str]
     tree: Tree
-    """Below TOP; every tag is XX."""
+    """The tree below TOP; every tag is XX."""
     well_formed: bool
-    """Whether the sequence was a tree over the words as the model wrote it."""
+    """Whether the model's output was a tree over the words without repair."""
     score: float
-    """Its log-probability over its length to the power of the penalty."""
+    """The log-probability divided by the length to the power of the length penalty."""
 
 
 def require_parser(runner: ModelRunner) -> None:
-    """Raise DataError if a model does not write trees."""
+    """Raise DataError if a model does not generate trees."""
     runner.require("translation", "parsing")
     if not writes_trees(runner.tokenizer):
         raise DataError(
@@ -54,7 +54,7 @@ def require_parser(runner: ModelRunner) -> None:
 
 
 def reads(runner: ModelRunner, words: Sequence[str]) -> bool:
-    """Whether a parser reads a sentence of so many words and tokens."""
+    """Return whether a sentence is short enough for a parser, in words and tokens."""
     if len(words) > MOST_WORDS:
         return False
     (ids,) = source_ids(runner.tokenizer, [words])
@@ -65,11 +65,14 @@ def reads(runner: ModelRunner, words: Sequence[str]) -> bool:
 def parse(
     runner: ModelRunner, groups: Iterable[Sequence[Sequence[str]]], beam: int = 4
 ) -> Iterator[Parsed]:
-    """Parse sentences of words in order, those of a group (of `translate.TEXTS`) together; the tree
-    of a sentence without words is empty.
+    """Parse sentences of words in order; those of a group (of `translate.TEXTS`) are parsed
+    together.
+
+    The tree of a sentence without words is empty.
 
     Raises:
-        DataError: no parser, or a sentence longer than the model reads; its number is named.
+        DataError: the model is not a parser, or a sentence is longer than the model reads; names
+            its number.
     """
     require_parser(runner)
     tokenizer = runner.tokenizer
@@ -84,16 +87,18 @@ def parse(
                     "give it a sentence at a time"
                 )
         sources = [tokenizer.framing.one(ids) for ids in source_ids(tokenizer, some)]
-        found = search_targets(runner, sources, config, done)
-        for words, best in zip(some, found, strict=True):
+        targets = search_targets(runner, sources, config, done)
+        for words, best in zip(some, targets, strict=True):
             tree, whole = assemble(tokenizer.tokens_of(best.ids), words)
             yield Parsed(words, tree, whole and best.reason == "stop", best.score)
         done += len(some)
 
 
 def brackets(tree: Tree, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-    """The brackets of a tree: (label, first word, end), of the words that are counted."""
-    found: Counter[tuple[str, int, int]] = Counter()
+    """Return the brackets of a tree: (label, first word, end), counting only the words that
+    `counted` marks.
+    """
+    spans: Counter[tuple[str, int, int]] = Counter()
     words = iter(counted)
 
     def end_of(node: Tree, start: int) -> int:
@@ -104,32 +109,34 @@ def brackets(tree: Tree, counted: Sequence[bool]) -> Counter[tuple[str, int, int
             end = end_of(child, end)
         label = category(node.label)
         if end > start and label != TOP:
-            found[SAME.get(label, label), start, end] += 1
+            spans[SAME.get(label, label), start, end] += 1
         return end
 
     end_of(tree, 0)
-    return found
+    return spans
 
 
 def evaluate_parses(
     right: Sequence[Tree], parsed: Sequence[Tree], well_formed: Sequence[bool]
 ) -> dict[str, Any]:
-    """Figures of a parser's trees against the treebank's: `f1`,
-    `precision`, `recall` and `exact` (sentences without an error) in percent, and the fraction that
-    needed no repair.
+    """Compare a parser's trees with those of a treebank.
+
+    Returns:
+        `f1`, `precision`, `recall` and `exact` (sentences without an error) in percent, and the
+        fraction of trees that needed no repair.
 
     Raises:
-        DataError: trees over other words.
+        DataError: the trees have different words.
     """
     rows = []
-    for number, (gold, found) in enumerate(zip(right, parsed, strict=True), start=1):
+    for number, (gold, tree) in enumerate(zip(right, parsed, strict=True), start=1):
         leaves = gold.leaves()
-        if len(leaves) != len(found.leaves()):
+        if len(leaves) != len(tree.leaves()):
             raise DataError(
-                f"sentence {number} has {len(leaves)} words and its tree {len(found.leaves())}"
+                f"sentence {number} has {len(leaves)} words and its tree {len(tree.leaves())}"
             )
         counted = [leaf.label not in PUNCTUATION for leaf in leaves]
-        ours, theirs = brackets(found, counted), brackets(gold, counted)
+        ours, theirs = brackets(tree, counted), brackets(gold, counted)
         rows.append(((ours & theirs).total(), ours.total(), theirs.total()))
     hits, matched, wanted = (sum(row[n] for row in rows) for n in range(3))
     exact = sum(row[0] == row[1] == row[2] for row in rows)

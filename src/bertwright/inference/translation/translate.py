@@ -1,11 +1,11 @@
-"""Texts to their translations, and their evaluation.
+"""Translate texts, and evaluate translations.
 
-Sources are read without padding in the order of their length; the decoder keeps what it has
-computed of the tokens before (a KV cache, an LSTM's state), and a source leaves the batch when its
-search ends.
+Sources are read without padding, in the order of their length. The decoder keeps the state of the
+tokens before (a KV cache, or an LSTM's state), and a source leaves the batch when its search ends.
 
-Scores are `log p(target) / ((5 + length) / 6)^a` (Wu et al. 2016, equation 14), a the length
-penalty; a target has at most 50 tokens more than its source (Vaswani et al. 2017, section 6.1).
+Scores are `log p(target) / ((5 + length) / 6)^a` (Wu et al. 2016, equation 14), where a is the
+length penalty. A target has at most 50 tokens more than its source (Vaswani et al. 2017, section
+6.1).
 
 Letters: B sources, R rows (beams), V vocabulary.
 """
@@ -35,10 +35,10 @@ from bertwright.nn.products import lay_out
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature
 from bertwright.text.framing import ends_of
 
-TEXTS = 512  # of a group, so that those of a batch are of nearly one length
-PROBED = 32  # pairs whose direction is looked at
-CLEAR = 1.0  # nats a token by which the other direction is likelier
-LONGER, LONGER_TREE = 50, 300  # tokens that a target may have more than its source
+TEXTS = 512  # the texts of a group, so that those of a batch have nearly the same length
+PROBED = 32  # the number of pairs whose direction is checked
+CLEAR = 1.0  # nats per token by which the other direction must be more probable
+LONGER, LONGER_TREE = 50, 300  # how many tokens longer than its source a target may be
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Translated:
 
     source: str
     text: str
-    """Its translation; empty where the source is."""
+    """The translation; empty if the source is."""
     score: float
-    """Its log-probability over its length to the power of the penalty."""
+    """The log-probability divided by the length penalty."""
     reason: Literal["stop", "length"]
-    """`stop`: it is whole; `length`: it ended at the maximum."""
+    """`stop`: the translation is complete; `length`: it reached the maximum length."""
 
 
 class TargetDecoder:
-    """`search.Generates` over sources of ids, longest first."""
+    """A decoder (`search.Generates`) over sources of ids, longest first."""
 
     def __init__(self, runner: ModelRunner, head: Translation, begin: int) -> None:
         self.encoder, self.head, self._begin = runner.encoder, head, begin
@@ -63,16 +63,16 @@ class TargetDecoder:
         lay_out(runner.learner, head.weight)
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """B sources -> `[B, V]`, and the state of the decoder."""
+        """Return the logits of B sources, `[B, V]`, and the state of the decoder."""
         _, inputs = make_inputs(list(range(len(source))), source, None, self.device)
         state = self.head.decoder.begin(self.encoder(inputs))
         ids = torch.full((len(source),), self._begin, device=self.device)
         logits, state = self.advance(ids, state)
-        require_finite(logits.amax(1), "logits")  # NaN is larger than all
+        require_finite(logits.amax(1), "logits")  # the maximum is NaN if any logit is
         return logits, state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """See `Generates`."""
+        """Read one token more for each row; see `Generates`."""
         x, state = self.head.decoder.advance(ids, state)
         return self.head.logits(x), state
 
@@ -80,20 +80,22 @@ class TargetDecoder:
 def translate(
     runner: ModelRunner, groups: Iterable[Sequence[str]], config: TranslationConfig
 ) -> Iterator[Translated]:
-    """Translate texts in order, one sentence each as in training, those of a group (`TEXTS`)
-    together; an empty text and one of blanks stay as they are.
+    """Translate texts in order, each a sentence as in training; those of a group (`TEXTS`) are
+    translated together.
+
+    An empty or blank text stays as it is.
 
     Raises:
-        DataError: no translation model, no text, or one that is longer than the model reads; its
-            number is named. What came before it has been yielded.
+        DataError: the model is not a translation model, an input is not a text, or is longer than
+            the model reads; names its number. The texts before it have been yielded.
     """
     require_translator(runner)
     done = 0
     for group in groups:
         some = [only_text(text) for text in group]
         read = [text if text.strip() else "" for text in some]
-        found = search_targets(runner, _framed(runner, read), config, done)
-        for text, best in zip(some, found, strict=True):
+        targets = search_targets(runner, _framed(runner, read), config, done)
+        for text, best in zip(some, targets, strict=True):
             target = runner.tokenizer.decode(best.ids).strip() if text.strip() else text
             yield Translated(text, target, best.score, best.reason)
         done += len(some)
@@ -104,7 +106,7 @@ def _framed(runner: ModelRunner, texts: Sequence[str]) -> list[list[int]]:
 
 
 def translates(runner: ModelRunner) -> bool:
-    """Whether a model translates; a parser has the head too, and writes trees."""
+    """Return whether a model translates. A parser has the same head, but generates trees."""
     return "translation" in runner.learner.objectives and not writes_trees(runner.tokenizer)
 
 
@@ -121,11 +123,13 @@ def search_targets(
     config: TranslationConfig,
     done: int = 0,
 ) -> list[Hypothesis]:
-    """The best target of each source of framed ids by beam search, `done` of which came before;
-    that of an empty one is empty.
+    """Return the best target of each source of framed ids by beam search; empty for an empty
+    source.
+
+    `done` is the number of sources before these, for messages.
 
     Raises:
-        DataError: a source that is longer than the model reads; its number is named.
+        DataError: a source is longer than the model reads; names its number.
     """
     longest = runner.spec.max_length
     for number, ids in enumerate(sources, done + 1):
@@ -134,21 +138,21 @@ def search_targets(
                 f"text {number} has {len(ids):,} tokens; this model reads {longest:,} at once: "
                 "give it a sentence at a time"
             )
-    found = [Hypothesis(0.0, [], "stop")] * len(sources)
+    targets = [Hypothesis(0.0, [], "stop")] * len(sources)
     full = [number for number, ids in enumerate(sources) if len(ids) > 2]
     tokens = max(1, runner.batch_tokens // config.beam)
     for batch in token_batches([len(sources[number]) for number in full], tokens):
         rows = [full[number] for number in batch]
-        own = [sources[row] for row in rows]
-        limits = [target_limit(runner, len(ids), config.max_length) for ids in own]
-        steps = begin_targets(runner, own, limits, config.beam, config.length_penalty)
+        in_batch = [sources[row] for row in rows]
+        limits = [target_limit(runner, len(ids), config.max_length) for ids in in_batch]
+        steps = begin_targets(runner, in_batch, limits, config.beam, config.length_penalty)
         for row, (first, *_) in zip(rows, finish(steps), strict=True):
-            found[row] = first
-    return found
+            targets[row] = first
+    return targets
 
 
 def target_limit(runner: ModelRunner, length: int, most: int | None = None) -> int:
-    """Tokens that the target of a framed source may have, its end included."""
+    """Return the most tokens of the target of a framed source, including its end token."""
     most = most or length - 2 + (LONGER_TREE if writes_trees(runner.tokenizer) else LONGER)
     longest = runner.spec.max_length
     return most if longest is None else min(most, longest)
@@ -161,12 +165,15 @@ def begin_targets(
     beam: int,
     length_penalty: float,
 ) -> BeamSteps:
-    """A beam search for the targets of framed sources, longest first, of `limits` tokens at most; a
-    parser's are of tokens of trees alone."""
+    """Begin a beam search for the targets of framed sources, longest first, of at most `limits`
+    tokens.
+
+    A parser's targets only consist of the tokens of trees.
+    """
     head, tokenizer = runner.learner.objectives["translation"], runner.tokenizer
     ends = ends_of(tokenizer.special)
     assert isinstance(head, Translation)
-    assert ends is not None  # or it could not be trained
+    assert ends is not None  # otherwise the model could not have been trained
     begin, end = ends
     never = {*tokenizer.special.values(), *tokenizer.ids_without_token} - {end}
     if writes_trees(tokenizer):
@@ -183,26 +190,32 @@ def begin_targets(
 
 
 def bleu_for(references: Sequence[str], tokenize: BleuTokenize = "auto") -> Any:
-    """sacreBLEU's BLEU with a tokenizer for these references; MissingExtra where it is not
-    installed."""
+    """Return sacreBLEU's BLEU with a tokenizer for these references.
+
+    Raises:
+        MissingExtra: sacreBLEU is not installed.
+    """
     return bleu_of(tokenize, references, "translation", "--reference")
 
 
 def evaluate_translations(
     translations: Sequence[str], references: Sequence[str], tokenize: BleuTokenize = "auto"
 ) -> dict[str, Any]:
-    """BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a whole test set of plain text, one
-    reference each, in percent, as sacreBLEU computes them (Post 2018); `signature` says how."""
+    """Return BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a test set of plain text, in
+    percent.
+
+    Both are computed by sacreBLEU (Post 2018), with one reference each; `signature` describes how.
+    """
     bleu = bleu_for(references, tokenize)
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF()
-    found = bleu.corpus_score(list(translations), [list(references)])
+    bleu_score = bleu.corpus_score(list(translations), [list(references)])
     return {
         "sentences": len(translations),
-        "bleu": round(found.score, 2),
+        "bleu": round(bleu_score.score, 2),
         "chrf": round(chrf.corpus_score(list(translations), [list(references)]).score, 2),
-        "brevity_penalty": round(found.bp, 4),
+        "brevity_penalty": round(bleu_score.bp, 4),
         "signature": bleu_signature(bleu, 1),
     }
 
@@ -211,31 +224,36 @@ def evaluate_translations(
 def require_direction(
     runner: ModelRunner, sources: Sequence[str], references: Sequence[str]
 ) -> None:
-    """Raise DataError where sources are by far the likelier translation of references: the files
-    are the wrong way round, or the model is of the other direction."""
+    """Raise DataError if the sources are a far more probable translation of the references than
+    vice versa.
+
+    Then the files are swapped, or the model translates in the other direction.
+    """
     require_translator(runner)
     pairs = islice(zip(sources, references, strict=True), PROBED)
     texts = [text for pair in pairs if all(pair) for text in pair]
     longest = runner.spec.max_length
     framed = _framed(runner, texts)
-    found = [
+    losses_of_pairs = [
         (_loss(runner, source, target), _loss(runner, target, source))
         for source, target in zip(framed[::2], framed[1::2], strict=True)
         if longest is None or max(len(source), len(target)) <= longest
     ]
-    if not found:
+    if not losses_of_pairs:
         return
-    forward, back = (sum(losses) / len(found) for losses in zip(*found, strict=True))
+    forward, back = (
+        sum(losses) / len(losses_of_pairs) for losses in zip(*losses_of_pairs, strict=True)
+    )
     if forward > back + CLEAR:
         raise DataError(
             f"{runner.name} finds the texts by far the likelier translation of their references "
-            f"({back:.1f} nats a token) than the other way round ({forward:.1f}): expected a model "
-            "of this direction, or --input and --reference the other way round"
+            f"({back:.1f} nats per token) than the other way round ({forward:.1f}): expected a "
+            "model of this direction, or --input and --reference the other way round"
         )
 
 
 def _loss(runner: ModelRunner, source: list[int], target: list[int]) -> float:
-    """Nats a token of a framed target."""
+    """Return the loss of a framed target in nats per token."""
     (_, read), (_, reads) = (
         make_inputs([0], [ids], None, runner.device) for ids in (source, target[:-1])
     )

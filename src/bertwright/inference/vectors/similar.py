@@ -1,6 +1,6 @@
-"""The nearest vectors, by exact search: matrix products, block by block.
+"""Find the nearest vectors by exact search: matrix products, block by block.
 
-Letters: n vectors of a corpus, q queries, W their numbers, k nearest.
+Letters: n vectors of a corpus, q queries, W the width of a vector, k nearest.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from bertwright.inference.vectors.embed import normalized
 from bertwright.inference.vectors.vector_files import decode
 
 BLOCK = 1 << 16
-"""Vectors of the corpus at once."""
+"""The number of vectors of the corpus that are compared at once."""
 
 
 LEAST_COSINE = {"uint8": 0.6}
-"""The least cosine of a stored vector and the text's own, where not 0.9: bits have some 0.8. Those
-of another model have about 0."""
+"""The least cosine between a stored vector and the vector of its text, by type; 0.9 for others.
+Binary vectors have about 0.8; those of another model have about 0.
+"""
 
 
 def strangest(
     corpus: npt.NDArray[Any], own: Float32s, rows: list[int], scales: Float32s | None = None
 ) -> tuple[int, float] | None:
-    """The row whose vector is least what the model makes of its text, and their cosine, if that is
-    too low; None where all are alike.
+    """Return the row whose vector is least similar to the vector that the model computes for its
+    text, and their cosine; None if all are similar enough.
 
     Args:
-        corpus: as `nearest` takes it.
-        own: `[r, W]` of the texts of these rows.
-        rows: r of the corpus.
+        corpus: as for `nearest`.
+        own: `[r, W]`, the vectors that the model computes for the texts of these rows.
+        rows: r rows of the corpus.
+        scales: as for `nearest`.
     """
     given = decode(corpus[rows], scales)[:, : own.shape[1]]
     cosines = (normalized(given) * normalized(own)).sum(1)
@@ -45,20 +47,20 @@ def strangest(
 def nearest(
     corpus: npt.NDArray[Any], queries: Float32s, top: int, scales: Float32s | None = None
 ) -> tuple[Int64s, Float32s]:
-    """The k vectors of a corpus with the highest cosine to each query.
+    """Return the k vectors of a corpus with the highest cosine to each query.
 
     Args:
-        corpus: `[n, W]` as `Coder` stored it; may be mapped from a file.
+        corpus: `[n, W]` as `Coder` stored it; may be memory-mapped from a file.
         queries: `[q, W]`.
         top: k; a smaller corpus gives fewer.
-        scales: of an int8 corpus.
+        scales: the scales of an int8 corpus.
 
     Returns:
-        Rows `[q, k]` and their cosines `[q, k]`, the highest first; of equal ones the first row.
+        Rows `[q, k]` and their cosines `[q, k]`, the highest first; ties by row.
 
     Raises:
         ConfigError: `top` is below 1.
-        DataError: the corpus is of other vectors, or has numbers that are not finite.
+        DataError: the corpus has vectors of another width, or numbers that are not finite.
     """
     if top < 1:
         raise ConfigError(f"top is {top}; expected 1 or more")

@@ -1,8 +1,8 @@
-"""Vectors as a step of scikit-learn.
+"""Vectors of texts as a transformer of scikit-learn.
 
     make_pipeline(BertVectors("runs/news"), LogisticRegression()).fit(texts, labels)
 
-The model is loaded when it is first needed; clones and pickles hold its path alone.
+The model is loaded when it is first needed; clones and pickles hold only its path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from bertwright.inference.vectors.embed import Embedder, layer_tuple
 
 
 class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Texts -> `[n, W]` float32; a parameter that is None is as the folder says."""
+    """Transforms texts to `[n, W]` float32. Parameters that are None are as the model's folder
+    states.
+    """
 
     def __init__(
         self,
@@ -64,24 +66,24 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, texts: Iterable[Text]) -> Float32s:
-        """One vector a text or pair: of a list, a column, or a table of one column.
+        """Return one vector for each text or pair of a list, a column, or a table with one column.
 
         Raises:
-            DataError: one text alone, several columns, or something that is no text.
+            DataError: the input is a single text, has several columns, or is not text.
         """
         if isinstance(texts, str):
             raise DataError("the texts are one str; expected a list of texts and pairs")
         return self._load().embed(texts)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
-        """`bert0`, `bert1`, ..."""
+        """Return the names of the features: `bert0`, `bert1`, ..."""
         return np.array([f"bert{number}" for number in range(self._load().width)], dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        """Parameters and what `fit` set, without the model."""
+        """Return the parameters and what `fit` set, without the model."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_loaded", None)
         return state
@@ -102,7 +104,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 prompt=choose_prompt(model.prompts, self.prompt, self.prompt_name),
                 dimensions=self.dimensions,
             )
-            made = model.embedder(config, precision=self.precision, whitening=self.whitening)
-            held = self._loaded = params, made
-        found: Embedder = held[1]
-        return found
+            embedder = model.embedder(config, precision=self.precision, whitening=self.whitening)
+            held = self._loaded = params, embedder
+        loaded: Embedder = held[1]
+        return loaded

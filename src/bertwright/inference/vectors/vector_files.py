@@ -1,19 +1,21 @@
-"""Files of vectors, `.npy`, `.jsonl` or `.parquet`, that a killed run continues.
+"""Write files of vectors, `.npy`, `.jsonl` or `.parquet`, such that a killed run can be resumed.
 
-Rows are appended to `.NAME.partial`; beside it `.NAME.journal` has a line for each block of rows:
-how many are on the disk, a digest of their texts, and the SHA-256 of the block, which a run that
-continues compares with what the disk holds. Its first line has the settings, too. What was written
-after the last line is truncated and made again. `.npy` gets the number of its rows at the end; a
-reader maps the file. Parquet cannot be appended to: its rows wait in a stream of Arrow batches,
-each a row group in the end. The file appears by one rename, which the journal notes before; the
-ranges of int8 appear just before it, and what they replace is removed first, so that no vectors
-ever lie beside the ranges of others.
+Rows are appended to `.NAME.partial`. Beside it, `.NAME.journal` has a line for each block of rows:
+how many rows are on the disk, a digest of their texts, and the SHA-256 of the block, which a
+resumed run compares with the content of the disk. The first line also has the settings. Data after
+the last line are truncated and written again.
 
-| dtype | a number is |
+A `.npy` file gets the number of its rows at the end, so that a reader can memory-map it. Parquet
+cannot be appended to: its rows are first written to a stream of Arrow batches, each of which
+becomes a row group. The file appears by one rename, which the journal announces. The ranges of int8
+appear just before it, and the files that they replace are removed first, so that vectors never lie
+beside the ranges of other vectors.
+
+| dtype | a number is stored as |
 |---|---|
 | float32, float16 | itself |
 | int8 | `round((x - low) / step) - 128`; `NAME.scales.npy` holds `[2, W]`: low and step |
-| binary | whether it is above 0, eight a byte, the first in the highest bit (`numpy.packbits`) |
+| binary | whether it is above 0, eight in a byte, the first in the highest bit (`numpy.packbits`) |
 
 NAME is the whole name: `v.npy.scales.npy`. Letters: n texts, W numbers of a vector.
 """
@@ -44,17 +46,17 @@ SUFFIXES = (".npy", ".jsonl", ".parquet")
 
 
 class Coder:
-    """Vectors to the numbers that are stored."""
+    """Converts vectors to the numbers that are stored."""
 
     def __init__(self, dtype: Stored) -> None:
         self.dtype = dtype
         self.scales: Float32s | None = None
-        """`[2, W]` of int8: low and step, from the first vectors."""
+        """For int8: low and step `[2, W]`, from the first vectors."""
         self.clipped = 0
-        """Numbers of int8 outside the range of the first vectors."""
+        """For int8: how many numbers were outside the range of the first vectors."""
 
     def __call__(self, vectors: Float32s) -> npt.NDArray[Any]:
-        """`[n, W]` -> `[n, W]`, or `[n, W / 8]` bytes for binary"""
+        """Return the stored form: `[n, W]` -> `[n, W]`, or `[n, W / 8]` bytes for binary."""
         if self.dtype == "binary":
             bits: npt.NDArray[Any] = np.packbits(vectors > 0, axis=1)
             return bits
@@ -72,10 +74,10 @@ class Coder:
 
 
 def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s:
-    """What `Coder` stored, as float32; of binary -1 and 1; `scales` are those of int8.
+    """Return stored vectors as float32; binary ones as -1 and 1. `scales` are those of int8.
 
     Raises:
-        DataError: numbers of no such form, or int8 without its scales.
+        DataError: the numbers have no known form, or int8 lacks its scales.
     """
     if stored.dtype == np.uint8:
         return np.asarray(np.unpackbits(stored, axis=1), np.float32) * 2 - 1
@@ -95,20 +97,20 @@ def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s
 
 
 def scales_path(path: Path) -> Path:
-    """Where the ranges of an int8 file are."""
+    """Return the path of the ranges of an int8 file."""
     return path.with_name(f"{path.name}.scales.npy")
 
 
 def journal_path(path: Path) -> Path:
-    """Where the journal of an unfinished file is."""
+    """Return the path of the journal of an unfinished file."""
     return path.with_name(f".{path.name}.journal")
 
 
 def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
-    """Vectors `[n, W]` of a `.npy`, mapped, and their scales if they are int8.
+    """Return the vectors `[n, W]` of a `.npy`, memory-mapped, and their scales if they are int8.
 
     Raises:
-        DataError: no such file, another one, or int8 without its scales.
+        DataError: there is no such file, it is not a file of vectors, or int8 lacks its scales.
     """
 
     def read(path: Path) -> npt.NDArray[Any]:
@@ -129,13 +131,13 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
 
 
 class FinishedFile:
-    """The rows of a file of vectors that was written to its end."""
+    """The rows of a complete file of vectors."""
 
     def __init__(self, path: Path) -> None:
-        """Count the rows.
+        """Open the file and count its rows.
 
         Raises:
-            DataError: it is no file of vectors.
+            DataError: it is not a file of vectors.
         """
         self.path, self.scales = path, None
         try:
@@ -156,7 +158,9 @@ class FinishedFile:
             raise DataError(f"{path} is no file of vectors ({error})") from error
 
     def __iter__(self) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
-        """The text of each row, None where `.npy` has none, and what is stored of its vectors."""
+        """Yield the text of each row (None in `.npy`, which has no texts) and its stored
+        vectors.
+        """
         if self.path.suffix == ".npy":
             yield from ((None, row) for row in self._stored)
         elif self.path.suffix == ".parquet":
@@ -179,22 +183,25 @@ def _text_and_vectors(row: dict[str, Any]) -> tuple[Any, npt.NDArray[Any]]:
 
 
 class ResumableWriter:
-    """Writes vectors in order, and notes what is on the disk."""
+    """Writes vectors in order, and records in a journal what is on the disk."""
 
     def __init__(
         self, path: Path, key: dict[str, Any], coder: Coder, resume: bool, overwrite: bool
     ) -> None:
-        """Start, or with `resume` continue what a killed run left; `overwrite` throws it away.
+        """Start, or with `resume` continue a killed run; `overwrite` discards it.
 
         Args:
-            key: all that the rows depend on but the texts.
-            coder: made the rows; it gets its scales from a run that is continued.
+            path: the file to write.
+            key: everything that the rows depend on, apart from the texts.
+            coder: converts the rows; it gets the scales of a run that is continued.
+            resume: continue an unfinished file.
+            overwrite: discard an unfinished file.
 
         Raises:
-            ConfigError: there is an unfinished file and neither is given, or it has another key.
+            ConfigError: there is an unfinished file and neither is given, or its key differs.
             DataError: another process is writing the file.
             IntegrityError: the unfinished file or its journal is damaged.
-            MissingExtra: pyarrow is not installed, for Parquet.
+            MissingExtra: Parquet needs pyarrow, which is not installed.
         """
         self.path, self.coder, self.journal = path, coder, journal_path(path)
         self.partial = self.whole = path.with_name(f".{path.name}.partial")
@@ -204,13 +211,13 @@ class ResumableWriter:
             self.whole = path.with_name(f".{path.name}.whole")
         self.digest = hashlib.sha256()
         self.block = hashlib.sha256()
-        """Of what was written since the last line of the journal."""
+        """The digest of the data written since the last line of the journal."""
         self.renamed = False
-        """Whether the run was killed after the file got its name."""
+        """Whether the run was killed after the file was renamed."""
         self.state: dict[str, Any] = {"rows": 0, "bytes": 0, "digest": "", "end": False}
-        """What the lines of the journal say, the newest last."""
+        """The state according to the lines of the journal; later lines take precedence."""
         self.once: dict[str, Any] = {"key": key}
-        """What its first line says beside."""
+        """What the first line of the journal says in addition."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(sole_writer(path))
@@ -227,11 +234,11 @@ class ResumableWriter:
 
     @property
     def rows(self) -> int:
-        """Rows that are on the disk."""
+        """The number of rows that are on the disk."""
         return int(self.state["rows"])
 
     def _read_journal(self, key: dict[str, Any], resume: bool) -> None:
-        """Take over what an earlier run noted, and check that the disk still holds it."""
+        """Adopt the state of an earlier run, and check that the disk still holds its data."""
         if not resume:
             raise ConfigError(
                 f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to "
@@ -257,13 +264,15 @@ class ResumableWriter:
             self.coder.scales = np.array(scales, np.float32)
 
     def _verify(self, lines: list[dict[str, Any]]) -> None:
-        """Raise ValueError unless the blocks of the journal's lines are on the disk as written."""
+        """Raise ValueError unless the blocks of the journal's lines are on the disk as they were
+        written.
+        """
         written = self.path if self.renamed else self.partial
         if self.renamed and written.suffix == ".parquet":
             if sha256_file(written) != self.state["whole"]:
                 raise ValueError(f"{written} was changed after it was written")
             return
-        # The header of .npy is written again at the end, and belongs to no block.
+        # The header of .npy is written again at the end, and is not part of a block.
         start, rows = self.state.get("start", 0), 0
         for line in lines:
             if not line["end"] and _sha256_of(written, start, line["bytes"]) != line["sha256"]:
@@ -280,13 +289,15 @@ class ResumableWriter:
             raise ValueError(f"the header of {written} was changed after it was written")
 
     def skip(self, texts: Sequence[Text]) -> None:
-        """Pass over texts whose rows are there."""
-        # "a","b", : the same however the texts fall into calls
+        """Skip texts whose rows are already written."""
+        # "a","b", : the digest does not depend on how the texts are divided into calls
         self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
 
     def check_skipped(self, more: bool = False) -> None:
-        """Raise DataError unless the texts passed over are those of the rows that are there, and
-        where there are `more` though the file was finished."""
+        """Raise DataError if the skipped texts are not those of the rows that exist.
+
+        With `more`, raise it too if the file was complete, because the input now has more texts.
+        """
         other = self.rows and self.digest.hexdigest() != self.state["digest"]
         if other or (more and self.renamed):
             raise DataError(
@@ -295,14 +306,15 @@ class ResumableWriter:
             )
 
     def write(self, columns: dict[str, Sequence[Any]], texts: Sequence[Text]) -> None:
-        """Append a row a text and note it.
+        """Append a row for each text and record it in the journal.
 
         Args:
-            columns: by name; the last is the vectors, `[n, W]` or n times `[T, W]`; `.npy` has it
-                alone.
+            columns: the columns by name; the last is the vectors, `[n, W]` or n times `[T, W]`.
+                `.npy` stores only these.
+            texts: the texts of the rows.
 
         Raises:
-            DataError: the file was finished, and the input has more texts now.
+            DataError: the file was complete, and the input now has more texts.
         """
         self.check_skipped(more=True)
         *names, last = columns
@@ -319,9 +331,9 @@ class ResumableWriter:
                 self._write(batch.schema.serialize())
             self._write(batch.serialize())
         else:
-            for *others, own in zip(*columns.values(), strict=True):
+            for *others, vectors in zip(*columns.values(), strict=True):
                 line = json.dumps(dict(zip(names, others, strict=True)), ensure_ascii=False)
-                self._write(f'{line[:-1]}, "{last}": {_numbers(own)}}}\n'.encode())
+                self._write(f'{line[:-1]}, "{last}": {_numbers(vectors)}}}\n'.encode())
         self.skip(texts)
         self.state["rows"] += len(texts)
         self._write_journal()
@@ -331,7 +343,7 @@ class ResumableWriter:
         self.block.update(block)
 
     def finish(self) -> None:
-        """Write what belongs to the end, and give the file its name."""
+        """Write the end of the file, and rename it to its final name."""
         if not self.renamed:
             if self.path.suffix == ".npy":
                 self.file.seek(0)
@@ -349,23 +361,25 @@ class ResumableWriter:
         self.journal.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file; what is noted stays for `resume`."""
+        """Close the file; what the journal records can be resumed."""
         with self.open:
             try:
                 if not self.renamed:
-                    self.file.close()  # which may write, and fail on a full disk
+                    self.file.close()  # may write buffered data, and fail on a full disk
             finally:
-                if "key" not in self.state:  # no block is noted: there is nothing to continue
+                if "key" not in self.state:  # no block is recorded: there is nothing to continue
                     self.partial.unlink(missing_ok=True)
                     self.journal.unlink(missing_ok=True)
 
     def _write_header(self, header: dict[str, Any]) -> None:
-        # NumPy leaves room for more rows: the header of any number of them is as long
+        # NumPy pads the header, so that its length does not depend on the number of rows
         shape = (self.rows, *header["shape"][1:])
         npy.write_array_header_1_0(self.file, {**header, "shape": shape})
 
     def _write_scales(self) -> None:
-        """Give the scales of int8 their name, and remove what the file replaces."""
+        """Write the scales of int8 to their final name, after removing the files that are
+        replaced.
+        """
         path, scales = scales_path(self.path), self.coder.scales
         if self.path.is_file() and (scales is not None or path.is_file()):
             self.path.unlink()
@@ -395,7 +409,7 @@ class ResumableWriter:
 
 
 def _sha256_of(path: Path, start: int, stop: int) -> str:
-    """The SHA-256 of bytes of a file."""
+    """Return the SHA-256 of a range of bytes of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         file.seek(start)
@@ -405,14 +419,14 @@ def _sha256_of(path: Path, start: int, stop: int) -> str:
 
 
 def _append(journal: Path, line: dict[str, Any]) -> None:
-    """Append a line to a journal: a check sum and a JSON object."""
+    """Append a line to a journal: a checksum and a JSON object."""
     text = json.dumps(line).encode()
     with journal.open("ab") as file:
         file.write(b"%08x %b\n" % (zlib.crc32(text), text))
 
 
 def _read_lines(journal: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; one that a kill cut at its end is removed.
+    """Return the lines of a journal; an incomplete last line, after a kill, is removed.
 
     Raises:
         ValueError: a line is damaged.
@@ -430,28 +444,30 @@ def _read_lines(journal: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _numbers(own: npt.NDArray[Any]) -> str:
-    """JSON, made a row at a time, as Python's numbers take eight times the memory of an array's."""
-    if own.ndim == 1:
-        return json.dumps(own.tolist())
-    return f"[{', '.join(map(_numbers, own))}]"
+def _numbers(vectors: npt.NDArray[Any]) -> str:
+    """Return JSON, built row by row, because Python's numbers take eight times the memory of an
+    array's.
+    """
+    if vectors.ndim == 1:
+        return json.dumps(vectors.tolist())
+    return f"[{', '.join(map(_numbers, vectors))}]"
 
 
 def _arrow_batch(columns: dict[str, Sequence[Any]]) -> Any:
-    """A batch of Arrow, its vectors as lists of one size."""
+    """Return a batch of Arrow, with vectors as lists of fixed size."""
     import pyarrow as arrow
 
     *_, (name, vectors) = columns.items()
-    numbers = arrow.array(np.concatenate([np.ravel(own) for own in vectors]))
-    made = arrow.FixedSizeListArray.from_arrays(numbers, vectors[0].shape[-1])
+    numbers = arrow.array(np.concatenate([np.ravel(of_text) for of_text in vectors]))
+    lists = arrow.FixedSizeListArray.from_arrays(numbers, vectors[0].shape[-1])
     if vectors[0].ndim == 2:
         ends = np.cumsum([0, *map(len, vectors)], dtype=np.int32)
-        made = arrow.ListArray.from_arrays(ends, made)
-    return arrow.RecordBatch.from_pydict({**columns, name: made})
+        lists = arrow.ListArray.from_arrays(ends, lists)
+    return arrow.RecordBatch.from_pydict({**columns, name: lists})
 
 
 def _to_parquet(stream: Path, path: Path) -> None:
-    """Write a stream of batches as row groups, one after the other."""
+    """Write the batches of a stream as consecutive row groups."""
     from pyarrow import ipc, parquet
 
     with (

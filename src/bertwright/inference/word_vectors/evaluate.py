@@ -1,9 +1,10 @@
-"""Word vectors evaluated: similarity of pairs by Spearman's correlation, analogies by accuracy.
+"""Evaluate word vectors: Spearman's correlation on similarity ratings, accuracy on analogies.
 
-Pairs with people's ratings (WordSim-353, SimLex-999, MEN, RG-65): the correlation of ranks between
-ratings and cosines. Analogies "a is to b as c is to d" (Mikolov et al. 2013a, section 4): d must be
-the word nearest to b - a + c, vectors of length 1, the three left out (3CosAdd). Words without a
-vector are left out and counted, as is usual. Letters: Q questions, V words, H width.
+Pairs with human ratings (WordSim-353, SimLex-999, MEN, RG-65) are evaluated by the rank correlation
+between ratings and cosines. In an analogy "a is to b as c is to d" (Mikolov et al. 2013a, section
+4), d must be the word nearest to b - a + c, with vectors of length 1 and without the three words
+(3CosAdd). Questions with words that have no vector are left out and counted, as is usual. Letters:
+Q questions, V words, H width.
 """
 
 from __future__ import annotations
@@ -29,21 +30,23 @@ MOST_FREQUENT = 300_000
 
 
 class Question(NamedTuple):
-    """A line of a file."""
+    """A line of a test file."""
 
     section: str
-    """Of analogies."""
+    """The section of an analogy."""
     words: tuple[str, ...]
-    """Two that are alike, or the four of an analogy."""
+    """The two words of a pair, or the four of an analogy."""
     rating: float = float("nan")
-    """How alike the two are."""
+    """The rated similarity of a pair."""
 
 
 def read_word_test(path: str | Path) -> list[Question]:
-    """A similarity file (two words and a number a line; tabs, semicolons, commas or blanks; a first
-    line of names, and comments after `#`) or analogies (`: section`, then four words a line).
+    """Read a file of similarity ratings or of analogies.
 
-    A rating may have a decimal comma (`8,5`), unless commas without blanks separate the cells.
+    A line of ratings is two words and a number, separated by tabs, semicolons, commas or blanks;
+    the first line may be a header, and lines after `#` are comments. Analogies are `: section`
+    lines and lines of four words. A rating may have a decimal comma (`8,5`), unless cells are
+    separated by commas without blanks.
 
     Raises:
         DataError: a line is neither; the message names it.
@@ -52,7 +55,7 @@ def read_word_test(path: str | Path) -> list[Question]:
     rows = [(number, line) for number, line in numbered_lines(path) if line[0] != "#"]
     analogies = bool(rows) and rows[0][1].startswith(":")
     cells = _cells_of([line for _, line in rows])
-    found: list[Question] = []
+    questions: list[Question] = []
     section = ""
     for place, (number, line) in enumerate(rows):
         if analogies:
@@ -61,28 +64,31 @@ def read_word_test(path: str | Path) -> list[Question]:
                 section = line[1:].strip()
                 continue
             if len(fields) == 4:
-                found.append(Question(section, fields))
+                questions.append(Question(section, fields))
                 continue
             raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
         fields = cells(line)
         rating = _rating(fields)
         if rating is not None and all(fields[:2]):
-            found.append(Question("", fields[:2], rating))
-        elif place:  # else they are the names of the columns
+            questions.append(Question("", fields[:2], rating))
+        elif place:  # the first line may be a header
             raise DataError(
                 f"line {number} of {path} ({line[:40]!r}) is not two words and a number"
             )
-    if len(found) < 2 - analogies:
+    if len(questions) < 2 - analogies:
         raise DataError(
-            f"{path} has {len(found)} pairs with a rating, or questions; expected a similarity "
+            f"{path} has {len(questions)} pairs with a rating, or questions; expected a similarity "
             "file, or sections (': name') of questions"
         )
-    return found
+    return questions
 
 
 def _cells_of(lines: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """What splits the lines of a similarity file into cells: at what every line has twice, else
-    at blanks, semicolons and commas that are not between digits."""
+    """Return a function that splits the lines of a similarity file into cells.
+
+    It splits at a separator that every line contains twice, else at blanks, semicolons, and commas
+    that are not between digits.
+    """
     for mark in ("\t", ";", ", ", ","):
         if lines and all(line.count(mark) >= 2 for line in lines):
             return lambda line: tuple(cell.strip(' "') for cell in line.split(mark))
@@ -91,32 +97,32 @@ def _cells_of(lines: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 
 def _rating(cells: Sequence[str]) -> float | None:
-    """The first number behind two words; None where there is none."""
+    """Return the first number after two words; None if there is none."""
     numbers = (each.replace(",", ".", 1) for each in cells[2:])
     return next((float(each) for each in numbers if NUMBER.fullmatch(each)), None)
 
 
 @dataclass(frozen=True)
 class WordTestResult:
-    """What a file gave."""
+    """The result of evaluating a test file."""
 
     metric: str
     """`spearman` or `accuracy`."""
     score: float
     interval: tuple[float, float]
-    """95 %, by bootstrap of the pairs or questions."""
+    """The 95 % interval, by bootstrap of the pairs or questions."""
     covered: int
-    """Pairs or questions of which every word has a vector."""
+    """The number of pairs or questions all of whose words have a vector."""
     total: int
     sections: dict[str, tuple[int, int]]
-    """Analogies: section -> right, covered."""
+    """For analogies: section -> right, covered."""
 
 
 def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
-    """Evaluate a table on a file.
+    """Evaluate a table of vectors on a test file.
 
     Raises:
-        DataError: the file cannot be read, or no word of it has a vector.
+        DataError: the file cannot be read, or none of its words has a vector.
     """
     test = read_word_test(path)
     least, metric, measure = 2, "spearman", _pairs
@@ -133,21 +139,21 @@ def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
 
 
 Measured = tuple[Statistic, int, dict[str, tuple[int, int]]]
-"""How the metric is computed, `covered` and `sections`."""
+"""The statistic of the metric, `covered` and `sections`."""
 
 
 def _pairs(table: WordTable, test: list[Question]) -> Measured:
-    found = []
+    cosines_and_ratings = []
     for each in test:
         a, b = map(table.vector, each.words)
         if a is not None and b is not None:
-            found.append((float(a @ b), each.rating))
-    both = np.array(found).T  # cosines and ratings
+            cosines_and_ratings.append((float(a @ b), each.rating))
+    both = np.array(cosines_and_ratings).T
 
     def statistic(counts: Float64s) -> dict[str, Float64s]:
         return {"spearman": np.array([_spearman(both, row) for row in counts])}
 
-    return statistic, len(found), {}
+    return statistic, len(cosines_and_ratings), {}
 
 
 def _spearman(both: Float64s, counts: Float64s) -> float:
@@ -160,9 +166,9 @@ def _spearman(both: Float64s, counts: Float64s) -> float:
 def _analogies(table: WordTable, test: list[Question]) -> Measured:
     rows, names = [], []
     for each in test:
-        own = [table.row.get(table.spelling(word) or "", MOST_FREQUENT) for word in each.words]
-        if max(own) < MOST_FREQUENT:
-            rows.append(own)
+        of_words = [table.row.get(table.spelling(word) or "", MOST_FREQUENT) for word in each.words]
+        if max(of_words) < MOST_FREQUENT:
+            rows.append(of_words)
             names.append(each.section)
     ids = np.array(rows)  # [Q, 4]
     unit = table.unit[:MOST_FREQUENT]
@@ -179,6 +185,6 @@ def _analogies(table: WordTable, test: list[Question]) -> Measured:
 
     sections = {}
     for name in dict.fromkeys(each.section for each in test):
-        own_rows = [n for n, section in enumerate(names) if section == name]
-        sections[name] = (int(right[own_rows].sum()), len(own_rows))
+        in_section = [n for n, section in enumerate(names) if section == name]
+        sections[name] = (int(right[in_section].sum()), len(in_section))
     return statistic, len(ids), sections

@@ -1,7 +1,7 @@
-"""A vector for each word of a vocabulary, from any model or file that gives one.
+"""A table with a vector for each word of a vocabulary, from any model or file of vectors.
 
-Of static vectors it is the word's row; of any other model the mean of the vectors that a layer has
-for the word's tokens when the word is a text of its own. Letters: V words, H width.
+For static vectors, a word's vector is its row. For any other model, it is the mean of a layer's
+vectors of the word's tokens, where the word is a text by itself. Letters: V words, H width.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spelli
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
 STATIC = ("word2vec", "glove", "word-vectors", "fasttext")
-"""Models that are a table of words, of which nothing else need be loaded."""
+"""Models that are a table of words, from which only the table needs to be loaded."""
 _AT_ONCE = 256
 
 
 @dataclass
 class WordTable:
-    """Words, frequent ones first where the vocabulary is so, and their vectors."""
+    """Words, in the order of the vocabulary (often the most frequent first), and their vectors."""
 
     words: Sequence[str]
     vectors: Float32s
-    """`[V, H]`; of our own folders a map of the file."""
+    """`[V, H]`; memory-mapped if it is from one of our folders."""
     unseen: Callable[[str], Float32s | None] = field(default=lambda word: None)
-    """The vector `[H]` of a word that is not in the table, if the model makes one."""
+    """Returns the vector `[H]` of a word that is not in the table, or None if the model makes
+    none.
+    """
     notes: tuple[str, ...] = ()
-    """What was left out or replaced while reading, for people."""
+    """Messages for the user about what was left out or replaced while reading."""
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -55,23 +57,25 @@ class WordTable:
 
     @cached_property
     def unit(self) -> Float32s:
-        """`[V, H]` vectors of length 1; a zero vector stays zero."""
+        """`[V, H]`, vectors of length 1; a zero vector stays zero."""
         return normalized(self.vectors)
 
     def spelling(self, word: str) -> str | None:
-        """The word as the table has it, in another case where it has no other."""
+        """Return the word as it is in the table, which may have another capitalization; None if it
+        is not.
+        """
         return next((each for each in spellings(word) if each in self.row), None)
 
     def vector(self, word: str) -> Float32s | None:
-        """`[H]` of length 1; None where there is none."""
+        """Return the vector `[H]` of a word, of length 1; None if there is none."""
         known = self.spelling(word)
-        found = self.unseen(word) if known is None else self.vectors[self.row[known]]
-        return None if found is None else normalized(found[None])[0]
+        vector = self.unseen(word) if known is None else self.vectors[self.row[known]]
+        return None if vector is None else normalized(vector[None])[0]
 
     def require(self, word: str) -> Float32s:
-        """`vector`, or DataError."""
-        if (found := self.vector(word)) is not None:
-            return found
+        """Return the `vector` of a word; raise DataError if there is none."""
+        if (vector := self.vector(word)) is not None:
+            return vector
         raise DataError(
             f"{word!r} is none of the {len(self.words):,} words of the vocabulary; fastText makes "
             "vectors for such words"
@@ -80,22 +84,23 @@ class WordTable:
     def nearest(
         self, vector: Float32s, top: int, without: Sequence[str] = ()
     ) -> list[tuple[str, float]]:
-        """The `top` words with the largest cosine to a vector `[H]`, and it."""
+        """Return the `top` words with the largest cosine to a vector `[H]`, and the cosines."""
         cosines = self.unit @ normalized(vector[None])[0]
         left_out = [self.row[word] for word in without if word in self.row]
         cosines[left_out] = -np.inf
         top = min(top, len(cosines) - len(left_out))
-        found = np.argpartition(-cosines, max(0, top - 1))[:top]
-        found = found[np.argsort(-cosines[found])]
-        return [(self.words[row], float(cosines[row])) for row in found.tolist()]
+        rows = np.argpartition(-cosines, max(0, top - 1))[:top]
+        rows = rows[np.argsort(-cosines[rows])]
+        return [(self.words[row], float(cosines[row])) for row in rows.tolist()]
 
 
 def open_words(path: str | Path, layer: int | None = None) -> WordTable:
-    """The vectors of a file, or of a model's vocabulary: those of a layer, if it has any; unset: 0,
-    its token embeddings.
+    """Return the vectors of a file, or of a model's vocabulary at a layer.
+
+    `layer` None is 0, the token embeddings.
 
     Raises:
-        ConfigError: no such layer.
+        ConfigError: there is no such layer.
         DataError, IntegrityError: as `load` and `read_vectors`.
     """
     path = Path(path)
@@ -107,13 +112,17 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
             return of_model(load(path), layer or 0)
         table = _mapped(folder)
     if layer:
-        raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")
+        raise ConfigError(f"--layer is {layer}, but {path} has one vector per word: leave it out")
     return table
 
 
 def _model_type(folder: Path) -> Any:
-    """The `model_type` of a folder; IntegrityError where `config.json` is damaged, DataError where
-    it never was one."""
+    """Return the `model_type` of a folder, or None if it has no `config.json`.
+
+    Raises:
+        IntegrityError: `config.json` is not the one that was saved.
+        DataError: `config.json` is not a JSON object.
+    """
     if not (folder / CONFIG).is_file():
         return None
     try:
@@ -129,7 +138,9 @@ def _of_file(path: Path) -> WordTable:
 
 
 def _of_fasttext(path: Path) -> WordTable:
-    """The words of a `.bin` of fastText, and vectors of the n-grams of others."""
+    """Return the words of a `.bin` of fastText, which computes vectors of other words from their
+    n-grams.
+    """
     model = fasttext.read(path)
     config, words = model.config, model.words
     units = word_units(words, (), config.buckets, config.min_n, config.max_n)
@@ -141,18 +152,20 @@ def _of_fasttext(path: Path) -> WordTable:
 def _by_ngrams(
     config: FastTextConfig, rows: Float32s, cased: bool
 ) -> Callable[[str], Float32s | None]:
-    """The vector of a word as the mean of its n-grams' rows."""
+    """Return a function that computes a word's vector as the mean of its n-grams' rows."""
 
     def unseen(word: str) -> Float32s | None:
-        own = word if cased else word.lower()
-        found = buckets_of(own, config.buckets, config.min_n, config.max_n)
-        return rows[found].mean(0) if found else None
+        spelled = word if cased else word.lower()
+        buckets = buckets_of(spelled, config.buckets, config.min_n, config.max_n)
+        return rows[buckets].mean(0) if buckets else None
 
     return unseen
 
 
 def of_model(model: Model, layer: int) -> WordTable:
-    """The words of a model's vocabulary that begin a word, as `layer` has them."""
+    """Return the tokens of a model's vocabulary that begin a word, with their vectors at
+    `layer`.
+    """
     model.spec.require_vectors()
     tokenizer = model.tokenizer
     ids = sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids)
@@ -163,25 +176,28 @@ def of_model(model: Model, layer: int) -> WordTable:
     def vectors_of(words: Sequence[str]) -> Float32s:
         inside = tokenizer.framing.inside
         special = tokenizer.framing.special_tokens()
-        made = [each.vectors for each in embedder.embed_tokens(words)]
-        return np.stack([rows[inside(len(rows) - special)[0]].mean(0) for rows in made])
+        of_words = [each.vectors for each in embedder.embed_tokens(words)]
+        return np.stack([rows[inside(len(rows) - special)[0]].mean(0) for rows in of_words])
 
     def unseen(word: str) -> Float32s | None:
         if tokenizer.unk_id in tokenizer.encode_bare_ids([word])[0]:
             return None
-        found: Float32s = vectors_of([word])[0]
-        return found
+        vector: Float32s = vectors_of([word])[0]
+        return vector
 
     parts = [vectors_of(words[n : n + _AT_ONCE]) for n in range(0, len(words), _AT_ONCE)]
     return WordTable(words, np.concatenate(parts), unseen)
 
 
 def _mapped(folder: Path) -> WordTable:
-    """A table of ours, verified as `load` does; the rows that are read come into memory, and no
-    others. fastText makes vectors of the character n-grams of other words."""
+    """Return the table of one of our folders, verified as `load` does and memory-mapped.
+
+    Only the rows that are used are read into memory. fastText computes vectors of other words from
+    their character n-grams.
+    """
     checkpoint.verify_folder(folder)
     config = sources.read_config(folder)
-    checkpoint.plan(folder, config)  # the names, shapes and types of the tensors
+    checkpoint.plan(folder, config)  # checks the names, shapes and types of the tensors
     if not (folder / "vocab.txt").is_file():
         raise IntegrityError(f"{folder} has no vocab.txt, which its model was saved with")
     words = list(read_vocab(folder / "vocab.txt"))
@@ -193,13 +209,13 @@ def _mapped(folder: Path) -> WordTable:
     path = folder / "tokenizer_config.json"
     rules = read_json(path) if path.is_file() else {}
     names = {*SPECIAL_TOKENS.values()}
-    if FILE_WORDS in rules:  # its own row of unknown words is one of the file's words
+    if FILE_WORDS in rules:  # the row of unknown words may be one of the file's words
         names = {str(rules.get("unk_token"))} if rules.get(UNKNOWN_ROW) == "mean" else set()
-    kept = [row for row, word in enumerate(words) if word not in names]
-    rows: Any = kept
-    if kept and kept[-1] - kept[0] + 1 == len(kept):
-        rows = slice(kept[0], kept[-1] + 1)  # which copies nothing
-    words = [words[row] for row in kept]
+    word_rows = [row for row, word in enumerate(words) if word not in names]
+    rows: Any = word_rows
+    if word_rows and word_rows[-1] - word_rows[0] + 1 == len(word_rows):
+        rows = slice(word_rows[0], word_rows[-1] + 1)  # a slice copies nothing
+    words = [words[row] for row in word_rows]
     table = WordTable(words, _tensor(folder, "encoder.table.weight")[rows])
     if not isinstance(config, FastTextConfig):
         return table
@@ -209,10 +225,10 @@ def _mapped(folder: Path) -> WordTable:
 
 
 def _tensor(folder: Path, name: str) -> Float32s:
-    """A map of one tensor of the weights."""
+    """Return a memory map of one tensor of the weights."""
     with (folder / WEIGHTS).open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(size))[name]
     start, shape = 8 + size + entry["data_offsets"][0], tuple(entry["shape"])
-    found: Float32s = np.memmap(folder / WEIGHTS, np.dtype("<f4"), "r", start, shape)
-    return found
+    tensor: Float32s = np.memmap(folder / WEIGHTS, np.dtype("<f4"), "r", start, shape)
+    return tensor
