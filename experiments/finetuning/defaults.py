@@ -90,7 +90,8 @@ def vectors(model: Any, task: str, rows: Sequence[Row]) -> np.ndarray:
 
 def word_vectors(model: Any, texts: Sequence[Sequence[str]]) -> np.ndarray:
     """Return the vector of each word's first token."""
-    tokens = model.embedder(pooling="none").embed_tokens([" ".join(words) for words in texts])
+    embedder = model.embedder(model.vectors.over(pooling="none"))
+    tokens = embedder.embed_tokens([" ".join(words) for words in texts])
     found = []
     for words, own in zip(texts, tokens, strict=True):
         starts = {begin: row for row, (begin, end) in reversed([*enumerate(own.offsets)]) if end}
