@@ -208,8 +208,9 @@ def test_rates_are_tried_on_a_slice_and_dev_chooses(model: Path, tmp_path: Path)
     assert max(r["learning_rate"] for r in records if r["split"] == "train") <= chosen
 
 
+@pytest.mark.slow
 def test_no_rate_is_tried_without_dev_or_in_few_steps(model: Path, tmp_path: Path) -> None:
-    for changes in ({"dev": None}, {"epochs": 1.0}, {"learning_rate": 2e-3}):
+    for changes in ({"dev": None}, {"epochs": 1.0}, {"keep": "last"}, {"learning_rate": 2e-3}):
         results, _ = learned(model, tmp_path / "run", tmp_path, **changes)
         assert results["learning_rates"] == []
         assert results["settings"]["learning_rate"] == changes.get("learning_rate", 1e-3)
@@ -256,6 +257,18 @@ def test_options_without_effect_are_named(tmp_path: Path) -> None:
     assert "warmup" not in warning
 
 
+def test_trials_of_other_data_or_settings_are_not_taken_over(tmp_path: Path) -> None:
+    trial = {"learning_rate": 1e-3, "score": 0.5, "seconds": 1.0}
+    file = tmp_path / rates.FILE
+    file.write_text(json.dumps({"key": "a", "trials": [trial]}))
+    assert rates.read_tried(tmp_path, "a") == {1e-3: trial}
+    assert rates.read_tried(tmp_path, "b") == {}
+    for damaged in ("", "[]", '{"key": "a"}', '{"key": "a", "trials": [1]}'):
+        file.write_text(damaged)
+        assert rates.read_tried(tmp_path, "a") == {}
+
+
+@pytest.mark.slow
 def test_trials_that_ended_before_a_kill_are_not_run_again(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,7 +108,7 @@ def plan_trials(
     has_dev = all(setup.files.dev is not None for setup in setups)
     if config.learning_rate != "auto" or config.transfer == "features" or not has_dev:
         return None
-    if parameters >= SMALL:
+    if parameters >= SMALL or config.keep == "last":  # then dev selects nothing
         return None
     return _plan_slice(config, setups, cost)
 
