@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 from machine import machine
 
-from bertwright.checkpoint.word_vectors.convert import import_vectors
-from bertwright.checkpoint.word_vectors.files import read_vectors
+from bertwright.checkpoint.vector_files import import_vectors
 from bertwright.inference.word_vectors.table import open_words
+from bertwright.models.word_vectors.files import read_vectors
 
 PATTERNS = 2000
 """Different rows of numbers: more would be as slow to read, and slower to write."""

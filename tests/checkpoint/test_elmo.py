@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.checkpoint import elmo as files
+from bertwright.checkpoint import elmo_folder as files
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 import bertwright
 from bertwright.checkpoint.sources import OlderReading
-from bertwright.checkpoint.word_vectors import files
-from bertwright.checkpoint.word_vectors.convert import export_vectors, import_vectors
-from bertwright.checkpoint.word_vectors.files import (
+from bertwright.checkpoint.vector_files import export_vectors, import_vectors
+from bertwright.cli.app import run as run_verb
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.word_vectors.table import open_words
+from bertwright.models.word_vectors import files
+from bertwright.models.word_vectors.files import (
     NamedVectors,
     read_vectors,
     write_binary,
     write_text,
 )
-from bertwright.cli.app import run as run_verb
-from bertwright.errors import ConfigError, DataError
-from bertwright.inference.word_vectors.table import open_words
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 
 pytest.importorskip("numba")

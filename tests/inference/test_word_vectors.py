@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from bertwright.checkpoint.word_vectors import fasttext
-from bertwright.checkpoint.word_vectors.files import NamedVectors, write_binary
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from bertwright.inference.word_vectors.evaluate import evaluate_words, read_word_test
 from bertwright.inference.word_vectors.table import WordTable, open_words
+from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
+from bertwright.models.word_vectors.files import NamedVectors, write_binary
 from tests.small_bert import write_model
 
 WORDS = ["man", "woman", "king", "queen", "Paris", "tea"]
@@ -171,9 +171,9 @@ def test_words_of_a_folder_whose_files_do_not_belong_together(tmp_path: Path) ->
 def test_the_words_of_a_file_of_fasttext(tmp_path: Path) -> None:
     own, counts = FastTextConfig(2, 3, buckets=50), np.array([5, 3])
     rows = np.random.default_rng(5).standard_normal((52, 3)).astype(np.float32)
-    model = fasttext.FastTextFile(own, ["king", "queen"], counts, rows, rows[:2])
+    model = fasttext_file.FastTextFile(own, ["king", "queen"], counts, rows, rows[:2])
     path = tmp_path / "v.bin"
-    fasttext.write(path, model)
+    fasttext_file.write(path, model)
     assert run_verb(["convert", str(path), str(tmp_path / "folder")]) == 0
     table, folder = open_words(path), open_words(tmp_path / "folder")
     assert table.words == ["king", "queen"] == folder.words

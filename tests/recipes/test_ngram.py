@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import bertwright
-from bertwright.checkpoint import arpa as arpa_files
-from bertwright.checkpoint.arpa import import_arpa
+from bertwright.checkpoint.ngram_files import import_arpa
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
 from bertwright.data.build import build_shards
 from bertwright.data.counted_pairs import BYTES
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.ngram import arpa as arpa_files
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.ngram.count import count_ngrams
 from bertwright.models.ngram.system import discounts, estimate

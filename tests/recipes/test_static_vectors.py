@@ -11,13 +11,13 @@ import torch
 
 import bertwright
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.word_vectors.convert import import_vectors
-from bertwright.checkpoint.word_vectors.files import NamedVectors, write_binary
+from bertwright.checkpoint.vector_files import import_vectors
 from bertwright.cli.app import run as run_verb
 from bertwright.models.awd_lstm.config import AwdLstmConfig
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.models.nnlm.config import NnlmConfig
 from bertwright.models.word_vectors.config import GloveConfig, Word2VecConfig
+from bertwright.models.word_vectors.files import NamedVectors, write_binary
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

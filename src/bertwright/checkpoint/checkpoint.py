@@ -9,9 +9,9 @@ runs/NAME/checkpoints/
 runs/NAME/model    a link to the same, for other programs
 ```
 
-Which model it is, `model_type` in `config.json` says; how that one is built and named, its entry in
-`formats.py`. Loading plans before it allocates: `config.json` is checked, then the names and shapes
-in the header of the weights are held against it, then memory is taken.
+`model_type` in `config.json` says which model it is; its record (`models/catalogue.py`) says how it
+is built and named. Loading plans before it allocates: `config.json` is checked, then the names and
+shapes in the header of the weights are held against it, then memory is taken.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from torch import Tensor
 
 from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
 from bertwright.checkpoint import sources, task_heads
+from bertwright.checkpoint.adapters import Adapter, Headers, adapter_of
 from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.config.hub import id_of
@@ -81,7 +82,9 @@ class LoadPlan(NamedTuple):
     """Its heads that the folder does not have."""
     mappings: list[ParameterMapping]
     """Of its parameters that the folder has."""
-    headers: sources.Headers
+    adapter: Adapter
+    """Reads the tensors."""
+    headers: Headers
     repeats: list[tuple[str, str]]
     """Pairs of tensors in the folder that must be equal."""
 
@@ -187,12 +190,12 @@ def load(
     verify_folder(folder)
     if config is None:
         config = sources.read_config(source)
-    learner, report, tasks, new, mappings, headers, repeats = plan(
-        source, config, objectives, tasks, generator is not None
-    )
+    planned = plan(source, config, objectives, tasks, generator is not None)
+    learner, report, tasks = planned.learner, planned.report, planned.tasks
     require_memory(learner, str(folder))
-    for repeat, original in repeats:
-        both = sources.read_tensors(headers, [repeat, original])
+    read, headers = planned.adapter.read, planned.headers
+    for repeat, original in planned.repeats:
+        both = read(headers, [repeat, original])
         if not torch.equal(both[repeat], both[original]):
             raise DataError(
                 f"'{repeat}' differs from '{original}': this model's output layer is not tied to "
@@ -200,8 +203,8 @@ def load(
             )
     generator = generator or torch.Generator().manual_seed(0)
     empty, state = learner.state_dict(), dict[str, Tensor]()
-    for mapping in mappings:
-        tensors = sources.read_tensors(headers, list(mapping.theirs))
+    for mapping in planned.mappings:
+        tensors = read(headers, list(mapping.theirs))
         state[mapping.ours] = stack(mapping, tensors).to(empty[mapping.ours].dtype)
     system, encoder = system_of_config(config), learner.encoder
     std = getattr(config, "initializer_range", 0.02)  # of the matrices of new heads
@@ -209,7 +212,7 @@ def load(
     if "pooler" in report.started:
         assert encoder.pooler is not None
         initialize(encoder.pooler.to_empty(device="cpu"), std, generator)
-    for name in new:
+    for name in planned.new:
         if name in tasks:
             head = task_heads.initialized(
                 partial(make_head, encoder.spec, tasks[name]), std, generator
@@ -239,9 +242,10 @@ def plan(
 
     `may_initialize` allows heads that are not in the folder.
     """
-    folder, system = sources.folder_of(source), sources.system_in(source, config)
+    folder, adapter = sources.folder_of(source), adapter_of(source)
+    system = adapter.system(source, config)
     parts = system.mappings(config)
-    headers, left = sources.read_headers(source)
+    headers, left = adapter.headers(source)
     heads = task_heads.find_heads(source, system, config, parts, headers)
     headers |= heads.headers
     found = match(system.names, headers, parts | heads.parts, str(folder))
@@ -282,7 +286,7 @@ def plan(
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     task_heads.check_shapes(mappings, shapes, headers, folder)
     _check_types(mappings, state, headers)
-    return LoadPlan(learner, report, tasks, new, mappings, headers, found.repeats)
+    return LoadPlan(learner, report, tasks, new, mappings, adapter, headers, found.repeats)
 
 
 def require_memory(learner: Learner, what: str) -> None:
@@ -448,7 +452,7 @@ def verify_what_is_read(folder: Path, more: Collection[str] = ()) -> None:
 
 
 def _check_types(
-    mappings: Iterable[ParameterMapping], state: Mapping[str, Tensor], headers: sources.Headers
+    mappings: Iterable[ParameterMapping], state: Mapping[str, Tensor], headers: Headers
 ) -> None:
     for ours, theirs, _ in mappings:
         floats = state[ours].is_floating_point()

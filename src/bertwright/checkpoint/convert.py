@@ -31,7 +31,8 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, elmo, sources, task_heads
+from bertwright.checkpoint import checkpoint, elmo_folder, sources, task_heads
+from bertwright.checkpoint.adapters import adapter_of
 from bertwright.checkpoint.average import average
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
@@ -116,7 +117,7 @@ def convert(
     refuse_folder(out, overwrite, "DST")
     with _without_pickles(source, out) as found:
         refuse_source(out, found, "DST")
-        layout, folder = sources.layout_of(found), sources.folder_of(found)
+        layout, folder = adapter_of(found).name, sources.folder_of(found)
         config = sources.read_config(found)
         if to == "elmo":
             if not isinstance(config, ElmoConfig):
@@ -195,7 +196,7 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
             f"{source} is a pickle, which may run code when opened; only one named "
             f"{pickled.NAME} is converted"
         )
-    if source.is_dir() and elmo.is_published(source):
+    if source.is_dir() and elmo_folder.is_published(source):
         with _with_our_files(source, out) as found:
             yield found
         return
@@ -244,7 +245,7 @@ def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
             "tokenizer of your text (bertwright tokenizer train --algorithm word)"
         )
     checkpoint.verify_folder(source)
-    encoder = elmo.read(source, load_tokenizer(source))
+    encoder = elmo_folder.read(source, load_tokenizer(source))
     with _folder_beside(out) as folder:
         checkpoint.save(folder, Learner(encoder, {}), source, f"# {source.name}\n")
         yield folder
@@ -263,7 +264,7 @@ def _write_model(
     config, tasks = loaded.config, loaded.tasks
     if to == "elmo":
         own = {n.removeprefix("encoder."): x for n, x in given.items()}
-        return elmo.write(folder, config, own)
+        return elmo_folder.write(folder, config, own)
     if to != "tensorflow":
         checkpoint.save(folder, loaded.learner, None, "", state=given, tasks=tasks)
         files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]

@@ -1,28 +1,24 @@
-"""What a folder is, read from its headers: no weights are loaded. Of files of other programs (word
-vectors, ARPA) all is read, as nothing less says whether they are whole.
+"""Inspect a folder by its headers, without loading weights. Files of other programs
+(`checkpoint/foreign.py`) are read whole, because nothing less says whether they are complete.
 
 What does not load is inspected too; the reason is in the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertwright.atomic import MANIFEST, verify_manifest
-from bertwright.checkpoint import arpa, checkpoint, elmo, sources
+from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint.adapters import adapter_of
+from bertwright.checkpoint.foreign import ForeignKind, foreign_kind
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
-from bertwright.checkpoint.word_vectors import fasttext
-from bertwright.checkpoint.word_vectors.convert import unknown_of
-from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import system_of_config
 from bertwright.storage import pickled
-from bertwright.storage.model_folder import CONFIG, EXPORT, INDEX, WEIGHTS, read_json, short
+from bertwright.storage.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.storage.tensor_names import part_of, quote
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -78,8 +74,8 @@ def inspect(path: str | Path) -> Inspection:
         IntegrityError: a run whose checkpoints are all damaged.
     """
     path = Path(path)
-    if (look := _look_for(path)) is not None:
-        return _inspect_foreign(path, look)
+    if (kind := foreign_kind(path)) is not None:
+        return _inspect_foreign(path, kind)
     source = checkpoint.find_checkpoint(path)
     folder = sources.folder_of(source)
     found = Inspection(str(source), _format(source))
@@ -112,80 +108,30 @@ def inspect(path: str | Path) -> Inspection:
     return found
 
 
-def _look_for(path: Path) -> Callable[[Inspection, Path], None] | None:
-    """What inspects files of another program; None of any other path."""
-    if fasttext.is_fasttext(path):
-        return _look_at_fasttext
-    if is_vector_file(path):
-        return _look_at_vectors
-    if arpa.is_arpa(path):
-        return _look_at_arpa
-    published = path.is_dir() and elmo.is_published(path) and not (path / CONFIG).is_file()
-    return _look_at_elmo if published else None
-
-
-def _inspect_foreign(path: Path, look: Callable[[Inspection, Path], None]) -> Inspection:
-    """Inspect what `bertwright convert` reads; it does not load as it is."""
-    found = Inspection(str(path), "word vectors")
+def _inspect_foreign(path: Path, kind: ForeignKind) -> Inspection:
+    """Inspect files that `bertwright convert` reads; most do not load as they are."""
+    found = Inspection(str(path), kind.format, architecture=kind.architecture)
+    if path.is_dir():
+        _look_at_own_tokenizer(found, path)
     try:
-        look(found, path)
+        contents = kind.contents(path)
+        found.sizes, found.parameters = contents.sizes, contents.parameters
+        found.odd += contents.notes
+        if (path / MANIFEST).is_file():
+            verify_manifest(path)
+            found.manifest = "whole"
     except BertwrightError as error:
         found.reason = str(error)
     else:
-        found.reason = f"convert it first: bertwright convert {path} DST"
-        if look in (_look_at_vectors, _look_at_fasttext):
-            found.loads, found.reason = True, None  # bertwright words does
+        found.loads = kind.used_as_is
+        found.reason = None if found.loads else f"convert it first: bertwright convert {path} DST"
     return found
 
 
-def _look_at_vectors(found: Inspection, path: Path) -> None:
-    words, vectors, notes = read_vectors(path)
-    found.sizes = {"words": len(words), "width": vectors.shape[1]}
-    found.parameters = vectors.size
-    found.odd += notes
-    _look_at_unknown(found, words)
-
-
-def _look_at_fasttext(found: Inspection, path: Path) -> None:
-    found.format = "fasttext"
-    model = fasttext.read(path)
-    found.sizes = asdict(model.config)
-    found.parameters = model.rows.size + model.output.size
-    found.odd += fasttext.notes_of(model)
-    _look_at_unknown(found, model.words)
-
-
-def _look_at_unknown(found: Inspection, words: list[str]) -> None:
-    """Say which row is that of unknown words."""
-    own = unknown_of(words)
-    found.sizes["unknown words"] = own or "no row of their own: the mean of all"
-
-
-def _look_at_arpa(found: Inspection, path: Path) -> None:
-    found.format = "arpa"
-    words, tables, notes = arpa.read(path)
-    found.sizes = {"words": len(words), "order": len(tables)}
-    found.sizes |= {f"{k}-grams": len(table.keys) for k, table in enumerate(tables, 1)}
-    found.odd += notes
-
-
-def _look_at_elmo(found: Inspection, path: Path) -> None:
-    found.format, found.architecture = "elmo", "Elmo"
-    files = (path / "tokenizer.json", path / "vocab.txt")
-    tokens = 1
-    if any(file.is_file() for file in files):
-        _look_at_tokenizer(found, path)
-        tokens = found.tokenizer.get("tokens", 1)
-    else:
-        found.odd.append("no tokenizer: copy one of words into the folder before it is converted")
-    config, _ = elmo.check(path, tokens)
-    found.sizes = asdict(config)
-    with torch.device("meta"):
-        encoder = checkpoint.make_learner(config, []).encoder
-    found.parameters = sum(parameter.numel() for parameter in encoder.parameters())
-    if (path / MANIFEST).is_file():
-        verify_manifest(path)
-        found.manifest = "whole"
+def _look_at_own_tokenizer(found: Inspection, folder: Path) -> None:
+    """Look at the tokenizer of a folder, if it has one."""
+    if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        _look_at_tokenizer(found, folder)
 
 
 def _format(source: Path) -> str:
@@ -194,9 +140,9 @@ def _format(source: Path) -> str:
         return short(read_json(exported).get("runtime"), str)
     if sentence_transformers.is_one(sources.folder_of(source)):
         return "sentence-transformers"
-    layout = sources.layout_of(source)
-    bare = source.is_dir() and not any((source / name).is_file() for name in (WEIGHTS, INDEX))
-    return "pickle" if layout == "huggingface" and bare and _pickles(source) else layout
+    adapter = adapter_of(source)
+    without_weights = source.is_dir() and not adapter.is_one(source)
+    return "pickle" if without_weights and _pickles(source) else adapter.name
 
 
 def _pickles(folder: Path) -> list[str]:

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from bertwright.checkpoint import sources
-from bertwright.checkpoint.sources import Headers
+from bertwright.checkpoint.adapters import Headers, adapter_of
 from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -197,7 +196,7 @@ def find_heads(
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
         IntegrityError: tensors of heads that are missing, left over or of another shape.
     """
-    config_file = sources.config_file(source)
+    config_file = adapter_of(source).config_file(source)
     content = read_json(config_file)
     folder, spec = config_file.parent, system.spec(config)
     tasks, told_by = read_tasks(folder, spec), TASKS

@@ -52,10 +52,11 @@ def convert(
         option = next(iter(given)).replace("_", "-")
         raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
 
-    from bertwright.checkpoint import arpa
     from bertwright.checkpoint import convert as models
-    from bertwright.checkpoint.word_vectors import convert as words
-    from bertwright.checkpoint.word_vectors.files import is_vector_file
+    from bertwright.checkpoint import ngram_files as ngrams
+    from bertwright.checkpoint import vector_files as words
+    from bertwright.models.ngram.arpa import is_arpa
+    from bertwright.models.word_vectors.files import is_vector_file
 
     if to == "word2vec" or to == "fasttext" or is_vector_file(source):
         if to not in ("huggingface", "word2vec", "fasttext"):
@@ -70,15 +71,15 @@ def convert(
             vectors = words.export_vectors(source, out, overwrite, to).vectors
         facts: dict[str, Any] = {"words": vectors.shape[0], "width": vectors.shape[1]}
         shown = dict(facts)
-    elif to == "arpa" or arpa.is_arpa(source):
+    elif to == "arpa" or is_arpa(source):
         if to not in ("huggingface", "arpa"):
             raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
         notes = ()
         if to == "arpa":
-            facts = {"ngrams": arpa.export_arpa(source, out, overwrite)}
+            facts = {"ngrams": ngrams.export_arpa(source, out, overwrite)}
         else:
             facts = {}
-            facts["ngrams"], notes = arpa.import_arpa(source, out, overwrite)
+            facts["ngrams"], notes = ngrams.import_arpa(source, out, overwrite)
         shown = {f"{k}-grams": count for k, count in enumerate(facts["ngrams"], 1)}
     else:
         done = models.convert(source, out, to, overwrite, given or None, average)

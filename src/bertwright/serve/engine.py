@@ -28,6 +28,7 @@ from torch import Tensor
 
 from bertwright.arrays import Float32s
 from bertwright.atomic import sha256_file
+from bertwright.checkpoint.adapters import adapter_of
 from bertwright.checkpoint.checkpoint import (
     CARD,
     CHECKPOINTS,
@@ -37,7 +38,7 @@ from bertwright.checkpoint.checkpoint import (
 )
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
-from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer, weight_files
+from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.config.hub import PREFIX
 from bertwright.config.vectors import VectorConfig, VectorPrecision
@@ -353,7 +354,8 @@ def _weights(place: Path, dense: Sequence[DenseLayer] = ()) -> list[Path]:
     """The files of a model's weights: of the encoder, of heads and of dense layers."""
     heads = folder_of(place) / HEADS
     more = [heads] if heads.is_file() else []
-    return sorted([*weight_files(place), *more]) + [x.dense.folder / WEIGHTS for x in dense]
+    files = sorted([*adapter_of(place).weight_files(place), *more])
+    return files + [x.dense.folder / WEIGHTS for x in dense]
 
 
 def _stamps(place: Path) -> set[tuple[Path, int, int, int]]:

@@ -18,7 +18,7 @@ from bertwright.config.generation import TranslationConfig
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
-from bertwright.inference.translation.translate import search_targets
+from bertwright.inference.translation.translate import target_search
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert2rnd.config import Bert2RndRun
 from bertwright.models.transformer.config import TransformerConfig
@@ -170,9 +170,9 @@ def test_it_reads_as_many_tokens_as_were_trained(
     model = load(out, "cpu")
     assert model.spec.max_length == length
     source = [[2, *[7] * (length - 2), 3]]
-    assert search_targets(model.runner, source, TranslationConfig(1, max_length=2))
+    assert target_search(model.runner).search(source, TranslationConfig(1, max_length=2))
     with pytest.raises(DataError, match=f"has {length + 1} tokens; this model reads {length} at"):
-        search_targets(model.runner, [[7, *source[0]]], TranslationConfig(1))
+        target_search(model.runner).search([[7, *source[0]]], TranslationConfig(1))
 
 
 def test_a_vocabulary_that_does_not_begin_as_berts(bert: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from bertwright.inference.encode import (
     parts_of,
     tokenize,
 )
-from bertwright.inference.translation.translate import search_targets
+from bertwright.inference.translation.translate import target_search
 from bertwright.nn.encoder import Encoded, HasAttentionMaps
 from bertwright.nn.finite import require_finite
 from bertwright.nn.outputs.translation import Decoder
@@ -102,7 +102,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         begin, end = ([], []) if ends is None else ([ends[0]], [ends[1]])
         written = tokenizer.encode_bare_ids(target)
         if not target:
-            (best,) = search_targets(runner, tokenized.ids, TranslationConfig())
+            (best,) = target_search(runner).search(tokenized.ids, TranslationConfig())
             written = [best.ids]
         ids: Ids = [[*begin, *written[0]]]
         read = _shown(tokenizer, ids[0])

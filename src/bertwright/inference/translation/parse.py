@@ -22,7 +22,7 @@ from bertwright.config.generation import TranslationConfig
 from bertwright.data.parallel.build import source_ids, writes_trees
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
-from bertwright.inference.translation.translate import search_targets
+from bertwright.inference.translation.translate import target_search
 from bertwright.text.treebank.trees import MOST_WORDS, TOP, Tree, assemble, category
 
 LENGTH_PENALTY = 0.3
@@ -87,7 +87,7 @@ def parse(
                     "give it a sentence at a time"
                 )
         sources = [tokenizer.framing.one(ids) for ids in source_ids(tokenizer, some)]
-        targets = search_targets(runner, sources, config, done)
+        targets = target_search(runner).search(sources, config, done)
         for words, best in zip(some, targets, strict=True):
             tree, whole = assemble(tokenizer.tokens_of(best.ids), words)
             yield Parsed(words, tree, whole and best.reason == "stop", best.score)

@@ -1,14 +1,4 @@
-"""Translate texts, and evaluate translations.
-
-Sources are read without padding, in the order of their length. The decoder keeps the state of the
-tokens before (a KV cache, or an LSTM's state), and a source leaves the batch when its search ends.
-
-Scores are `log p(target) / ((5 + length) / 6)^a` (Wu et al. 2016, equation 14), where a is the
-length penalty. A target has at most 50 tokens more than its source (Vaswani et al. 2017, section
-6.1).
-
-Letters: B sources, R rows (beams), V vocabulary.
-"""
+"""Translate texts, and evaluate translations; `decoding/targets.py` searches them."""
 
 from __future__ import annotations
 
@@ -19,26 +9,19 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.config.task import BleuTokenize
-from bertwright.data.batch import token_batches
-from bertwright.data.parallel.build import is_of_tree, writes_trees
+from bertwright.data.parallel.build import writes_trees
 from bertwright.data.to_device import make_inputs
-from bertwright.decoding.search import BeamSteps, Hypothesis, beam_steps, finish
+from bertwright.decoding.targets import TargetSearch
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text
-from bertwright.nn.finite import require_finite
-from bertwright.nn.outputs.translation import Translation
-from bertwright.nn.products import lay_out
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature
-from bertwright.text.framing import ends_of
 
 TEXTS = 512  # the texts of a group, so that those of a batch have nearly the same length
 PROBED = 32  # the number of pairs whose direction is checked
 CLEAR = 1.0  # nats per token by which the other direction must be more probable
-LONGER, LONGER_TREE = 50, 300  # how many tokens longer than its source a target may be
 
 
 @dataclass(frozen=True)
@@ -52,29 +35,6 @@ class Translated:
     """The log-probability divided by the length penalty."""
     reason: Literal["stop", "length"]
     """`stop`: the translation is complete; `length`: it reached the maximum length."""
-
-
-class TargetDecoder:
-    """A decoder (`search.Generates`) over sources of ids, longest first."""
-
-    def __init__(self, runner: ModelRunner, head: Translation, begin: int) -> None:
-        self.encoder, self.head, self._begin = runner.encoder, head, begin
-        self.device = runner.device
-        lay_out(runner.learner, head.weight)
-
-    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """Return the logits of B sources, `[B, V]`, and the state of the decoder."""
-        _, inputs = make_inputs(list(range(len(source))), source, None, self.device)
-        state = self.head.decoder.begin(self.encoder(inputs))
-        ids = torch.full((len(source),), self._begin, device=self.device)
-        logits, state = self.advance(ids, state)
-        require_finite(logits.amax(1), "logits")  # the maximum is NaN if any logit is
-        return logits, state
-
-    def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read one token more for each row; see `Generates`."""
-        x, state = self.head.decoder.advance(ids, state)
-        return self.head.logits(x), state
 
 
 def translate(
@@ -94,7 +54,7 @@ def translate(
     for group in groups:
         some = [only_text(text) for text in group]
         read = [text if text.strip() else "" for text in some]
-        targets = search_targets(runner, _framed(runner, read), config, done)
+        targets = target_search(runner).search(_framed(runner, read), config, done)
         for text, best in zip(some, targets, strict=True):
             target = runner.tokenizer.decode(best.ids).strip() if text.strip() else text
             yield Translated(text, target, best.score, best.reason)
@@ -117,76 +77,9 @@ def require_translator(runner: ModelRunner) -> None:
         raise DataError(f"{runner.name} writes trees, not texts: use it by bertwright parse")
 
 
-def search_targets(
-    runner: ModelRunner,
-    sources: Sequence[list[int]],
-    config: TranslationConfig,
-    done: int = 0,
-) -> list[Hypothesis]:
-    """Return the best target of each source of framed ids by beam search; empty for an empty
-    source.
-
-    `done` is the number of sources before these, for messages.
-
-    Raises:
-        DataError: a source is longer than the model reads; names its number.
-    """
-    longest = runner.spec.max_length
-    for number, ids in enumerate(sources, done + 1):
-        if longest is not None and len(ids) > longest:
-            raise DataError(
-                f"text {number} has {len(ids):,} tokens; this model reads {longest:,} at once: "
-                "give it a sentence at a time"
-            )
-    targets = [Hypothesis(0.0, [], "stop")] * len(sources)
-    full = [number for number, ids in enumerate(sources) if len(ids) > 2]
-    tokens = max(1, runner.batch_tokens // config.beam)
-    for batch in token_batches([len(sources[number]) for number in full], tokens):
-        rows = [full[number] for number in batch]
-        in_batch = [sources[row] for row in rows]
-        limits = [target_limit(runner, len(ids), config.max_length) for ids in in_batch]
-        steps = begin_targets(runner, in_batch, limits, config.beam, config.length_penalty)
-        for row, (first, *_) in zip(rows, finish(steps), strict=True):
-            targets[row] = first
-    return targets
-
-
-def target_limit(runner: ModelRunner, length: int, most: int | None = None) -> int:
-    """Return the most tokens of the target of a framed source, including its end token."""
-    most = most or length - 2 + (LONGER_TREE if writes_trees(runner.tokenizer) else LONGER)
-    longest = runner.spec.max_length
-    return most if longest is None else min(most, longest)
-
-
-def begin_targets(
-    runner: ModelRunner,
-    sources: Sequence[Sequence[int]],
-    limits: Sequence[int],
-    beam: int,
-    length_penalty: float,
-) -> BeamSteps:
-    """Begin a beam search for the targets of framed sources, longest first, of at most `limits`
-    tokens.
-
-    A parser's targets only consist of the tokens of trees.
-    """
-    head, tokenizer = runner.learner.objectives["translation"], runner.tokenizer
-    ends = ends_of(tokenizer.special)
-    assert isinstance(head, Translation)
-    assert ends is not None  # otherwise the model could not have been trained
-    begin, end = ends
-    never = {*tokenizer.special.values(), *tokenizer.ids_without_token} - {end}
-    if writes_trees(tokenizer):
-        never |= {n for token, n in tokenizer.vocab.items() if not is_of_tree(token)} - {end}
-    return beam_steps(
-        TargetDecoder(runner, head, begin),
-        sources,
-        {end},
-        limits,
-        beam=beam,
-        norm=lambda length: ((5 + length) / 6) ** length_penalty,
-        never=never,
-    )
+def target_search(runner: ModelRunner) -> TargetSearch:
+    """Return the search for targets of a model that has a `translation` head."""
+    return TargetSearch(runner.learner, runner.tokenizer, runner.batch_tokens)
 
 
 def bleu_for(references: Sequence[str], tokenize: BleuTokenize = "auto") -> Any:

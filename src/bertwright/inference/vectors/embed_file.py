@@ -21,8 +21,8 @@ import numpy as np
 
 from bertwright.arrays import Float32s
 from bertwright.atomic import MANIFEST, disk_errors, sha256_file
+from bertwright.checkpoint.adapters import adapter_of
 from bertwright.checkpoint.checkpoint import find_checkpoint
-from bertwright.checkpoint.sources import config_file, weight_files
 from bertwright.config.values import differing_keys
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
@@ -302,7 +302,8 @@ def check_suffix(out: Path, tokens: bool) -> None:
 def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
     """Return everything that a row depends on, apart from its text."""
     checkpoint = find_checkpoint(model)
-    files = [config_file(checkpoint), *weight_files(checkpoint)]
+    adapter = adapter_of(checkpoint)
+    files = [adapter.config_file(checkpoint), *adapter.weight_files(checkpoint)]
     white, backend = embedder.whitening, embedder.backend
     dense = [layer.dense.activation.encode() for layer in embedder.dense]
     dense += [x.numpy().tobytes() for layer in embedder.dense for x in layer.tensors.values()]

@@ -18,14 +18,14 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint, sources
-from bertwright.checkpoint.word_vectors import fasttext
-from bertwright.checkpoint.word_vectors.files import is_vector_file, read_vectors
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import Model, load
 from bertwright.inference.vectors.embed import normalized
+from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.encoder import mean_rows
+from bertwright.models.word_vectors.files import is_vector_file, read_vectors
 from bertwright.models.word_vectors.subwords import buckets_of, word_units
 from bertwright.storage.model_folder import CONFIG, WEIGHTS, read_json
 from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spellings
@@ -105,7 +105,7 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
     """
     path = Path(path)
     if is_vector_file(path):
-        table = _of_fasttext(path) if fasttext.is_fasttext(path) else _of_file(path)
+        table = _of_fasttext(path) if fasttext_file.is_fasttext(path) else _of_file(path)
     else:
         folder = checkpoint.find_checkpoint(path)
         if _model_type(folder) not in STATIC:
@@ -141,12 +141,12 @@ def _of_fasttext(path: Path) -> WordTable:
     """Return the words of a `.bin` of fastText, which computes vectors of other words from their
     n-grams.
     """
-    model = fasttext.read(path)
+    model = fasttext_file.read(path)
     config, words = model.config, model.words
     units = word_units(words, (), config.buckets, config.min_n, config.max_n)
     vectors = mean_rows(torch.from_numpy(model.rows), *units).numpy()
     unseen = _by_ngrams(config, model.rows[len(words) :], cased=True)
-    return WordTable(words, vectors, unseen, fasttext.notes_of(model))
+    return WordTable(words, vectors, unseen, fasttext_file.notes_of(model))
 
 
 def _by_ngrams(

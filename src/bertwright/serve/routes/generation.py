@@ -17,7 +17,7 @@ from bertwright.decoding.search import BeamSteps
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import make_prompt, rows_in_flight
-from bertwright.inference.translation.translate import begin_targets, target_limit
+from bertwright.inference.translation.translate import target_search
 from bertwright.serve.engine import CONTINUATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
@@ -42,7 +42,7 @@ def _translations(runner: ModelRunner) -> Searches:
     def begin(
         source: Sequence[list[int]], limits: Sequence[int], config: GenerationConfig
     ) -> BeamSteps:
-        return begin_targets(runner, source, limits, config.beam, config.length_penalty)
+        return target_search(runner).begin(source, limits, config.beam, config.length_penalty)
 
     return Searches(begin)
 
@@ -86,7 +86,7 @@ def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfi
         is_blank = not texts[number].strip()
         if is_blank or len(ids) <= engine.tokenizer.framing.special_tokens():
             raise invalid_request(f"input {number} has no tokens: give it text")
-        limit = target_limit(engine.runner, len(ids), body.max_length)
+        limit = target_search(engine.runner).limit(len(ids), body.max_length)
         text = Text(settings, limit, tokenizer=engine.tokenizer)
         prompts.append(PromptTexts(number, ids, [text]))
     check_new(prompts, config)

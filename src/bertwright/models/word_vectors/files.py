@@ -242,7 +242,7 @@ def _parse(
 ) -> int:
     """`parse_rows`, or MissingExtra."""
     try:
-        from bertwright.checkpoint.word_vectors.parse import parse_rows
+        from bertwright.models.word_vectors.parse import parse_rows
     except ImportError as error:
         raise MissingExtra("words", "numba", "reading vectors from text") from error
     return int(parse_rows(buffer, start, width, vectors, word_ends))

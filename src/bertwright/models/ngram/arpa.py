@@ -8,33 +8,30 @@
 
     \\end\\
 
-The tokens for begin and end are `<s>` and `</s>` there, what is unknown is `<unk>`. A folder that
-is made of such a file reads a text as KenLM does: words between blanks exactly as they are, else
-`<unk>`. Letters: V vocabulary, M n-grams of order k.
+The tokens for begin and end are `<s>` and `</s>` there, and unknown words are `<unk>`.
+`checkpoint/ngram_files.py` makes folders of such files, and such files of folders.
+
+Letters: V vocabulary, M n-grams of order k.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, TextIO
 
 import numpy as np
 import torch
 
 from bertwright.arrays import Float64s, Int64s
-from bertwright.atomic import atomic_file, refuse_existing, refuse_source
-from bertwright.checkpoint import checkpoint, sources
-from bertwright.checkpoint.word_vectors.convert import save_with_words
-from bertwright.errors import ConfigError, DataError
-from bertwright.models.ngram.config import NgramConfig
+from bertwright.errors import DataError
 from bertwright.models.ngram.tables import NEVER, Table
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, decoded_lines, open_bytes
 from bertwright.text.framing import ends_of
-from bertwright.text.tokenizer.tokenizer import Tokenizer, make_file_tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 SUFFIX = ".arpa"
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
@@ -52,58 +49,41 @@ _END_OF_FILE = "after the last", ""
 
 
 def is_arpa(path: Path) -> bool:
-    """Whether a path is an ARPA file by its name."""
+    """Return whether a path is an ARPA file by its name."""
     name = path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
     return name.endswith(SUFFIX) and path.is_file()
 
 
-class ImportedNgrams(NamedTuple):
-    """What became of an ARPA file."""
+def write(file: TextIO, words: Sequence[str], tables: Sequence[Table]) -> None:
+    """Write the tables of the orders 1 to n as an ARPA file.
 
-    sizes: list[int]
-    """N-grams of the orders 1 to n."""
-    notes: tuple[str, ...]
-    """What the file lacks, and what that means, for people."""
+    Args:
+        file: a text file that is open for writing.
+        words: of the vocabulary, as `spelled` returns them.
+        tables: of the orders 1 to n.
+    """
+    file.write("\\data\\\n")
+    file.writelines(f"ngram {k}={len(table.keys)}\n" for k, table in enumerate(tables, 1))
+    texts: list[str] = [""]
+    for k, table in enumerate(tables, 1):
+        rows, last = np.divmod(table.keys.numpy(), len(words))
+        pairs = zip(rows.tolist(), last.tolist(), strict=True)
+        texts = [f"{texts[row]} {words[id]}".lstrip() for row, id in pairs]
+        log_p, backoff = ((x.double() / _LN10).tolist() for x in (table.log_p, table.backoff))
+        file.write(f"\n\\{k}-grams:\n")
+        # the highest order has no weights
+        for p, text, weight in zip_longest(log_p, texts, backoff):
+            end = "" if weight is None else f"\t{weight:.7g}"
+            file.write(f"{p:.7g}\t{text}{end}\n")
+    file.write("\n\\end\\\n")
 
 
-def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
-    """Write an n-gram model as an ARPA file; how many n-grams there are of the orders 1 to n.
+def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
+    """Return the tokens of a vocabulary as an ARPA file has them.
 
     Raises:
-        ConfigError: it is no n-gram model, or `out` is there or ends otherwise.
-        DataError: a token holds a blank, or as `checkpoint.load`.
+        DataError: a token holds a blank, or nothing.
     """
-    if out.suffix != SUFFIX:
-        raise ConfigError(f"DST is {out}; expected a file with {SUFFIX}")
-    refuse_existing(out, overwrite, "DST")
-    config = sources.read_config(checkpoint.find_checkpoint(source))
-    if not isinstance(config, NgramConfig):
-        raise ConfigError(f"{source} is no n-gram model, and an ARPA file holds no other")
-    loaded = checkpoint.load(source)
-    head: Any = loaded.learner.objectives["next_token"]
-    words = _spelled(sources.read_tokenizer(loaded.folder, loaded.config), config.vocab_size)
-    tables = [head.table(k) for k in range(1, config.order + 1)]
-    sizes = [len(table.keys) for table in tables]
-    with atomic_file(out, overwrite) as file:
-        file.write("\\data\\\n")
-        file.writelines(f"ngram {k}={size}\n" for k, size in enumerate(sizes, 1))
-        texts: list[str] = [""]
-        for k, table in enumerate(tables, 1):
-            rows, last = np.divmod(table.keys.numpy(), config.vocab_size)
-            pairs = zip(rows.tolist(), last.tolist(), strict=True)
-            texts = [f"{texts[row]} {words[id]}".lstrip() for row, id in pairs]
-            log_p, backoff = ((x.double() / _LN10).tolist() for x in (table.log_p, table.backoff))
-            file.write(f"\n\\{k}-grams:\n")
-            # the highest order has no weights
-            for p, text, weight in zip_longest(log_p, texts, backoff):
-                end = "" if weight is None else f"\t{weight:.7g}"
-                file.write(f"{p:.7g}\t{text}{end}\n")
-        file.write("\n\\end\\\n")
-    return sizes
-
-
-def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
-    """The tokens as the file has them."""
     words = tokenizer.tokens_of(range(size))
     if tokenizer.file_words is None:  # else they have the names of such a file
         ends = ends_of(tokenizer.special)
@@ -116,37 +96,14 @@ def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
     return words
 
 
-def import_arpa(source: Path, out: Path, overwrite: bool = False) -> ImportedNgrams:
-    """Write an ARPA file as a folder of ours, which reads texts in the words of the file.
+def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
+    """Return the vocabulary and the tables of an ARPA file, and what it lacks, in words.
 
     A file without `<s>` gets it, with a probability of 0 and no n-gram that begins with it, so that
     the first word of a text is scored; in one without `</s>` no end of a text is scored.
 
     Raises:
         DataError: the file is truncated, or a line is not what its section says.
-    """
-    refuse_source(out, source, "DST")
-    refuse_existing(out, overwrite, "DST")
-    words, tables, notes = read(source)
-    sizes = [len(table.keys) for table in tables]
-    config = NgramConfig(len(words), len(tables), tuple(sizes[1:]))
-    learner = checkpoint.make_learner(config, ["next_token"])
-    head: Any = learner.objectives["next_token"]
-    head.set_tables(tables)
-    unknown = next(name for name in (UNKNOWN, UNKNOWN.upper()) if name in words)
-    special = {"unk_token": unknown, "bos_token": BEGIN}
-    if END in words:
-        special["eos_token"] = END
-    tokenizer = make_file_tokenizer(words, "language-model", special)
-    save_with_words(out, learner, tokenizer, source.name, overwrite)
-    return ImportedNgrams(sizes, notes)
-
-
-def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
-    """The vocabulary and the tables of an ARPA file, and what it lacks.
-
-    Raises:
-        DataError: as `import_arpa`.
     """
     lines: Lines = _lines(path)
     sizes = _sizes(path, lines)

@@ -18,17 +18,17 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.checkpoint import checkpoint, sources
-from bertwright.checkpoint.word_vectors import fasttext
-from bertwright.checkpoint.word_vectors.files import (
+from bertwright.errors import ConfigError
+from bertwright.models.word_vectors import fasttext_file
+from bertwright.models.word_vectors.config import WordVectorsConfig
+from bertwright.models.word_vectors.encoder import FastText
+from bertwright.models.word_vectors.files import (
     SUFFIXES,
     NamedVectors,
     read_vectors,
     write_binary,
     write_text,
 )
-from bertwright.errors import ConfigError
-from bertwright.models.word_vectors.config import WordVectorsConfig
-from bertwright.models.word_vectors.encoder import FastText
 from bertwright.models.word_vectors.subwords import word_units
 from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.file_words import UNKNOWN_NAMES
@@ -65,9 +65,9 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
     notes: list[str] = []
-    if fasttext.is_fasttext(source):
-        read = fasttext.read(source)
-        notes += fasttext.notes_of(read)
+    if fasttext_file.is_fasttext(source):
+        read = fasttext_file.read(source)
+        notes += fasttext_file.notes_of(read)
         words, learner, unknown = _fasttext(read)
     else:
         found = read_vectors(source)
@@ -115,7 +115,7 @@ def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner, str
     return words, learner, unknown
 
 
-def _fasttext(given: fasttext.FastTextFile) -> tuple[list[str], Learner, str | None]:
+def _fasttext(given: fasttext_file.FastTextFile) -> tuple[list[str], Learner, str | None]:
     """With the rows of n-grams and the output vectors."""
     config, words, counts, rows, output, _ = given
     unknown = unknown_of(words)
@@ -164,16 +164,18 @@ def export_vectors(
     found = NamedVectors(words, table.weight.detach().numpy()[kept])
     with atomic_path(out, overwrite) as partial:
         if to == "fasttext":
-            fasttext.write(partial, _fasttext_file(loaded, words, kept))
+            fasttext_file.write(partial, _fasttext_file(loaded, words, kept))
         else:
             (write_binary if out.suffix == ".bin" else write_text)(partial, found)
     return found
 
 
-def _fasttext_file(loaded: Any, words: list[str], kept: Int64s) -> fasttext.FastTextFile:
+def _fasttext_file(loaded: Any, words: list[str], kept: Int64s) -> fasttext_file.FastTextFile:
     encoder, objective = loaded.learner.encoder, loaded.learner.objectives["context_words"]
     counts, rows = encoder.counts.numpy(), encoder.rows.numpy()
     rows = np.concatenate([rows[kept], rows[len(counts) :]])
     output = objective.output.detach().numpy()
     output = output[kept] if len(output) == len(counts) else output[: len(kept) - 1]
-    return fasttext.FastTextFile(loaded.config, words, np.maximum(counts[kept], 1), rows, output)
+    return fasttext_file.FastTextFile(
+        loaded.config, words, np.maximum(counts[kept], 1), rows, output
+    )

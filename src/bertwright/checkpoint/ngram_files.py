@@ -1,0 +1,74 @@
+"""ARPA files to our own folders, and back; `models/ngram/arpa.py` parses them.
+
+A folder that is made of such a file reads a text as KenLM does: words between blanks exactly as
+they are in the file, and `<unk>` for all others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bertwright.atomic import atomic_file, refuse_existing, refuse_source
+from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint.vector_files import save_with_words
+from bertwright.errors import ConfigError
+from bertwright.models.ngram import arpa
+from bertwright.models.ngram.config import NgramConfig
+from bertwright.text.tokenizer.tokenizer import make_file_tokenizer
+
+
+class ImportedNgrams(NamedTuple):
+    """What became of an ARPA file."""
+
+    sizes: list[int]
+    """The number of n-grams of each of the orders 1 to n."""
+    notes: tuple[str, ...]
+    """What the file lacks, and what that means, for people."""
+
+
+def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
+    """Write an n-gram model as an ARPA file, and return the number of n-grams of each of the orders
+    1 to n.
+
+    Raises:
+        ConfigError: it is no n-gram model, or `out` is there or ends otherwise.
+        DataError: a token holds a blank, or as `checkpoint.load`.
+    """
+    if out.suffix != arpa.SUFFIX:
+        raise ConfigError(f"DST is {out}; expected a file with {arpa.SUFFIX}")
+    refuse_existing(out, overwrite, "DST")
+    config = sources.read_config(checkpoint.find_checkpoint(source))
+    if not isinstance(config, NgramConfig):
+        raise ConfigError(f"{source} is no n-gram model, and an ARPA file holds no other")
+    loaded = checkpoint.load(source)
+    head: Any = loaded.learner.objectives["next_token"]
+    tokenizer = sources.read_tokenizer(loaded.folder, loaded.config)
+    words = arpa.spelled(tokenizer, config.vocab_size)
+    tables = [head.table(k) for k in range(1, config.order + 1)]
+    with atomic_file(out, overwrite) as file:
+        arpa.write(file, words, tables)
+    return [len(table.keys) for table in tables]
+
+
+def import_arpa(source: Path, out: Path, overwrite: bool = False) -> ImportedNgrams:
+    """Write an ARPA file as a folder of ours, which reads texts in the words of the file.
+
+    Raises:
+        DataError: the file is truncated, or a line is not what its section says.
+    """
+    refuse_source(out, source, "DST")
+    refuse_existing(out, overwrite, "DST")
+    words, tables, notes = arpa.read(source)
+    sizes = [len(table.keys) for table in tables]
+    config = NgramConfig(len(words), len(tables), tuple(sizes[1:]))
+    learner = checkpoint.make_learner(config, ["next_token"])
+    head: Any = learner.objectives["next_token"]
+    head.set_tables(tables)
+    unknown = next(name for name in (arpa.UNKNOWN, arpa.UNKNOWN.upper()) if name in words)
+    special = {"unk_token": unknown, "bos_token": arpa.BEGIN}
+    if arpa.END in words:
+        special["eos_token"] = arpa.END
+    tokenizer = make_file_tokenizer(words, "language-model", special)
+    save_with_words(out, learner, tokenizer, source.name, overwrite)
+    return ImportedNgrams(sizes, notes)

@@ -1,1 +1,0 @@
-"""Files of word vectors that other programs read and write."""

@@ -1,0 +1,58 @@
+"""Read and write files of HDF5: arrays by name (h5py; extra `elmo`).
+
+The files are not trusted: one that is truncated, or no HDF5 file, is an IntegrityError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bertwright.errors import IntegrityError, MissingExtra
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a file for reading: array names -> arrays, of which a slice is read when it is taken.
+
+    Raises:
+        IntegrityError: it is no HDF5 file, or it is truncated.
+        MissingExtra: h5py is not installed.
+    """
+    h5py = _h5py()
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        raise IntegrityError(f"{path} is no HDF5 file, or truncated: {error}") from error
+
+
+def array_names(file: Any) -> set[str]:
+    """Return the names of all arrays in an open file, those in groups with their paths."""
+    names: set[str] = set()
+    file.visititems(lambda name, item: names.add(name) if hasattr(item, "shape") else None)
+    return names
+
+
+def write_arrays(path: Path, arrays: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Write arrays by name, and return their shapes.
+
+    Raises:
+        MissingExtra: h5py is not installed.
+    """
+    shapes: dict[str, Any] = {}
+    with _h5py().File(path, "w") as file:
+        for name, array in arrays:
+            file.create_dataset(name, data=array)
+            shapes[name] = array.shape
+    return shapes
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtra("elmo", "h5py", "reading and writing ELMo's .hdf5 files") from error
+    return h5py
