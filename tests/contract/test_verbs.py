@@ -22,6 +22,7 @@ from bertwright.inference.generate import generates
 from bertwright.models.catalogue import trainable
 from bertwright.models.system import System
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.recipes.learned.catalogue import LEARNED
 from bertwright.serve.app import make_app
 from tests.contract.conftest import CHECKPOINTS, RUNS, STEPS, config_of, mapping
 from tests.recipes.sample import WORDS, assert_same_run, records, train
@@ -173,3 +174,16 @@ def test_serve(run: Path) -> None:
         assert reply.status_code == 200, reply.text
         vectors = np.array(reply.json()["vectors"])
     np.testing.assert_allclose(vectors, bertwright.load(run).embed(TEXTS[:3]), atol=1e-4)
+
+
+def test_its_page_says_what_it_has_learned(name: str, run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    verb("report", copy)
+    found = json.loads((copy / "examples.json").read_text())
+    assert found["verdict"]["answer"] in ("yes", "perhaps", "no", "unknown")
+    assert found["step"] == records(run)[-1]["step"]
+    page = (copy / "report.html").read_text()
+    for section in found.get("sections", []):
+        assert section["title"] in page
+    assert bool(found.get("sections")) == (name in LEARNED and name not in ("bert", "elmo"))

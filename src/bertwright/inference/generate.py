@@ -56,7 +56,8 @@ def decoder_of(runner: ModelRunner) -> CausalDecoder:
     if not generates(runner):
         raise DataError(
             f"{runner.name} is a language model that does not generate text here; expected a GPT, "
-            "a GPT-2, a bert-ltr or an n-gram model. How well it predicts a text is shown by: "
+            "a GPT-2, a bert-ltr, an AWD-LSTM, an NNLM or an n-gram model. How well it predicts a "
+            "text is shown by: "
             f"bertwright perplexity FILE --model {runner.name}"
         )
     head: Any = runner.learner.objectives["next_token"]

@@ -206,7 +206,8 @@ class HasAttentionMaps(Protocol):
 
 @runtime_checkable
 class GoesOn(Protocol):
-    """An encoder that can continue sequences from a state: a KV cache, or the last tokens.
+    """An encoder that can continue sequences from a state: a KV cache, the states of
+    LSTMs, or the last tokens.
 
     A causal encoder continues a text; BERT continues a source, which it reads bidirectionally. The
     state has the methods that `decoding/search.py` describes.

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -38,6 +38,15 @@ from bertwright.nn.ragged import pack
 from bertwright.nn.sequences import Sequences
 
 Direction = Literal["forward", "backward", "both"]
+
+
+class LstmState(NamedTuple):
+    """The states of one layer after the last row of each of B sequences."""
+
+    h: Tensor
+    """`[B, P]`"""
+    c: Tensor
+    """`[B, H]`"""
 
 
 class Lstm(nn.Module):
@@ -90,6 +99,30 @@ class Lstm(nn.Module):
                 packed = PackedSequence(_reordered(x, order, inverse), torch.tensor(sizes))
                 states = _reordered(self._fused(packed), inverse, order)
         return states.to(torch.promote_types(states.dtype, torch.float32))
+
+    def go_on(
+        self, x: Tensor, counts: Sequence[int], state: LstmState | None
+    ) -> tuple[Tensor, LstmState]:
+        """Read further rows of each sequence, forward and without dropout.
+
+        Args:
+            x: `[W, F]`, the further rows of B sequences end to end.
+            counts: the number of rows of each sequence, at least 1.
+            state: the states after the rows before; None: there were none.
+
+        Returns:
+            The states of all rows `[W, P]`, and those after the last row of each sequence.
+        """
+        x = x.to(next(self.parameters()).dtype)
+        packing = pack(counts, x.device)
+        packed = PackedSequence(x[packing.order], torch.tensor(packing.sizes))
+        before = None
+        if state is not None:
+            before = state.h[packing.owners][None], state.c[packing.owners][None]
+        with torch.autocast(x.device.type, enabled=False):
+            rows, (h, c) = self.lstm(packed, before)
+        back = packing.owners.argsort()
+        return rows.data[packing.inverse], LstmState(h[0][back], c[0][back])
 
     def _looped(self, x: Tensor, counts: Sequence[int]) -> Tensor:
         """Loop over positions: x `[W, F]` -> `[W, H]`, or `[W, 2 H]`."""

@@ -1,11 +1,11 @@
-"""What the page of a pre-training run shows beyond its log: what the model makes of held-out text
-(`held_out.py`), kept in `examples.json`."""
+"""What the page of a pre-training run shows beyond its log: what the model has learned
+(`recipes/learned`), kept in `examples.json`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError
-from bertwright.inference.model import load
 from bertwright.models.catalogue import system_of, system_of_model, trainable
-from bertwright.recipes.learned import bert as held_out
+from bertwright.recipes.learned.catalogue import page_of
+from bertwright.recipes.learned.run import FinishedRun
 from bertwright.recipes.run_folder import CONFIG, read_saved
-from bertwright.report.curves import objectives
 from bertwright.report.read import METRICS, read_run
-from bertwright.report.verdict import Verdict, pretraining_verdict
+from bertwright.report.verdict import Verdict
 from bertwright.train.log import read_records
 
 
@@ -84,26 +83,33 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
 
 
 def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:
-    """Write what the page shows, where it is not there yet or the model is newer.
+    """Write what the page shows of the model, where it is not there yet or the model is newer.
 
-    Nothing is written of a run whose data went away; without held-out text there are no examples.
+    Nothing is written for a run whose data went away, or which holds out no text where its page
+    needs some.
 
     Args:
-        names: a name and a group of each document; unset: their numbers.
+        run: its folder.
+        names: a name and a group of each document; None: their numbers.
 
     Raises:
         DataError, IntegrityError: shards or checkpoints are damaged.
     """
-    found = read_run(run)
-    data = found.config.get("data")
+    written = read_run(run)
+    data = written.config.get("data")
     if not isinstance(data, str) or not Path(data).is_dir():
         return
-    records = found.split("dev")
-    if not records or found.examples.get("step") == records[-1].get("step"):
+    config, shards = read_run_config(run), open_shards(data, False)
+    finished = FinishedRun(run, config, shards, written.records, names)
+    page = page_of(finished)
+    if page.reads_held_out and not finished.last:
         return
-    config = read_run_config(run)
-    examples = held_out.examine(load(run), config, open_shards(data, False), records[-1], names)
-    write_json(run / "examples.json", examples)
+    if written.examples.get("step") == finished.step:
+        return
+    answer, sentence = page.verdict(finished)
+    verdict = {"answer": answer, "sentence": sentence}
+    content = page.examine(finished)
+    write_json(run / "examples.json", {"step": finished.step, "verdict": verdict, **content})
 
 
 def write_json(path: Path, found: Mapping[str, Any]) -> None:
@@ -113,16 +119,11 @@ def write_json(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def verdict_of(run: Path, config: RunConfig) -> Verdict:
-    """Whether a run has learned, beside always the most frequent token or label."""
+    """Return whether a run has learned, beside what needs no model."""
     try:
         records = read_records(run / METRICS)
         shards = open_shards(config.data, False)
-        config = replace(config, validation=read_run_config(run).validation)
-    except (BertwrightError, OSError):  # gone since: the run itself is done
+        finished = FinishedRun(run, read_run_config(run), shards, records)
+        return page_of(finished).verdict(finished)
+    except (BertwrightError, OSError):  # what it needs is gone since: the run itself is done
         return Verdict("unknown", "")
-    counts, _ = held_out.tables(shards, config)
-    levels = {"next_token.accuracy": float(counts.max() / counts.sum())}
-    heads = list(objectives(records))
-    if any(record.get("split") == "dev" for record in records):
-        levels |= held_out.levels(shards, config, heads, counts)
-    return pretraining_verdict(records, levels)

@@ -69,6 +69,8 @@ def run_curves(run: Run) -> list[Markup]:
             Series(shown, *_points(run.split(split), "tokens", key), style=split)
             for split, shown in (("train", "training"), ("dev", "held out"))
         ]
+        if not any(len(line.xs) > 1 for line in lines):
+            continue  # a chart of one dot says less than the figure above it
         level = number(mapping(run.examples.get("baselines")).get(key))
         if level is not None and any(line.ys for line in lines):
             lines.append(Series("baseline", [], [level], "baseline"))

@@ -34,9 +34,11 @@ from bertwright.report.numbers import (
 )
 from bertwright.report.plots import Series, chart, key
 from bertwright.report.read import Run, mapping, whole
+from bertwright.report.sections import prepared
 from bertwright.report.vector_plot import dots_of
 from bertwright.report.verdict import (
     Results,
+    Verdict,
     baselines,
     interval,
     metrics_table,
@@ -165,11 +167,22 @@ def _pretrained_page(run: Run) -> str:
         headline=list(_headline(run)),
         curves=curves.run_curves(run),
         config=values.flatten(config),
-        verdict=pretraining_verdict(run.records, mapping(run.examples.get("baselines"))),
+        verdict=_pretraining_verdict(run),
+        sections=[prepared(section) for section in run.examples.get("sections", [])],
         plot=dots_of(np.array(plot["points"]), plot["texts"], plot["values"], plot["column"])
         if plot
         else None,
     )
+
+
+def _pretraining_verdict(run: Run) -> Verdict:
+    """Return the verdict that was written with the examples, or that of the log where the run went
+    on since."""
+    written = mapping(run.examples.get("verdict"))
+    last = (run.split("dev") or run.records)[-1]
+    if written and run.examples.get("step") == last.get("step"):
+        return Verdict(written["answer"], written["sentence"])
+    return pretraining_verdict(run.records, mapping(run.examples.get("baselines")))
 
 
 def _headline(run: Run) -> Iterator[tuple[str, str]]:

@@ -37,10 +37,10 @@ class Run:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, Any] = field(default_factory=dict)
-    """From a quickstart, each key optional: `baselines` (levels of charts, by key of a record),
-    `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`, `neighbours`, and
-    `note`, which says how they were chosen.
-    """
+    """What the model has learned, each key optional: `step`, `verdict` (`answer`, `sentence`),
+    `baselines` (levels of charts, by key of a record), `sections` (`report/sections.py`),
+    `curves_note`; of a BERT also `comparison` (bars: `task`, `measure`, `count`, `figures`,
+    `note`), `blanks`, `neighbours`, `plot`, and `note`, how they were chosen."""
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json` of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)

@@ -124,18 +124,31 @@ def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
     Raises:
         DataError: the file cannot be read, or none of its words has a vector.
     """
-    test = read_word_test(path)
+    return evaluate_questions(table, read_word_test(path), str(path))
+
+
+def evaluate_questions(table: WordTable, test: list[Question], name: str) -> WordTestResult:
+    """Evaluate a table on the lines of a file.
+
+    Args:
+        table: the vectors.
+        test: the lines, as `read_word_test` returns them.
+        name: of the file, for messages.
+
+    Raises:
+        DataError: no line has a vector for every word.
+    """
     least, metric, measure = 2, "spearman", _pairs
     if len(test[0].words) == 4:
         least, metric, measure = 1, "accuracy", _analogies
-    statistic, covered, sections = measure(table, test)
+    statistic, covered, by_section = measure(table, test)
     if covered < least:
         raise DataError(
-            f"of {len(test):,} lines of {path} {covered} have a vector for every word; the "
+            f"of {len(test):,} lines of {name} {covered} have a vector for every word; the "
             f"vocabulary has {len(table.words):,} words: is it of another language, or of subwords?"
         )
     score, interval = value(statistic, covered)[metric], bootstrap(statistic, covered)[metric]
-    return WordTestResult(metric, score, interval, covered, len(test), sections)
+    return WordTestResult(metric, score, interval, covered, len(test), by_section)
 
 
 Measured = tuple[Statistic, int, dict[str, tuple[int, int]]]

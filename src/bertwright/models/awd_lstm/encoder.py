@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from bertwright.models.awd_lstm.config import AwdLstmConfig
 from bertwright.nn.dropout import SharedDropout
 from bertwright.nn.encoder import Encoder, EncoderSpec
-from bertwright.nn.recurrent import Lstm
+from bertwright.nn.host import send
+from bertwright.nn.recurrent import Lstm, LstmState
 from bertwright.nn.sequences import Inputs
 
 
@@ -43,6 +44,24 @@ def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
         averages_end=False,
         own_widths=config.widths,
     )
+
+
+class AwdLstmState(NamedTuple):
+    """What the layers keep of B sequences."""
+
+    layers: tuple[LstmState, ...]
+
+    def select(self, rows: Tensor) -> AwdLstmState:
+        """See `decoding/search.py`."""
+        rows = send(rows, self.layers[0].h.device)
+        return AwdLstmState(tuple(LstmState(h[rows], c[rows]) for h, c in self.layers))
+
+    def join(self, other: AwdLstmState) -> AwdLstmState:
+        """See `decoding/search.py`."""
+        both = zip(self.layers, other.layers, strict=True)
+        return AwdLstmState(
+            tuple(LstmState(torch.cat([a.h, b.h]), torch.cat([a.c, b.c])) for a, b in both)
+        )
 
 
 class AwdLstm(Encoder):
@@ -77,6 +96,31 @@ class AwdLstm(Encoder):
         for layer, dropout in zip(self.layers[:top], self.dropouts, strict=False):
             kept.append(dropped(dropout, layer(kept[-1], sequences.lengths)))
         return kept
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, AwdLstmState]:
+        """See `GoesOn`; without dropout."""
+        return self._read(inputs.ids, inputs.sequences.lengths, [None] * len(self.layers))
+
+    def advance(self, ids: Tensor, state: AwdLstmState) -> tuple[Tensor, AwdLstmState]:
+        """See `GoesOn`."""
+        return self._read(ids, [1] * len(ids), state.layers)
+
+    def extend(self, inputs: Inputs, state: AwdLstmState) -> tuple[Tensor, AwdLstmState]:
+        """See `GoesOn`."""
+        return self._read(inputs.ids, inputs.sequences.lengths, state.layers)
+
+    def _read(
+        self, ids: Tensor, counts: Sequence[int], before: Sequence[LstmState | None]
+    ) -> tuple[Tensor, AwdLstmState]:
+        """Read tokens `[N]` of B sequences -> the last layer at each last token `[B, H]`, and the
+        states of all layers there."""
+        x = self.embeddings(ids)
+        after = []
+        for layer, state in zip(self.layers, before, strict=True):
+            assert isinstance(layer, Lstm)
+            x, state_after = layer.go_on(x, counts, state)
+            after.append(state_after)
+        return after[-1].h, AwdLstmState(tuple(after))
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

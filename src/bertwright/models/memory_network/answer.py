@@ -53,8 +53,19 @@ class Answer(Objective[Any]):
         return Loss(F.cross_entropy(logits, batch.answers, reduction="sum"), len(logits), correct)
 
     def hops(self, encoded: Encoded, batch: Any) -> tuple[Tensor, list[Tensor]]:
-        """Logits of the answers `[B, V]`, and for each hop how much each memory is attended to,
-        `[M]`, with a softmax 1 in all over a story."""
+        """Return the logits of the answers `[B, V]`, and for each hop how much each memory is
+        attended to, `[M]`, with a softmax 1 in all over a story."""
+        states, maps = self.states(encoded, batch)
+        return self.logits(states[-1]), maps
+
+    def logits(self, u: Tensor) -> Tensor:
+        """Return the logits of the answers `[B, V]` after a hop, u `[B, H]`."""
+        last: Any = self.tables[-1]
+        return F.linear(u, last.weight).float()
+
+    def states(self, encoded: Encoded, batch: Any) -> tuple[list[Tensor], list[Tensor]]:
+        """Return u before the first hop and after each, `[B, H]`, and for each hop how much each
+        memory is attended to, `[M]`."""
         ids, device = batch.inputs.ids, encoded.last.device
         in_sentences, in_stories = batch.sentence_lengths, batch.story_sentences  # [S], [B]
         count, stories = len(in_sentences), len(in_stories)
@@ -77,7 +88,7 @@ class Answer(Objective[Any]):
 
         read = sentences(encoded.last)
         u = read.index_select(0, questions)  # [B, H]
-        maps = []
+        states, maps = [u], []
         for number, table in enumerate(self.tables):
             m = memories(number, read)  # [M, H]
             scores = (u[of_story] * m).sum(1, keepdim=True)
@@ -85,9 +96,9 @@ class Answer(Objective[Any]):
             p = log_softmax(scores, of_story, stories).exp() if softmax else scores  # [M, 1]
             read = sentences(table(ids))
             u = u.index_add(0, of_story, p * memories(number + 1, read))
+            states.append(u)
             maps.append(p[:, 0])
-        last: Any = self.tables[-1]
-        return F.linear(u, last.weight).float(), maps
+        return states, maps
 
     def _position_weights(self, lengths: Tensor, sentence: Tensor, dtype: torch.dtype) -> Tensor:
         """`[N, H]`"""

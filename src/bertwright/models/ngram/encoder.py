@@ -12,29 +12,14 @@ Letters: N tokens, B sequences, C = n - 1 (1 for n = 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.encoder import Encoder, EncoderSpec
-from bertwright.nn.host import send
+from bertwright.nn.last_tokens import LastTokens, last_tokens
 from bertwright.nn.sequences import Inputs
-
-
-class LastTokens(NamedTuple):
-    """The ids `[B, C]` of the last tokens of B sequences, -1 where there is none."""
-
-    ids: Tensor
-
-    def select(self, rows: Tensor) -> LastTokens:
-        """See `decoding/search.py`."""
-        return LastTokens(self.ids.index_select(0, send(rows, self.ids.device)))
-
-    def join(self, other: LastTokens) -> LastTokens:
-        """See `decoding/search.py`."""
-        return LastTokens(torch.cat([self.ids, other.ids]))
 
 
 def ngram_spec(config: NgramConfig) -> EncoderSpec:
@@ -63,23 +48,18 @@ class NgramContext(Encoder):
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
         """See `GoesOn`."""
-        x = self(inputs).last[inputs.sequences.cu_seqlens[1:].long() - 1]
-        return x, LastTokens(x)
+        state = last_tokens(inputs, self.spec.width)
+        return state.ids, state
 
     def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
         """See `GoesOn`."""
-        x = torch.cat([state.ids[:, 1:], ids[:, None]], 1)
-        return x, LastTokens(x)
+        state = state.advanced(ids)
+        return state.ids, state
 
     def extend(self, inputs: Inputs, state: LastTokens) -> tuple[Tensor, LastTokens]:
         """See `GoesOn`."""
-        x, _ = self.begin(inputs)
-        count = x.shape[1]
-        lengths = inputs.sequences.cu_seqlens.diff().long()[:, None]  # [B, 1]
-        places = torch.arange(count, device=x.device)  # a part shorter than C leaves the first
-        before = state.ids.gather(1, (places + lengths).clamp(max=count - 1))
-        x = x.where(places >= count - lengths, before)
-        return x, LastTokens(x)
+        state = state.extended(inputs)
+        return state.ids, state
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`: nothing is trained."""

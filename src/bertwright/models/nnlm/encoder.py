@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from bertwright.models.nnlm.config import NnlmConfig
 from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.nn.last_tokens import LastTokens, last_tokens
 from bertwright.nn.sequences import Inputs, Sequences
 
 
@@ -38,9 +39,14 @@ class NnlmLayer(nn.Module):
     def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
         """x `[N, H]` -> `[N, H]` or `[N, H + C H]`"""
         rows = sequences.last_tokens(self.context)  # [N, C], its own token first
-        x = torch.cat([x, self.start[None].to(x.dtype)])[rows].flatten(1)  # [N, C H]
-        found: Tensor = self.hidden(x).tanh()
-        return torch.cat([found, x], 1) if self.direct else found
+        return self.of_windows(torch.cat([x, self.start[None].to(x.dtype)])[rows])
+
+    def of_windows(self, windows: Tensor) -> Tensor:
+        """Return the layer of the last tokens' vectors `[N, C, H]`, a position's own token first:
+        `[N, H]` or `[N, H + C H]`."""
+        x = windows.flatten(1)  # [N, C H]
+        hidden: Tensor = self.hidden(x).tanh()
+        return torch.cat([hidden, x], 1) if self.direct else hidden
 
 
 def nnlm_spec(config: NnlmConfig) -> EncoderSpec:
@@ -74,6 +80,28 @@ class NnlmEncoder(Encoder):
         """See `Encoder`."""
         x = self.embeddings(inputs.ids)  # [N, H]
         return [x] if top == 0 else [x, self.layer(x, inputs.sequences)]
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
+        """See `GoesOn`."""
+        state = last_tokens(inputs, self.layer.context)
+        return self._read(state), state
+
+    def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
+        """See `GoesOn`."""
+        state = state.advanced(ids)
+        return self._read(state), state
+
+    def extend(self, inputs: Inputs, state: LastTokens) -> tuple[Tensor, LastTokens]:
+        """See `GoesOn`."""
+        state = state.extended(inputs)
+        return self._read(state), state
+
+    def _read(self, state: LastTokens) -> Tensor:
+        """Return the layer over the last C tokens of each sequence."""
+        ids = state.ids.flip(1)  # [B, C], the last token first
+        x = self.embeddings(ids.clamp(min=0))
+        x = x.where((ids >= 0)[:, :, None], self.layer.start.to(x.dtype))
+        return self.layer.of_windows(x)
 
     def stages(self) -> Sequence[nn.Module]:
         """See `Encoder`."""

@@ -1,4 +1,4 @@
-"""What a pre-trained model is worth on its held-out text: figures beside baselines, and examples.
+"""What a BERT has learned: figures on held-out text beside baselines, and examples.
 
 The model's own figures are those of the run's last validation; the baselines read the very same
 sequences. Masked tokens: the most frequent token, and the one most often seen behind the left
@@ -25,18 +25,25 @@ from sklearn.preprocessing import normalize
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.config.run import RunConfig
-from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.errors import BertwrightError
 from bertwright.inference.model import Model
+from bertwright.models.bert.config import BertRun, MaskingConfig
 from bertwright.models.bert.masked_pairs import MaskedBatch
-from bertwright.models.catalogue import system_of
+from bertwright.recipes.learned.run import (
+    FinishedRun,
+    Record,
+    most_frequent_label,
+    token_tables,
+    validation_batches,
+)
+from bertwright.report.curves import objectives
 from bertwright.report.vector_plot import project
+from bertwright.report.verdict import Verdict, pretraining_verdict
 from bertwright.text.scripts import is_word, length_in_words, without_blanks
 
 SENTENCES = 1500
-COUNTED_TOKENS = 8_000_000
 WORDS = (7, 40)
 """Words of a sentence that is searched for; see `length_in_words`."""
 EXAMPLES = 8
@@ -46,8 +53,6 @@ NOTE = (
     "its result was not nice. What is right is in colour."
 )
 NOTE_OF_MASKS = " Of the masked words one is of each eighth of all words, from rare to frequent."
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,26 @@ class Sentence:
     """What it is coloured by in the plot."""
 
 
+def examine_run(run: FinishedRun) -> dict[str, Any]:
+    """Return what the page of a run shows."""
+    content = examine(run.model, run.config, run.shards, run.last, run.names)
+    assert isinstance(run.config, BertRun)
+    trained, held_out = run.config.masking.probability, MaskingConfig.probability
+    if trained != held_out:
+        content["curves_note"] = (
+            f"Training masks {trained:.0%} of the tokens and validation {held_out:.0%}, so the two "
+            "curves of masked LM are not comparable: with fewer masks the task is easier."
+        )
+    return content
+
+
+def verdict(run: FinishedRun) -> Verdict:
+    """Return whether a run has learned, beside always the most frequent token or label."""
+    heads = list(objectives(run.records)) if run.last else []
+    known = levels(run.shards, run.config, heads, run.frequencies[0])
+    return pretraining_verdict(run.records, known)
+
+
 def examine(
     model: Model,
     config: RunConfig,
@@ -71,16 +96,19 @@ def examine(
     record: Record,
     names: Sequence[tuple[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """`examples.json`: what the page shows.
+    """Return what the page shows, the content of `examples.json`.
 
     Args:
+        model: of the run.
+        config: of the run.
+        shards: its text.
         record: of its last validation.
-        names: a name and a group of each document; unset: their numbers.
+        names: a name and a group of each document; None: their numbers.
     """
-    counts, behind = tables(shards, config)
+    counts, behind = token_tables(shards, config)
     heads = [name for name in model.heads if f"{name}.accuracy" in record]
     without = levels(shards, config, heads, counts)
-    found: dict[str, Any] = {"step": record.get("step"), "note": NOTE, "baselines": without}
+    found: dict[str, Any] = {"note": NOTE, "baselines": without}
     rows = []
     sentences = held_out(model, shards, config, names)
     if "masked_lm" in heads:
@@ -152,25 +180,24 @@ def held_out(
 def levels(
     shards: Shards, config: RunConfig, heads: Collection[str], counts: Int64s
 ) -> dict[str, float]:
-    """What is right without a model in the run's validation, by key of a record: always the token
-    that is most frequent in training text, always the most frequent label."""
-    found = {}
-    labels = {"translation": "labels", "answer": "answers", "next_sentence": "next_sentence_labels"}
-    batches = _batches(shards, config, "dev") if {"masked_lm", *labels} & set(heads) else []
+    """Return what is right without a model in the run's validation, by key of a record: always the
+    token that is most frequent in training text, always the most frequent label."""
+    known: dict[str, float] = {}
     if "masked_lm" in heads:
+        batches = validation_batches(shards, config, "dev")
         truth = np.concatenate([batch.masked_labels for batch in batches])
-        found["masked_lm.accuracy"] = float((truth == counts.argmax()).mean())
-    for name in labels.keys() & set(heads):
-        truth = np.concatenate([getattr(batch, labels[name]) for batch in batches])
-        found[f"{name}.accuracy"] = float(np.bincount(truth).max() / len(truth))
-    return found
+        known["masked_lm.accuracy"] = float((truth == counts.argmax()).mean())
+    if "next_sentence" in heads:
+        level = most_frequent_label(shards, config, "next_sentence_labels")
+        known["next_sentence.accuracy"] = level
+    return known
 
 
 def bigram_accuracy(shards: Shards, config: RunConfig, behind: Int64s) -> tuple[float, int]:
     """Accuracy of the table of bigrams at the masked positions of the validation, which are so
     many."""
     right, count = 0, 0
-    for batch in _batches(shards, config, "dev"):
+    for batch in validation_batches(shards, config, "dev"):
         before = batch.restored().inputs.ids[batch.masked_positions - 1]
         count += len(batch.masked_labels)
         right += int((batch.masked_labels == behind[before]).sum())
@@ -182,7 +209,7 @@ def tfidf_accuracy(shards: Shards, config: RunConfig) -> tuple[float, int]:
     labels: dict[Split, list[int]] = {"train": [], "dev": []}
     halves: dict[Split, list[tuple[str, str]]] = {"train": [], "dev": []}
     for split in labels:
-        for batch in _batches(shards, config, split):
+        for batch in validation_batches(shards, config, split):
             assert batch.next_sentence_labels is not None
             labels[split] += batch.next_sentence_labels.tolist()
             halves[split] += _halves(batch.restored())
@@ -313,37 +340,6 @@ def _other(similarity: Float32s) -> Int64s:
     np.fill_diagonal(similarity, -np.inf)
     nearest: Int64s = similarity.argmax(axis=1).astype(np.int64)
     return nearest
-
-
-def _batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
-    """The sequences of a run's validation; of `train`, as many of that split."""
-    instances = system_of(config).evaluated_on(config, shards, split)
-    assert instances is not None
-    data = EpochLoader(instances)
-    tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
-    return data.step(0, 0, tokens, max(4096, instances.longest))
-
-
-def tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
-    """Of the training text: how often each token occurs, and what most often follows it [V]."""
-    held = config.validation
-    shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
-    first = shards.sentence_tokens[shards.document_sentences[documents]]
-    last = shards.sentence_tokens[shards.document_sentences[documents + 1]]
-    runs, counted = [], 0
-    for start, stop in zip(first.tolist(), last.tolist(), strict=True):
-        runs.append(shards.tokens(start, stop))
-        counted += stop - start
-        if counted >= COUNTED_TOKENS:
-            break
-    ids = np.concatenate(runs)
-    size = shards.vocab_size
-    occurrences = np.bincount(ids, minlength=size)
-    bigrams, counts = np.unique(ids[:-1] * size + ids[1:], return_counts=True)
-    behind = np.full(size, int(occurrences.argmax()), np.int64)
-    order = np.argsort(counts, kind="stable")  # the most frequent of each is written last
-    behind[bigrams[order] // size] = bigrams[order] % size
-    return occurrences, behind
 
 
 def _halves(batch: MaskedBatch) -> list[tuple[str, str]]:

@@ -1,0 +1,94 @@
+"""What a memory network has learned: its answers after each hop, and what it attends to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertwright.data.to_device import to_device
+from bertwright.models.memory_network.answer import Answer
+from bertwright.recipes.learned.run import (
+    FinishedRun,
+    most_frequent_label,
+    validation_batches,
+)
+from bertwright.report import sections
+from bertwright.report.verdict import Verdict, pretraining_verdict
+
+STORIES, MOST_SENTENCES = 3, 14
+
+
+def verdict(run: FinishedRun) -> Verdict:
+    """Return whether the model answers better than the most frequent answer."""
+    return pretraining_verdict(run.records, run.once(_levels))
+
+
+def examine(run: FinishedRun) -> dict[str, Any]:
+    """Return what the page of a run shows: accuracy by hops, attention over three stories."""
+    learner = run.model.runner.learner
+    head = learner.objectives["answer"]
+    assert isinstance(head, Answer)
+    right, total = np.zeros(head.config.hops + 1), 0
+    stories: list[sections.Section] = []
+    for arrays in validation_batches(run.shards, run.config, "dev"):
+        batch = to_device(arrays, "cpu")
+        with torch.inference_mode():
+            states, maps = head.states(learner.encoder(batch.inputs), batch)
+            answers = [head.logits(u).argmax(1) for u in states]
+        right += [int((each == batch.answers).sum()) for each in answers]
+        total += len(batch.answers)
+        attention = torch.stack(maps, 1).numpy()  # [M, hops]
+        for number in range(len(batch.answers)):
+            if len(stories) < STORIES:
+                stories.append(_story(run, arrays, number, attention, int(answers[-1][number])))
+    levels = run.once(_levels)
+    names = ["the question alone", *(f"after hop {n}" for n in range(1, len(right)))]
+    figures = dict(zip(names, (right / max(1, total)).tolist(), strict=True))
+    figures["the most frequent answer"] = levels["answer.accuracy"]
+    note = (
+        f"Of {total:,} held-out questions: the fraction that is answered right if reading ends "
+        "after so many hops. The model was trained to answer after the last one."
+    )
+    shown = [sections.bars("Accuracy by hops", figures, "{:.1%}", note), *stories]
+    return {"baselines": levels, "sections": shown}
+
+
+def _levels(run: FinishedRun) -> dict[str, float]:
+    """Return how often the most frequent answer is right, by key of a record."""
+    return {"answer.accuracy": most_frequent_label(run.shards, run.config, "answers")}
+
+
+def _story(
+    run: FinishedRun, batch: Any, number: int, attention: Any, answer: int
+) -> sections.Section:
+    """Return the attention of each hop over the sentences of one story of a batch.
+
+    Args:
+        run: the run.
+        batch: a `StoryBatch` of arrays.
+        number: of the story.
+        attention: `[M, hops]` of all memories of the batch.
+        answer: the id that the model answers.
+    """
+    tokenizer = run.tokenizer
+    counts = np.asarray(batch.story_sentences)
+    first = int(counts[:number].sum())
+    ends = np.cumsum(batch.sentence_lengths)
+    starts = ends - np.asarray(batch.sentence_lengths)
+    ids = np.asarray(batch.inputs.ids)
+    texts = [
+        tokenizer.decode(ids[starts[n] : ends[n]].tolist())
+        for n in range(first, first + int(counts[number]))
+    ]
+    *sentences, question = texts
+    memories = int((counts[:number] - 1).sum())
+    rows = attention[memories : memories + len(sentences)]
+    said, truth = tokenizer.tokens_of([answer, int(batch.answers[number])])
+    outcome = "right" if said == truth else f"the answer is {truth!r}"
+    note = f"{question} The model answers {said!r}: {outcome}. Numbers are percent of a hop."
+    kept = slice(max(0, len(sentences) - MOST_SENTENCES), None)
+    hops = [f"hop {n}" for n in range(1, attention.shape[1] + 1)]
+    values = np.clip(rows[kept], 0, 1).tolist()
+    return sections.heat(f"Story {number + 1}", sentences[kept], hops, values, note)

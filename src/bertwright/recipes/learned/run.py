@@ -1,0 +1,155 @@
+"""A pre-training run, opened to be looked at: its model, its text, and what it was evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+from bertwright.config.run import RunConfig
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, split_text
+from bertwright.inference.model import Model, load
+from bertwright.models.catalogue import system_of
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+
+COUNTED_TOKENS = 8_000_000
+"""The maximum number of training tokens whose frequencies are counted."""
+Record = Mapping[str, Any]
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run whose model is shown on a page."""
+
+    folder: Path
+    config: RunConfig
+    shards: Shards
+    records: Sequence[Record]
+    """The lines of its log."""
+    names: Sequence[tuple[str, str]] | None = None
+    """A name and a group of each document of the shards; None: documents have numbers."""
+    made: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
+    """What `once` has computed."""
+
+    def once(self, make: Callable[[FinishedRun], Made]) -> Made:
+        """Return `make(self)`, which is called once: the verdict and the page share it."""
+        if make not in self.made:
+            self.made[make] = make(self)
+        made: Made = self.made[make]
+        return made
+
+    @cached_property
+    def model(self) -> Model:
+        """The model, loaded when it is first needed."""
+        return load(self.folder)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of its text, which its model has too."""
+        return load_tokenizer(self.shards.tokenizer_folder)
+
+    @property
+    def last(self) -> Record:
+        """The record of the last validation; empty where nothing is held out."""
+        validations = [record for record in self.records if record.get("split") == "dev"]
+        return validations[-1] if validations else {}
+
+    @property
+    def step(self) -> Any:
+        """The step whose model the page shows."""
+        return (self.last or (self.records or [{}])[-1]).get("step")
+
+    @cached_property
+    def frequencies(self) -> tuple[Int64s, Int64s]:
+        """How often each token occurs in training text, and what most often follows it, `[V]`."""
+        return token_tables(self.shards, self.config)
+
+
+def validation_batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
+    """Return the sequences of a run's validation; of `train`, as many of that split."""
+    instances = system_of(config).evaluated_on(config, shards, split)
+    assert instances is not None
+    data = EpochLoader(instances)
+    tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
+    return data.step(0, 0, tokens, max(4096, instances.longest))
+
+
+def most_frequent_label(shards: Shards, config: RunConfig, labels: str) -> float:
+    """Return how often the most frequent label of the validation is right.
+
+    Args:
+        shards: the text.
+        config: of the run.
+        labels: the name of the labels in a batch.
+    """
+    batches = validation_batches(shards, config, "dev")
+    truth = np.concatenate([np.asarray(getattr(batch, labels)) for batch in batches])
+    return float(np.bincount(truth).max() / len(truth))
+
+
+def training_documents(
+    shards: Shards, config: RunConfig, most: int
+) -> tuple[Shards, Int64s, int, int]:
+    """Return the first training documents of a run, up to `most` tokens and one at least: the
+    shards, their numbers, their tokens, and the tokens of all."""
+    held = getattr(config, "validation", None)
+    if held is not None:
+        shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
+    else:
+        documents = np.arange(shards.num_documents)
+    starts = shards.sentence_tokens[shards.document_sentences]
+    sizes = np.cumsum(starts[documents + 1] - starts[documents])
+    count = max(1, int((sizes <= most).sum()))
+    return shards, documents[:count], int(sizes[count - 1]), int(sizes[-1])
+
+
+def token_tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
+    """Return how often each token occurs in training text, and what most often follows it, `[V]`
+    each."""
+    parts, documents, _, _ = training_documents(shards, config, COUNTED_TOKENS)
+    first = parts.sentence_tokens[parts.document_sentences[documents]]
+    last = parts.sentence_tokens[parts.document_sentences[documents + 1]]
+    pieces = [parts.tokens(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
+    ids = np.concatenate(pieces)
+    size = shards.vocab_size
+    occurrences = np.bincount(ids, minlength=size)
+    bigrams, counts = np.unique(ids[:-1] * size + ids[1:], return_counts=True)
+    behind = np.full(size, int(occurrences.argmax()), np.int64)
+    order = np.argsort(counts, kind="stable")  # the most frequent of each is written last
+    behind[bigrams[order] // size] = bigrams[order] % size
+    return occurrences, behind
+
+
+def decoded_sentences(
+    run: FinishedRun, least: int, most: int, count: int
+) -> list[tuple[list[int], int]]:
+    """Return held-out sentences, drawn at random and always the same.
+
+    Args:
+        run: the run.
+        least, most: tokens of a sentence.
+        count: the maximum number of sentences.
+
+    Returns:
+        The ids of each sentence, and the number of its document.
+    """
+    held = run.config.validation
+    shards, documents, numbers = split_text(run.shards, "dev", held.fraction, held.hold_out)
+    first = shards.document_sentences[documents]
+    last = shards.document_sentences[documents + 1]
+    sentences = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
+    owners = np.repeat(numbers, last - first)
+    lengths = np.diff(shards.sentence_tokens)[sentences]
+    fitting = np.flatnonzero((lengths >= least) & (lengths <= most))
+    drawn = np.random.default_rng(0).permutation(fitting)[:count]
+    ends = [shards.sentence_tokens[sentences[n] : sentences[n] + 2].tolist() for n in drawn]
+    ids = [shards.tokens(start, stop).tolist() for start, stop in ends]
+    return list(zip(ids, owners[drawn].tolist(), strict=True))

@@ -1,0 +1,240 @@
+"""What a translation model has learned: seq2seq, Transformer, bert2rnd.
+
+The first held-out pairs are translated by beam search and compared with their references (BLEU and
+chrF of sacreBLEU; extra `translation`), beside the source copied as it is. Ten translations are
+shown, one from each tenth of them by chrF, so that they are neither the best nor the worst.
+
+An attention head "aligns best" whose attention, mean over the target tokens, lies most on source
+tokens that go with the target token in training pairs: the Dice coefficient of the two tokens,
+`2 n(s, t) / (n(s) + n(t))`, n the pairs that have them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bertwright.arrays import Float64s
+from bertwright.config.generation import TranslationConfig
+from bertwright.config.translation import TranslationRun
+from bertwright.data.parallel.build import writes_trees
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, split_documents
+from bertwright.errors import BertwrightError, MissingExtra
+from bertwright.inference.attention.maps import attention_maps
+from bertwright.inference.translation.translate import (
+    evaluate_translations,
+    target_search,
+)
+from bertwright.recipes.learned.layers import senses_by_layer
+from bertwright.recipes.learned.run import FinishedRun, most_frequent_label
+from bertwright.report import sections
+from bertwright.report.verdict import Verdict, pretraining_verdict
+
+MOST_PAIRS, AT_ONCE = 200, 40
+SECONDS = 10.0
+"""About how long pairs are translated."""
+SHOWN, DICE_PAIRS, LONGEST = 10, 20_000, 24
+
+
+class Pair(NamedTuple):
+    """A source and its reference, in ids without those of begin and end."""
+
+    source: list[int]
+    target: list[int]
+
+
+class Translations(NamedTuple):
+    """Held-out pairs with the model's translations, as texts."""
+
+    sources: list[str]
+    references: list[str]
+    translations: list[str]
+    pairs: list[Pair]
+
+
+def pairs_of(run: FinishedRun, split: Split, most: int) -> list[Pair]:
+    """Return pairs of a split that the run reads, drawn at random and always the same."""
+    assert isinstance(run.config, TranslationRun)
+    shards, length = run.shards, run.config.sequence_length - 2
+    documents = split_documents(shards, split, run.config.validation.fraction)
+    drawn = np.random.default_rng(0).permutation(documents)
+    pairs: list[Pair] = []
+    for document in drawn.tolist():
+        pair = _pair(shards, document)
+        if max(len(pair.source), len(pair.target)) <= length:
+            pairs.append(pair)
+        if len(pairs) == most:
+            break
+    return pairs
+
+
+def _pair(shards: Shards, document: int) -> Pair:
+    first = int(shards.document_sentences[document])
+    a, b, c = shards.sentence_tokens[first : first + 3].tolist()
+    return Pair(shards.tokens(a, b).tolist(), shards.tokens(b, c).tolist())
+
+
+def translated(run: FinishedRun) -> Translations:
+    """Translate held-out pairs, as many as `SECONDS` allow and `AT_ONCE` at least."""
+    runner, tokenizer = run.model.runner, run.tokenizer
+    search = target_search(runner)
+    pairs, done = pairs_of(run, "dev", MOST_PAIRS), Translations([], [], [], [])
+    began = time.monotonic()
+    for start in range(0, len(pairs), AT_ONCE):
+        some = pairs[start : start + AT_ONCE]
+        framed = [tokenizer.framing.one(pair.source) for pair in some]
+        best = search.search(framed, TranslationConfig())
+        done.sources.extend(tokenizer.decode(pair.source) for pair in some)
+        done.references.extend(tokenizer.decode(pair.target) for pair in some)
+        done.translations.extend(tokenizer.decode(each.ids) for each in best)
+        done.pairs.extend(some)
+        if time.monotonic() - began > SECONDS:
+            break
+    return done
+
+
+def verdict(run: FinishedRun) -> Verdict:
+    """Return whether the decoder predicts target tokens better than the most frequent one."""
+    return pretraining_verdict(run.records, run.once(_levels))
+
+
+def examine(run: FinishedRun) -> dict[str, Any]:
+    """Return what the page of a run shows: BLEU, translations, an alignment, layers."""
+    shown: list[sections.Section] = []
+    parses = writes_trees(run.tokenizer)
+    done = run.once(translated)
+    if done.pairs and not parses:
+        shown += _evaluated(done)
+    if done.pairs:
+        shown.append(_ten(done, parses))
+    if (alignment := _alignment(run, done)) is not None:
+        shown.append(alignment)
+    if not parses and (probe := senses_by_layer(run)) is not None:
+        probe["note"] += " These are the vectors that CoVe takes from a translation model."
+        shown.append(probe)
+    return {"baselines": run.once(_levels), "sections": shown}
+
+
+def _levels(run: FinishedRun) -> dict[str, float]:
+    """Return how often the most frequent target token is right, by key of a record."""
+    return {"translation.accuracy": most_frequent_label(run.shards, run.config, "labels")}
+
+
+def _evaluated(done: Translations) -> list[sections.Section]:
+    """Return BLEU and chrF, beside the source as it is; nothing where sacreBLEU is missing."""
+    try:
+        model = evaluate_translations(done.translations, done.references)
+        copied = evaluate_translations(done.sources, done.references)
+    except MissingExtra as error:
+        return [sections.table("BLEU and chrF", [], [[str(error)]])]
+    rows = [
+        [name, f"{found['bleu']:.1f}", f"{found['chrf']:.1f}"]
+        for name, found in (("this model", model), ("the source, copied", copied))
+    ]
+    note = (
+        f"{len(done.pairs)} held-out pairs, drawn at random, as the tokenizer reads them (an "
+        f"uncased one in lower case); beam 4. {model['signature']}"
+    )
+    return [sections.table("BLEU and chrF", ["", "BLEU", "chrF"], rows, note, numbers=(1, 2))]
+
+
+def _ten(done: Translations, parses: bool) -> sections.Section:
+    """Return one translation from each tenth of them by quality, worst first."""
+    quality = _quality(done)
+    order = np.argsort(quality, kind="stable")
+    count = min(SHOWN, len(order))
+    middle = [order[(2 * n + 1) * len(order) // (2 * count)] for n in range(count)]
+    rows = [
+        [done.sources[n], done.translations[n], done.references[n], f"{quality[n]:.0f}"]
+        for n in middle
+    ]
+    what = "trees" if parses else "translations"
+    note = f"One of each tenth of the held-out {what}, the worst tenth first."
+    columns = ["source", "translation", "reference", "chrF"]
+    return sections.table(f"Ten {what}" if count == SHOWN else what.title(), columns, rows, note)
+
+
+def _quality(done: Translations) -> list[float]:
+    """Return the chrF of each translation; without sacreBLEU, the fraction of common words."""
+    try:
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError:
+        return [
+            100 * len({*a.split()} & {*b.split()}) / max(1, len({*a.split()} | {*b.split()}))
+            for a, b in zip(done.translations, done.references, strict=True)
+        ]
+    chrf = CHRF()
+    return [
+        float(chrf.sentence_score(a, [b]).score)
+        for a, b in zip(done.translations, done.references, strict=True)
+    ]
+
+
+def _alignment(run: FinishedRun, done: Translations) -> sections.Section | None:
+    """Return the attention of the layer and head that aligns best over one held-out pair; None for
+    a model without such attention."""
+    fitting = [pair for pair in done.pairs if len(pair.source) >= 4 and _short(pair)][:SHOWN]
+    dice = _dice(run, fitting)
+    weights: list[Float64s] = []
+    tokenizer = run.tokenizer
+    drawn = None
+    for pair, own in zip(fitting, dice, strict=True):
+        texts = tokenizer.decode(pair.source), tokenizer.decode(pair.target)
+        try:
+            maps = [m for m in attention_maps(run.model.runner, texts) if m.name != "encoder"]
+        except BertwrightError:  # no attention at all
+            return None
+        over = [each for each in maps if each.name == "encoder-decoder"]
+        if not over:
+            return None
+        attention = np.asarray(over[0].weights, np.float64)  # [L, A, T, S]
+        if attention.shape[2:] != (len(pair.target) + 1, len(pair.source) + 2):
+            continue  # a text that is tokenized otherwise again
+        inner = attention[:, :, :-1, 1:-1]
+        weights.append((inner * own).sum(3).mean(2))  # [L, A]
+        drawn = drawn or over[0]
+    if not weights or drawn is None:
+        return None
+    mean = np.mean(weights, 0)
+    layer, head = (int(n) for n in np.unravel_index(mean.argmax(), mean.shape))
+    note = (
+        f"Layer {layer + 1}, attention head {head + 1}, of {mean.shape[0]} x {mean.shape[1]}: the "
+        "one whose attention lies most on source tokens that go with the target token in training "
+        "pairs. A row is a target token as it is written, a column a token of the source; numbers "
+        "are percent."
+    )
+    attention = drawn.weights[layer, head]
+    return sections.heat("Alignment", drawn.rows, drawn.columns, attention.tolist(), note)
+
+
+def _short(pair: Pair) -> bool:
+    return max(len(pair.source), len(pair.target)) <= LONGEST
+
+
+def _dice(run: FinishedRun, wanted: Sequence[Pair]) -> list[Float64s]:
+    """Return the Dice coefficients of the target and source tokens of pairs, `[T, S]` each."""
+    sources = {token for pair in wanted for token in pair.source}
+    targets = {token for pair in wanted for token in pair.target}
+    n_source, n_target = dict.fromkeys(sources, 0), dict.fromkeys(targets, 0)
+    both: dict[tuple[int, int], int] = {}
+    for pair in pairs_of(run, "train", DICE_PAIRS):
+        s, t = sources.intersection(pair.source), targets.intersection(pair.target)
+        for token in s:
+            n_source[token] += 1
+        for token in t:
+            n_target[token] += 1
+            for other in s:
+                both[token, other] = both.get((token, other), 0) + 1
+    return [
+        np.array(
+            [
+                [2 * both.get((t, s), 0) / max(1, n_source[s] + n_target[t]) for s in pair.source]
+                for t in pair.target
+            ]
+        )
+        for pair in wanted
+    ]

@@ -1,0 +1,242 @@
+"""What word vectors have learned: word2vec, GloVe, fastText.
+
+They have no held-out loss, so their page asks what the vectors are for. A pair of words that stand
+near each other in the text should have a larger cosine than one of them with another word of the
+same frequency: half of the time without training, in any language. Beside it stand two small
+English sets of our own (`analogies.txt`, `nearer.txt`), whose words a vocabulary may lack.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+from bertwright.errors import BertwrightError
+from bertwright.inference.word_vectors.evaluate import evaluate_words
+from bertwright.inference.word_vectors.table import WordTable, open_words
+from bertwright.recipes.learned.run import FinishedRun, training_documents
+from bertwright.report import sections
+from bertwright.report.numbers import number
+from bertwright.report.vector_plot import project
+from bertwright.report.verdict import Verdict
+from bertwright.text.scripts import is_word
+
+PAIRS, DISTANCE = 20_000, 3
+"""Pairs of neighbouring words that are compared, and the farthest that the two are apart."""
+READ = 1_000_000
+"""The maximum number of tokens of which pairs are drawn."""
+SHOWN, NEAREST = 12, 6
+DRAWN = 250
+"""Words of the map."""
+_LEAST = 30
+"""Lines of a set whose words must all be known before it counts."""
+
+
+class Measured(NamedTuple):
+    """How often pairs of neighbouring words are nearer than random ones of the same frequency."""
+
+    fraction: float
+    error: float
+    """The standard error."""
+    pairs: int
+
+
+class Nearer(NamedTuple):
+    """How often the related word of a line of `nearer.txt` is the nearer one."""
+
+    fraction: float
+    known: int
+    total: int
+
+
+def table_of(run: FinishedRun) -> WordTable:
+    """Return the vectors of a run."""
+    return open_words(run.folder)
+
+
+def neighbouring_pairs(run: FinishedRun) -> Measured:
+    """Compare the cosines of words that stand near each other with those of random words."""
+    table = run.once(table_of)
+    row_of_id, counts = _rows(run, table)
+    shards, documents, _, _ = training_documents(run.shards, run.config, READ)
+    first = shards.sentence_tokens[shards.document_sentences[documents]]
+    last = shards.sentence_tokens[shards.document_sentences[documents + 1]]
+    ids = np.concatenate([shards.tokens(a, b) for a, b in zip(first, last, strict=True)])
+    rows = row_of_id[ids]
+    # the most frequent words stand beside everything
+    by_count = np.argsort(-counts, kind="stable")
+    rank = np.empty(len(counts), np.int64)
+    rank[by_count] = np.arange(len(counts))
+    common = min(50, len(counts) // 10)
+    generator = np.random.default_rng(0)
+    at = generator.integers(0, max(1, len(rows) - DISTANCE), 8 * PAIRS)
+    a, b = rows[at], rows[at + generator.integers(1, DISTANCE + 1, len(at))]
+    fitting = (a >= 0) & (b >= 0) & (a != b)
+    fitting &= (rank[np.maximum(a, 0)] >= common) & (rank[np.maximum(b, 0)] >= common)
+    a, b = a[fitting][:PAIRS], b[fitting][:PAIRS]
+    if not len(a):
+        return Measured(0.5, 0.5, 0)
+    # another word of nearly the same rank
+    spread = np.maximum(10, rank[b] // 4)
+    moved = rank[b] + generator.integers(-spread, spread + 1)
+    other = by_count[np.clip(moved, common, max(common, int((counts > 0).sum()) - 1))]
+    unit = table.unit
+    near, far = (unit[a] * unit[b]).sum(1), (unit[a] * unit[other]).sum(1)
+    won = np.where(other == b, 0.5, (near > far) + 0.5 * (near == far))
+    return Measured(float(won.mean()), float(won.std() / np.sqrt(len(won))), len(won))
+
+
+def nearer_words(run: FinishedRun) -> Nearer:
+    """Evaluate `nearer.txt`."""
+    table = run.once(table_of)
+    lines = [line.split() for line in _own_file("nearer.txt") if line and line[0] != "#"]
+    right = []
+    for words in lines:
+        if any(table.spelling(word) is None for word in words):
+            continue
+        x, near, far = (table.require(word) for word in words)
+        right.append(float(x @ near > x @ far))
+    return Nearer(float(np.mean(right)) if right else 0.5, len(right), len(lines))
+
+
+def verdict(run: FinishedRun) -> Verdict:
+    """Return whether words that stand near each other in the text have larger cosines than random
+    words of the same frequency."""
+    found, nearer = run.once(neighbouring_pairs), run.once(nearer_words)
+    if not found.pairs:
+        return Verdict("unknown", "")
+    figures = (
+        f"words near each other in the text are nearer than others of the same frequency in "
+        f"{found.fraction:.0%} of {found.pairs:,} pairs (without training 50%)"
+    )
+    if nearer.known >= _LEAST:
+        figures += f"; of {nearer.known} related English words {nearer.fraction:.0%} are the nearer"
+    if found.fraction - 3 * found.error > 0.55:
+        return Verdict("yes", f"It has learned: {figures}.")
+    longer = "Train longer (--epochs), or on more text."
+    if found.fraction - 3 * found.error > 0.5:
+        return Verdict("perhaps", f"It has learned a part: {figures}. {longer}")
+    return Verdict("no", f"It has learned nothing yet: {figures}. {longer}")
+
+
+def examine(run: FinishedRun) -> dict[str, Any]:
+    """Return what the page of a run shows: neighbours, tests of words, a map."""
+    table = run.once(table_of)
+    _, counts = _rows(run, table)
+    frequent = [n for n in np.argsort(-counts, kind="stable").tolist() if counts[n] > 0]
+    frequent = [row for row in frequent if is_word(table.words[row])]
+    shown = [_tests(run, table)]
+    if len(frequent) > NEAREST:
+        shown.append(_neighbours(table, frequent, counts))
+    if len(frequent) >= 10:
+        shown.append(_map(table, frequent[:DRAWN], counts))
+    if why := _rising(run):
+        shown.append(sections.table("Why the loss rises", [], [[why]]))
+    return {"sections": shown}
+
+
+def _rows(run: FinishedRun, table: WordTable) -> tuple[Int64s, Int64s]:
+    """Return the row of each id of the vocabulary in the table, -1 for none; and how often the word
+    of each row occurs."""
+    tokens = run.tokenizer.tokens_of(range(run.shards.vocab_size))
+    row_of_id = np.array([table.row.get(token, -1) for token in tokens])
+    counts = np.zeros(len(table.words), np.int64)
+    known = row_of_id >= 0
+    counts[row_of_id[known]] = run.frequencies[0][known]
+    return row_of_id, counts
+
+
+def _tests(run: FinishedRun, table: WordTable) -> sections.Section:
+    """Return the figures of all tests, with how much of each the vocabulary covers."""
+    found, nearer = run.once(neighbouring_pairs), run.once(nearer_words)
+    rows = [
+        [
+            "near each other in the text, against another word of the same frequency",
+            f"{found.fraction:.1%}",
+            "50%",
+            f"{found.pairs:,} pairs",
+        ]
+    ]
+    if nearer.known:
+        rows.append(
+            [
+                "the related of two English words is the nearer",
+                f"{nearer.fraction:.1%}",
+                "50%",
+                f"{nearer.known} of {nearer.total} lines",
+            ]
+        )
+    try:
+        analogies = evaluate_words(table, Path(str(files(__package__) / "analogies.txt")))
+    except BertwrightError:  # none of its words is in the vocabulary
+        pass
+    else:
+        rows.append(
+            [
+                "English analogies (3CosAdd)",
+                f"{analogies.score:.1%}",
+                f"{1 / max(1, len(table.words)):.2%}",
+                f"{analogies.covered} of {analogies.total} lines",
+            ]
+        )
+    note = (
+        "The pairs are of the text that was trained on, and of any language. The English sets are "
+        "small, and of our own: compare vectors of one vocabulary by them, not with the literature "
+        "(bertwright words --test FILE reads the published ones)."
+    )
+    columns = ["test", "right", "by chance", "covered"]
+    return sections.table("Tests", columns, rows, note, numbers=(1, 2, 3))
+
+
+def _neighbours(table: WordTable, frequent: list[int], counts: Int64s) -> sections.Section:
+    """Return the nearest words of some words, from frequent to rare."""
+    often = [row for row in frequent if counts[row] >= 5] or frequent
+    places = np.unique(np.geomspace(1, len(often), SHOWN).astype(int)) - 1
+    rows = []
+    for row in (often[place] for place in places):
+        word = table.words[row]
+        near = table.nearest(table.vectors[row], NEAREST, without=[word])
+        shown = ", ".join(f"{other} {cosine:.2f}" for other, cosine in near)
+        rows.append([word, f"{counts[row]:,}", shown])
+    note = "Words at equal distances of the logarithm of their rank, and the nearest by cosine."
+    return sections.table(
+        "Neighbours", ["word", "occurrences", "nearest words"], rows, note, numbers=(1,)
+    )
+
+
+def _map(table: WordTable, rows: list[int], counts: Int64s) -> sections.Section:
+    """Return the most frequent words on a plane."""
+    points, _ = project(np.asarray(table.unit[rows], np.float32), "tsne")
+    decades = [10 ** int(np.log10(max(1, counts[row]))) for row in rows]
+    note = "Near are neighbours, far means nothing (t-SNE)."
+    return sections.words(
+        f"The {len(rows)} most frequent words",
+        np.round(points.astype(float), 2).tolist(),
+        [table.words[row] for row in rows],
+        [f"{decade:,} or more" for decade in decades],
+        "occurrences",
+        note,
+    )
+
+
+def _rising(run: FinishedRun) -> str:
+    """Return why the loss of training rises; empty where it does not."""
+    losses = [number(r.get("loss")) for r in run.records if r.get("split") == "train"]
+    known = [loss for loss in losses if loss is not None]
+    if len(known) < 2 or known[-1] <= min(known) * 1.005 or "learning_rate" not in run.records[-1]:
+        return ""
+    return (
+        f"The loss rises from {min(known):.3f} to {known[-1]:.3f} while the learning rate falls to "
+        "zero. It is measured during the pass, just before each update: at a high rate the vectors "
+        "follow the passage at hand, whose words come again, and that lowers its loss. As the rate "
+        "falls, this short memory goes. Judge the vectors by the tests above, not by this loss."
+    )
+
+
+def _own_file(name: str) -> list[str]:
+    """Return the lines of one of our own sets."""
+    return (files(__package__) / name).read_text("utf-8").splitlines()

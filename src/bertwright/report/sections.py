@@ -1,0 +1,177 @@
+"""Sections of a page: what the page of a run shows of its model, as plain values.
+
+`recipes/learned` makes them by the functions below and writes them to `examples.json`; the page
+reads them back. A section has a `kind`, a `title` and a `note`, and the values of its kind:
+
+| kind | values |
+|---|---|
+| `table` | `columns`, `rows` of cells, `numbers` (columns that are aligned to the right), `even` |
+| `bars` | `figures`: (name, value, shown value, whether it is the best) |
+| `lines` | `x_name`, `x_labels`, `lines`: name -> ys, `percent` |
+| `surprisal` | `tokens`, `series`: name -> bits of each token |
+| `heat` | `rows`, `columns`, `values` of cells from 0 to 1 |
+| `words` | `points`, `texts`, `values`, `column`: words on a plane |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from bertwright.report.plots import Series, chart
+from bertwright.report.vector_plot import dots_of
+
+Section = dict[str, Any]
+STYLES = ("dev", "words", "random", "frozen")
+"""Styles of the lines of a chart, in their order."""
+
+
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    note: str = "",
+    numbers: Sequence[int] = (),
+    even: bool = False,
+) -> Section:
+    """Return a table.
+
+    Args:
+        title: the heading.
+        columns: the names of the columns.
+        rows: cells as they are shown.
+        note: a sentence below the heading.
+        numbers: the columns that are aligned to the right.
+        even: whether all columns are equally wide, for texts side by side.
+    """
+    return {
+        "kind": "table",
+        "title": title,
+        "note": note,
+        "columns": list(columns),
+        "rows": [list(row) for row in rows],
+        "numbers": list(numbers),
+        "even": even,
+    }
+
+
+def bars(
+    title: str, figures: Mapping[str, float], shown: str, note: str = "", lower: bool = False
+) -> Section:
+    """Return figures as bars, the best of them coloured.
+
+    Args:
+        title: the heading.
+        figures: name -> value.
+        shown: how a value is shown, as `str.format` takes it: `{:.2f}`.
+        note: a sentence below the heading.
+        lower: whether the lowest value is the best.
+    """
+    best = (min if lower else max)(figures.values())
+    rows = [[name, value, shown.format(value), value == best] for name, value in figures.items()]
+    return {"kind": "bars", "title": title, "note": note, "figures": rows}
+
+
+def lines(
+    title: str,
+    x_name: str,
+    x_labels: Sequence[str],
+    ys: Mapping[str, Sequence[float]],
+    note: str = "",
+    percent: bool = False,
+) -> Section:
+    """Return lines over named points of the x axis, name -> the y of each."""
+    return {
+        "kind": "lines",
+        "title": title,
+        "note": note,
+        "x_name": x_name,
+        "x_labels": list(x_labels),
+        "lines": {name: list(values) for name, values in ys.items()},
+        "percent": percent,
+    }
+
+
+def surprisal(
+    title: str, tokens: Sequence[str], series: Mapping[str, Sequence[float]], note: str = ""
+) -> Section:
+    """Return a sentence with the bits of each token by one or two models, name -> bits."""
+    return {
+        "kind": "surprisal",
+        "title": title,
+        "note": note,
+        "tokens": list(tokens),
+        "series": {name: list(bits) for name, bits in series.items()},
+    }
+
+
+def heat(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    note: str = "",
+) -> Section:
+    """Return a matrix of fractions, coloured by their size."""
+    return {
+        "kind": "heat",
+        "title": title,
+        "note": note,
+        "rows": list(rows),
+        "columns": list(columns),
+        "values": [list(map(float, row)) for row in values],
+    }
+
+
+def words(
+    title: str,
+    points: Sequence[Sequence[float]],
+    texts: Sequence[str],
+    values: Sequence[str],
+    column: str,
+    note: str = "",
+) -> Section:
+    """Return words on a plane, coloured by the values of a column."""
+    return {
+        "kind": "words",
+        "title": title,
+        "note": note,
+        "points": [list(point) for point in points],
+        "texts": list(texts),
+        "values": list(values),
+        "column": column,
+    }
+
+
+def prepared(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of `learned.html.j2` for a section of `examples.json`."""
+    variables = dict(section)
+    if section["kind"] == "lines":
+        variables["chart"] = _chart(section)
+    elif section["kind"] == "words":
+        points = np.array(section["points"])
+        variables["plot"] = dots_of(points, section["texts"], section["values"], section["column"])
+    elif section["kind"] == "surprisal":
+        most = max((max(bits, default=0.0) for bits in section["series"].values()), default=0.0)
+        variables["most"] = max(most, 1e-9)
+    return variables
+
+
+def _chart(section: Mapping[str, Any]) -> Markup:
+    names = section["lines"]
+    places = [float(number) for number in range(len(section["x_labels"]))]
+    series = [
+        Series(name, places, ys, style)
+        for (name, ys), style in zip(names.items(), STYLES, strict=False)
+    ]
+    return chart(
+        section["title"],
+        series,
+        section["x_name"],
+        section["percent"],
+        from_zero=True,
+        x_labels=section["x_labels"],
+    )
