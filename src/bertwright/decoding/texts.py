@@ -58,7 +58,8 @@ class CausalDecoder:
         """
         if not isinstance(encoder, GoesOn):
             raise ConfigError(
-                "this encoder cannot generate text: use a BERT, a GPT or a GPT-2 as --model"
+                "this encoder cannot generate text: use a BERT, a GPT, a GPT-2 or an AWD-LSTM as "
+                "--model"
             )
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
