@@ -25,7 +25,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 @dataclass
 class Inspection:
-    """What a folder is."""
+    """A description of a folder."""
 
     folder: str
     format: str
@@ -58,12 +58,12 @@ class Inspection:
     """What a user may want to know before using it."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As a mapping, for JSON."""
+        """Return the fields as a mapping, for JSON."""
         return asdict(self)
 
 
 def inspect(path: str | Path) -> Inspection:
-    """Look at a folder, or at a file that `bertwright convert` reads.
+    """Return a description of a folder, or of a file that `bertwright convert` reads.
 
     Args:
         path: as `checkpoint.find_checkpoint` takes it, a folder with a pickle or with ELMo's
@@ -146,12 +146,12 @@ def _format(source: Path) -> str:
 
 
 def _pickles(folder: Path) -> list[str]:
-    """Names of files that begin as pickles do."""
+    """Return the names of files that begin as pickles do."""
     return [p.name for p in sorted(folder.iterdir()) if p.is_file() and pickled.is_pickle(p)]
 
 
 def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
-    """Parts and tasks, held against the configuration as `load` does."""
+    """Add parts and tasks, compared with the configuration as `load` does."""
     plan = checkpoint.plan(source, config)
     parameters = plan.learner.state_dict()
     for ours, theirs, _ in plan.mappings:

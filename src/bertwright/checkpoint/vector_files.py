@@ -1,4 +1,4 @@
-"""Files of word vectors to our own folders, and back."""
+"""Files of word vectors to our own folders, and back; `models/word_vectors` parses them."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ Form = Literal["word2vec", "fasttext"]
 
 
 class Imported(NamedTuple):
-    """What became of a file of vectors."""
+    """The content of a file of vectors that became a folder."""
 
     words: list[str]
-    """Of the rows, the one for unknown words too."""
+    """The words of the rows, that of unknown words included."""
     vectors: Float32s
     """`[V, H]`"""
     unknown: str | None
     """The file's own row of unknown words; None: ours was added, the mean of all."""
     notes: tuple[str, ...]
-    """What was left out, replaced or taken for granted, for people."""
+    """What was left out, replaced or assumed, in words."""
 
 
 def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported:
-    """Write a file of vectors, or a `.bin` of fastText, as a folder of ours; what is in it.
+    """Write a file of vectors, or a `.bin` of fastText, as a folder of ours; return its content.
 
     Its tokenizer reads texts in the words of the file (`text/tokenizer/file_words.py`). A word that
-    is not in the file has the vector of the file's row of unknown words (`<unk>`, `UNK`), and where
-    there is none the mean of all.
+    is not in the file has the vector of the file's row of unknown words (`<unk>`, `UNK`), or the
+    mean of all vectors if it has no such row.
 
     Raises:
         ConfigError, DataError: `out` is there, or as `read_vectors`.
@@ -99,7 +99,7 @@ def save_with_words(
 
 
 def unknown_of(words: list[str]) -> str | None:
-    """The name of a file's row of unknown words."""
+    """Return the name of a file's row of unknown words; None if it has none."""
     there = set(words)
     return next((name for name in UNKNOWN_NAMES if name in there), None)
 
@@ -116,7 +116,8 @@ def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner, str
 
 
 def _fasttext(given: fasttext_file.FastTextFile) -> tuple[list[str], Learner, str | None]:
-    """With the rows of n-grams and the output vectors."""
+    """Return the words and the learner of a fastText file, with its rows of n-grams and its output
+    vectors, and the name of its row of unknown words."""
     config, words, counts, rows, output, _ = given
     unknown = unknown_of(words)
     if unknown is None:
@@ -137,8 +138,10 @@ def _fasttext(given: fasttext_file.FastTextFile) -> tuple[list[str], Learner, st
 def export_vectors(
     source: Path, out: Path, overwrite: bool = False, to: Form = "word2vec"
 ) -> NamedVectors:
-    """Write the vectors of a static model as a file, `.bin` binary and others text; or a fastText
-    model as the `.bin` of the published program, frequent words first.
+    """Write the vectors of a static model as a file, and return them.
+
+    A `.bin` is binary, others are text. With `to="fasttext"` a fastText model is written as the
+    `.bin` of the published program, frequent words first.
 
     Raises:
         ConfigError: the model has layers, or is no fastText; `out` is there, or its name has

@@ -36,12 +36,12 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 SUFFIX = ".arpa"
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 MAX_ORDER = 32
-"""The highest order that is read; files of orders above 6 are rare."""
+"""The maximum order that is read; files of orders above 6 are rare."""
 _MOST_DIGITS = 12
-"""Of a number of n-grams."""
+"""The maximum number of digits of a number of n-grams."""
 _AT_FIRST, _LONGEST_LINE = 1 << 16, 1 << 20
 _LARGEST_WEIGHT = 99.0
-"""The largest size of a logarithm of base 10: `-99` stands for a probability of 0."""
+"""The largest magnitude of a logarithm of base 10; `-99` stands for a probability of 0."""
 _FIELDS = re.compile(r"[^ \t\r\n]+")
 _LN10 = math.log(10)
 Lines = Iterator[tuple[int | str, str]]
@@ -130,7 +130,7 @@ def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
 
 
 def _refuse_repeated(path: Path, k: int, keys: Int64s) -> None:
-    """Raise DataError for n-grams that come twice, while there are few."""
+    """Raise DataError if an n-gram comes twice."""
     if len(np.unique(keys)) < len(keys):
         raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
 
@@ -138,7 +138,7 @@ def _refuse_repeated(path: Path, k: int, keys: Int64s) -> None:
 def _with_markers(
     texts: list[str], keys: Int64s, values: Float64s, ids: dict[str, int]
 ) -> tuple[list[str], Int64s, Float64s, tuple[str, ...]]:
-    """The 1-grams with those that every model has here, and what is to be said of it."""
+    """Return the 1-grams with those that every model has here, and notes about what was added."""
     notes: list[str] = []
     missing = [BEGIN] if BEGIN not in ids else []
     if missing:
@@ -155,8 +155,8 @@ def _with_markers(
 
 
 def _lines(path: Path) -> Lines:
-    """The lines of a file that hold anything, with their numbers, without blanks of ASCII around
-    them: other blanks may be part of a word."""
+    """Yield the lines of a file that are not empty, with their numbers, without ASCII blanks around
+    them; other blanks may be part of a word."""
     with open_bytes(path) as file:
         for number, line in enumerate(decoded_lines(_bounded_lines(file, path), path), 1):
             if line := line.strip(" \t\r\n"):
@@ -164,7 +164,7 @@ def _lines(path: Path) -> Lines:
 
 
 def _bounded_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of a file; DataError for one that is too long."""
+    """Yield the lines of a file; DataError if one is too long."""
     number = 0
     while line := file.readline(_LONGEST_LINE):
         number += 1
@@ -177,7 +177,7 @@ def _bounded_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def _expect(path: Path, lines: Lines, title: str) -> None:
-    """Read the title of a section."""
+    """Read the title of a section; DataError if another line comes."""
     number, line = next(lines, _END_OF_FILE)
     if line != title:
         raise DataError(
@@ -187,7 +187,7 @@ def _expect(path: Path, lines: Lines, title: str) -> None:
 
 
 def _sizes(path: Path, lines: Lines) -> list[int]:
-    """The numbers of n-grams by order; the first section's title is read, too."""
+    """Return the number of n-grams of each order, after reading the first section's title too."""
     sizes: list[int] = []
     begun = any(line == "\\data\\" for _, line in lines)
     for _, line in lines:
@@ -209,8 +209,12 @@ def _sizes(path: Path, lines: Lines) -> list[int]:
 def _section(
     path: Path, lines: Lines, k: int, size: int, ids: dict[str, int], rows: dict[str, int]
 ) -> tuple[list[str], Int64s, Float64s]:
-    """The n-grams of one order, their keys, and `[M, 2]` natural logarithms, by the `rows` of the
-    order below; words get their `ids` in the first."""
+    """Return the n-grams of one order, their keys, and their natural logarithms `[M, 2]`.
+
+    Args:
+        rows: the n-grams of the order below -> their rows.
+        ids: word -> id; filled by the first order.
+    """
     texts: list[str] = []
     keys, values = np.empty(0, np.int64), np.empty((0, 2))
     for row in range(size):

@@ -1,9 +1,11 @@
-"""The `.bin` of the published fastText, both ways: words, rows of n-grams, output vectors.
+"""The `.bin` files of the published fastText, read and written: words, rows of n-grams, outputs.
 
-A signature and the settings; words with their counts, a zero byte after each; then two matrices,
-each after a byte that says whether it is quantized: the rows of words and buckets, and the outputs.
-Everything is little-endian. Files of 2016 have no signature, no number of pruned words, and no
-bytes that say whether a matrix is quantized; they are read too. Letters: V words, R rows, H width.
+A file has a signature and the settings; the words with their counts, a zero byte after each; and
+two matrices, each after a byte that says whether it is quantized: the rows of words and buckets,
+and the outputs. Everything is little-endian. Files of 2016 have no signature, no number of pruned
+words, and no bytes that say whether a matrix is quantized; they are read too.
+
+Letters: V words, R rows, H width.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _LOSSES = {1: "hierarchical-softmax", 2: "negative-sampling"}
 
 
 class FastTextFile(NamedTuple):
-    """What such a file holds."""
+    """The content of a file."""
 
     config: FastTextConfig
     words: list[str]
@@ -36,11 +38,11 @@ class FastTextFile(NamedTuple):
     output: Float32s
     """`[V, H]`, or `[V - 1, H]` of the hierarchical softmax."""
     replaced: int = 0
-    """Words with bytes that are no UTF-8, which became U+FFFD."""
+    """The number of words with bytes that are not UTF-8, which became U+FFFD."""
 
 
 def is_fasttext(path: Path) -> bool:
-    """Whether a file is a `.bin` of fastText, by how it begins."""
+    """Return whether a file is a `.bin` of fastText, by its first bytes."""
     if path.suffix != ".bin" or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -49,8 +51,10 @@ def is_fasttext(path: Path) -> bool:
 
 
 def _is_old(head: bytes) -> bool:
-    """Whether a file begins with plausible settings, without the signature of 2017 and later. A
-    binary file of word2vec begins with digits, which are no plausible width."""
+    """Return whether a file begins with plausible settings but without the later signature.
+
+    A binary file of word2vec begins with digits, which are no plausible width.
+    """
     if len(head) < _SETTINGS.size:
         return False
     width, window, epochs, _, _, _, loss, algorithm, _, least, most, *_ = _SETTINGS.unpack_from(
@@ -61,13 +65,13 @@ def _is_old(head: bytes) -> bool:
 
 
 def notes_of(model: FastTextFile) -> tuple[str, ...]:
-    """What was replaced while reading, for people."""
+    """Return what was replaced while reading, in words."""
     what = "words are not whole UTF-8; their bad bytes became U+FFFD"
     return (f"{model.replaced:,} {what}",) if model.replaced else ()
 
 
 def write(path: Path, model: FastTextFile) -> None:
-    """Write a model as a `.bin` file of fastText, with its words and its n-gram rows."""
+    """Write a model as a `.bin` file of fastText, with its words and the rows of its n-grams."""
     config = model.config
     loss, algorithm = (
         next(number for number, name in names.items() if name == own)
@@ -89,7 +93,7 @@ def write(path: Path, model: FastTextFile) -> None:
 
 
 def read(path: Path) -> FastTextFile:
-    """Read a model.
+    """Return the content of a file.
 
     Raises:
         DataError: it is truncated, quantized, or a classifier.

@@ -1,11 +1,13 @@
-"""Word vectors as word2vec, GloVe and fastText write them, both ways.
+"""Files of word vectors as word2vec, GloVe and fastText write them, read and written.
 
 | form | what |
 |---|---|
 | text (`.vec`, `.txt`) | `V H`, then a word and H numbers a line; GloVe has no first line |
 | binary (`.bin`) | the line `V H`, then a word, a space and H float32 a row |
 
-`.gz`, `.bz2`, `.xz` or `.zst` after either is read. Letters: V words, H numbers of a vector.
+A file of either form may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`).
+
+Letters: V words, H numbers of a vector.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, open_bytes
 SUFFIXES = (".vec", ".txt", ".bin")
 _HEAD, _BLOCK, _TEXT_BLOCK = 1 << 20, 1 << 24, 1 << 22
 _LONGEST_LINE = 1 << 26
-"""Bytes of one line of a compressed text, at most."""
+"""The maximum number of bytes of one line of a compressed text."""
 _MOST_NUMBERS = 1 << 20
-"""H, at most; the widest published vectors have some thousand."""
+"""The maximum of H; the widest published vectors have some thousand numbers."""
 _FASTTEXT = (793712314).to_bytes(4, "little")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -45,18 +47,18 @@ class NamedVectors(NamedTuple):
 
 
 def is_vector_file(path: Path) -> bool:
-    """Whether a path is a file of word vectors by its name, and no weights of another model."""
+    """Return whether a path is a file of word vectors by its name, not weights of a model."""
     name = _plain_name(path)
     return name.endswith(SUFFIXES) and not name.startswith("pytorch_model") and path.is_file()
 
 
 def read_vectors(path: str | Path) -> NamedVectors:
-    """Read a file of either form.
+    """Return the words and vectors of a file of either form.
 
-    Of a word that comes twice the first vector is kept. A word of a binary file that is not UTF-8,
-    as word2vec truncates long ones within a character, gets U+FFFD there; so does one of a text
-    that is truncated at its end. Both are counted in `notes`. A compressed file takes the memory of
-    its vectors, whatever its ratio.
+    If a word comes twice, its first vector is kept. word2vec truncates long words within a
+    character: in a word of a binary file, and at the end of a word of a text file, bytes that are
+    not UTF-8 become U+FFFD. Both are counted in `notes`. A compressed file takes the memory of its
+    vectors, whatever its ratio.
 
     Raises:
         DataError: it is neither, is truncated, has ragged rows, other numbers of rows than its
@@ -80,12 +82,12 @@ def read_vectors(path: str | Path) -> NamedVectors:
 
 
 def _plain_name(path: Path) -> str:
-    """The name without the suffix of a compression."""
+    """Return the name of a file without the suffix of its compression."""
     return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
 
 
 def _header_of(path: Path, first: list[bytes]) -> tuple[int, int] | None:
-    """The numbers of words and of a vector's numbers, where the first line says them."""
+    """Return the number of words and the width of a vector, if the first line says them."""
     if len(first) != 2 or not all(map(bytes.isdigit, first)):
         return None
     if max(map(len, first)) > 12 or int(first[1]) > _MOST_NUMBERS:
@@ -137,7 +139,7 @@ def _read_binary(
 
 
 def _grow(path: Path, vectors: Float32s, rows: int, most: int | None = None) -> None:
-    """Make room for so many rows in place; `most` are ever needed."""
+    """Grow the vectors to `rows` rows at least, in place; at most `most` rows are ever needed."""
     if len(vectors) < rows:
         width = vectors.shape[1]
         _require_memory(path, rows, width)
@@ -146,7 +148,7 @@ def _grow(path: Path, vectors: Float32s, rows: int, most: int | None = None) -> 
 
 
 def _require_memory(path: Path, rows: int, width: int) -> None:
-    """Raise DataError for more vectors than the memory holds."""
+    """Raise DataError if the vectors need more memory than this machine has."""
     size, most = 4 * rows * width, usable_memory()
     if most is not None and size > most:
         raise DataError(
@@ -157,7 +159,7 @@ def _require_memory(path: Path, rows: int, width: int) -> None:
 
 
 def _read_text(path: Path, header: tuple[int, int] | None, fields: int) -> NamedVectors:
-    """A file on disk: the rows are counted first, so that its vectors alone take memory."""
+    """Read a text file on disk: rows are counted first, so that its vectors alone take memory."""
     if path.stat().st_size == 0:
         raise _no_vectors(path)
     with path.open("rb") as file:
@@ -183,8 +185,11 @@ def _read_text(path: Path, header: tuple[int, int] | None, fields: int) -> Named
 def _read_text_stream(
     path: Path, file: BinaryIO, head: bytes, header: tuple[int, int] | None, fields: int
 ) -> NamedVectors:
-    """A compressed file, block by block; words that came before are left out at once, so that no
-    ratio of compression takes more memory than the vectors that are kept."""
+    """Read a compressed text block by block.
+
+    A repeated word is left out at once, so that the memory is that of the vectors that are kept,
+    whatever the ratio of compression.
+    """
     width = header[1] if header else fields
     data = head[head.find(b"\n") + 1 :] if header else head
     words: list[str] = []
@@ -229,7 +234,8 @@ def _read_text_stream(
 
 
 def _most_rows(lines: int, width: int, size: int) -> int:
-    """Rows that so many bytes can hold, at two a number: ragged lines take no memory."""
+    """Return the maximum number of rows of so many bytes, two for each number, so that ragged lines
+    take no memory."""
     return min(lines, size // (2 * width) + 1)
 
 
@@ -240,7 +246,7 @@ def _parse(
     vectors: Float32s,
     word_ends: Int64s,
 ) -> int:
-    """`parse_rows`, or MissingExtra."""
+    """Call `parse_rows`; MissingExtra if numba is not installed."""
     try:
         from bertwright.models.word_vectors.parse import parse_rows
     except ImportError as error:
@@ -249,10 +255,11 @@ def _parse(
 
 
 def _words_of(path: Path, data: Any, word_ends: Int64s, before: int) -> tuple[list[str], int]:
-    """The words of rows up to the first that is none, and how many had to be replaced in part.
+    """Return the words of the rows before the first malformed one, and how many of them had bytes
+    replaced.
 
     Args:
-        before: rows of the file before these.
+        before: the number of rows of the file before these.
     """
     words: list[str] = []
     replaced = 0
@@ -305,7 +312,7 @@ def _repeated(count: int) -> tuple[str, ...]:
 
 
 def _checked(path: Path, found: NamedVectors) -> NamedVectors:
-    """What was read, each word once; DataError for a number that is not finite."""
+    """Return the vectors with each word once; DataError if a number is not finite."""
     words, vectors, notes = found
     if not np.isfinite(vectors.sum(1, dtype=np.float64)).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
@@ -321,7 +328,7 @@ def _checked(path: Path, found: NamedVectors) -> NamedVectors:
 
 
 def write_text(path: Path, found: NamedVectors) -> None:
-    """Write the form of word2vec with nine digits, from which the same float32 are read."""
+    """Write the text form with nine digits, which reads back as the same float32."""
     row_format = " ".join(["%.9g"] * found.vectors.shape[1])
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(found.words)} {found.vectors.shape[1]}\n")
@@ -330,7 +337,7 @@ def write_text(path: Path, found: NamedVectors) -> None:
 
 
 def write_binary(path: Path, found: NamedVectors) -> None:
-    """Write the binary form of word2vec, or DataError: a space in a word would end it there."""
+    """Write the binary form; DataError if a word holds a space, which would end it there."""
     if spaced := next((word for word in found.words if " " in word), None):
         raise DataError(f"{spaced!r} holds a space, which a binary file cannot: write text (.vec)")
     with path.open("wb") as file:
