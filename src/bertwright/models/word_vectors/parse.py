@@ -18,8 +18,9 @@ SPACE, LINE_END, DOT, MINUS, PLUS, ZERO, EXPONENT = 32, 10, 46, 45, 43, 48, 101
 def parse_rows(
     data: npt.NDArray[np.uint8], start: int, width: int, vectors: Float32s, word_ends: Int64s
 ) -> int:
-    """Read rows of a word and H numbers, and return their number. Reading begins at `start` and ends
-    with the data, or before the first row that cannot be read.
+    """Read rows of a word and H numbers, and return how many were read.
+
+    Reading begins at `start` and ends with the data, or before the first row that cannot be read.
 
     Numbers are written to `vectors` `[rows, H]`, and where each word starts and ends to `word_ends`
     `[rows, 2]`.
