@@ -85,7 +85,7 @@ class Adapter(ABC):
     def read(self, headers: Headers, names: Sequence[str]) -> dict[str, Tensor]:
         """Return tensors by name; errors are those of `model_folder`."""
         plain = {name: header for name, header in headers.items() if isinstance(header, Header)}
-        return model_folder.read_tensors(plain, names)
+        return model_folder.read_tensors(plain, list(names))
 
 
 class SafetensorsFolder(Adapter):

@@ -15,7 +15,7 @@ from bertwright.recipes.examine import read_run_config, write_findings
 from bertwright.recipes.learned import language_models, ngram
 from bertwright.recipes.learned.language_models import Compared
 from bertwright.recipes.learned.ngram import Counted, Losses
-from bertwright.recipes.learned.run import FinishedRun
+from bertwright.recipes.learned.run import FinishedRun, validation_batches
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from bertwright.text.framing import ends_of
@@ -78,7 +78,7 @@ def test_the_share_of_contexts_seen(counted: FinishedRun) -> None:
         for n in range(2, len(ids) + 1):
             seen[0].add(tuple(ids[n - 2 : n]))
             seen[1].add(tuple(ids[max(0, n - 3) : n]))
-    batches = ngram.validation_batches(shards, counted.config, "dev")
+    batches = validation_batches(shards, counted.config, "dev")
     pairs = []
     for batch in batches:
         tokens = np.asarray(batch.tokens)

@@ -110,7 +110,11 @@ def test_the_page_of_a_translation_model(translator: FinishedRun) -> None:
     found = read_run(translator.folder)
     scores, ten, alignment = found.examples["sections"]
     assert scores["title"] == "BLEU and chrF"
-    assert [row[0] for row in scores["rows"]] == ["this model", "the source, copied"]
+    assert [row[0] for row in scores["rows"]] == [
+        translation.MODEL,
+        translation.OTHERS,
+        translation.COPIED,
+    ]
     assert len(ten["rows"]) == 10
     quality = [float(row[3]) for row in ten["rows"]]
     assert quality == sorted(quality)
@@ -118,6 +122,19 @@ def test_the_page_of_a_translation_model(translator: FinishedRun) -> None:
     sums = np.array(alignment["values"]).sum(1)
     assert np.allclose(sums, 1, atol=1e-3)
     assert "Alignment" in run_page(found)
+
+
+@pytest.mark.parametrize(("own", "answer"), [(40.0, "yes"), (22.0, "perhaps")])
+def test_a_verdict_needs_translations_that_depend_on_their_sources(
+    translator: FinishedRun, own: float, answer: str
+) -> None:
+    last = [{"split": "dev", "translation.accuracy": 0.9}]
+    run = FinishedRun(translator.folder, translator.config, translator.shards, last)
+    scores = {translation.MODEL: own, translation.OTHERS: 20.0, translation.COPIED: 5.0}
+    run.made[translation.evaluated] = {name: {"chrf": value} for name, value in scores.items()}
+    found = translation.verdict(run)
+    assert found.answer == answer
+    assert f"{own:.1f}" in found.sentence
 
 
 def test_dice_coefficients(translator: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
     head = learner.objectives["answer"]
     assert isinstance(head, Answer)
     right, total = np.zeros(head.config.hops + 1), 0
-    stories: list[sections.Section] = []
+    read: list[tuple[Any, int, Any, int]] = []
     for arrays in validation_batches(run.shards, run.config, "dev"):
         batch = to_device(arrays, "cpu")
         with torch.inference_mode():
@@ -40,9 +40,11 @@ def examine(run: FinishedRun) -> dict[str, Any]:
         right += [int((each == batch.answers).sum()) for each in answers]
         total += len(batch.answers)
         attention = torch.stack(maps, 1).numpy()  # [M, hops]
-        for number in range(len(batch.answers)):
-            if len(stories) < STORIES:
-                stories.append(_story(run, arrays, number, attention, int(answers[-1][number])))
+        for number, answer in enumerate(answers[-1].tolist()):
+            read.append((arrays, number, attention, answer))
+    order = np.random.default_rng(0).permutation(len(read)).tolist()
+    order.sort(key=lambda n: int(read[n][0].story_sentences[read[n][1]]) > MOST_SENTENCES + 1)
+    stories = [_story(f"Story {n}", run, *read[at]) for n, at in enumerate(order[:STORIES], 1)]
     levels = run.once(_levels)
     names = ["the question alone", *(f"after hop {n}" for n in range(1, len(right)))]
     figures = dict(zip(names, (right / max(1, total)).tolist(), strict=True))
@@ -61,11 +63,12 @@ def _levels(run: FinishedRun) -> dict[str, float]:
 
 
 def _story(
-    run: FinishedRun, batch: Any, number: int, attention: Any, answer: int
+    title: str, run: FinishedRun, batch: Any, number: int, attention: Any, answer: int
 ) -> sections.Section:
     """Return the attention of each hop over the sentences of one story of a batch.
 
     Args:
+        title: the heading.
         run: the run.
         batch: a `StoryBatch` of arrays.
         number: of the story.
@@ -91,4 +94,4 @@ def _story(
     kept = slice(max(0, len(sentences) - MOST_SENTENCES), None)
     hops = [f"hop {n}" for n in range(1, attention.shape[1] + 1)]
     values = np.clip(rows[kept], 0, 1).tolist()
-    return sections.heat(f"Story {number + 1}", sentences[kept], hops, values, note)
+    return sections.heat(title, sentences[kept], hops, values, note)

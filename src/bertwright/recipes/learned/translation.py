@@ -1,8 +1,10 @@
 """What a translation model has learned: seq2seq, Transformer, bert2rnd.
 
 The first held-out pairs are translated by beam search and compared with their references (BLEU and
-chrF of sacreBLEU; extra `translation`), beside the source copied as it is. Ten translations are
-shown, one from each tenth of them by chrF, so that they are neither the best nor the worst.
+chrF of sacreBLEU; extra `translation`), beside the source copied as it is, and beside the
+references of other sources: a decoder that does not read its source scores no lower there. Ten
+translations are shown, one from each tenth of them by chrF, so that they are neither the best nor
+the worst.
 
 An attention head "aligns best" whose attention, mean over the target tokens, lies most on source
 tokens that go with the target token in training pairs: the Dice coefficient of the two tokens,
@@ -37,6 +39,10 @@ from bertwright.report.verdict import Verdict, pretraining_verdict
 MOST_PAIRS, AT_ONCE = 200, 40
 SECONDS = 10.0
 """About how long pairs are translated."""
+MODEL, COPIED = "this model", "the source, copied"
+OTHERS = "this model, against the references of other sources"
+CLEAR = 5.0
+"""Points of chrF by which translations must be nearer to their own references than to others."""
 SHOWN, DICE_PAIRS, LONGEST = 10, 20_000, 24
 
 
@@ -98,8 +104,23 @@ def translated(run: FinishedRun) -> Translations:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether the decoder predicts target tokens better than the most frequent one."""
-    return pretraining_verdict(run.records, run.once(_levels))
+    """Return whether the decoder predicts target tokens better than the most frequent one, and
+    whether its translations depend on their sources."""
+    by_tokens = pretraining_verdict(run.records, run.once(_levels) if run.last else {})
+    if by_tokens.answer != "yes" or writes_trees(run.tokenizer):
+        return by_tokens
+    scores = run.once(evaluated)
+    if scores is None:
+        return by_tokens
+    own, other = (scores[name]["chrf"] for name in (MODEL, OTHERS))
+    figures = f"chrF of its translations {own:.1f}, against other references {other:.1f}"
+    if own > other + CLEAR:
+        return Verdict("yes", f"{by_tokens.sentence.rstrip('.')}; {figures}.")
+    return Verdict(
+        "perhaps",
+        f"It has learned a part: target tokens, but not yet to read the source ({figures}). Train "
+        "longer (--minutes or --steps).",
+    )
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
@@ -108,7 +129,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
     parses = writes_trees(run.tokenizer)
     done = run.once(translated)
     if done.pairs and not parses:
-        shown += _evaluated(done)
+        shown += _scores(run)
     if done.pairs:
         shown.append(_ten(done, parses))
     if (alignment := _alignment(run, done)) is not None:
@@ -124,16 +145,32 @@ def _levels(run: FinishedRun) -> dict[str, float]:
     return {"translation.accuracy": most_frequent_label(run.shards, run.config, "labels")}
 
 
-def _evaluated(done: Translations) -> list[sections.Section]:
-    """Return BLEU and chrF, beside the source as it is; nothing where sacreBLEU is missing."""
+def evaluated(run: FinishedRun) -> dict[str, dict[str, Any]] | None:
+    """Return BLEU and chrF of the model's translations, of the same against the references of other
+    sources, and of the sources as they are; None where sacreBLEU is missing."""
+    done = run.once(translated)
+    if not done.pairs:
+        return None
+    others = [*done.references[1:], done.references[0]]
     try:
-        model = evaluate_translations(done.translations, done.references)
-        copied = evaluate_translations(done.sources, done.references)
-    except MissingExtra as error:
-        return [sections.table("BLEU and chrF", [], [[str(error)]])]
+        return {
+            MODEL: evaluate_translations(done.translations, done.references),
+            OTHERS: evaluate_translations(done.translations, others),
+            COPIED: evaluate_translations(done.sources, done.references),
+        }
+    except MissingExtra:
+        return None
+
+
+def _scores(run: FinishedRun) -> list[sections.Section]:
+    """Return the table of BLEU and chrF; nothing where sacreBLEU is missing."""
+    done, scores = run.once(translated), run.once(evaluated)
+    if scores is None:
+        note = "BLEU and chrF need sacreBLEU: pip install 'bertwright[translation]'."
+        return [sections.table("BLEU and chrF", [], [], note)]
+    model = scores[MODEL]
     rows = [
-        [name, f"{found['bleu']:.1f}", f"{found['chrf']:.1f}"]
-        for name, found in (("this model", model), ("the source, copied", copied))
+        [name, f"{found['bleu']:.1f}", f"{found['chrf']:.1f}"] for name, found in scores.items()
     ]
     note = (
         f"{len(done.pairs)} held-out pairs, drawn at random, as the tokenizer reads them (an "
