@@ -1,5 +1,7 @@
-"""What the page of a pre-training run shows beyond its log: what the model has learned
-(`recipes/learned`), kept in `examples.json`."""
+"""Examine a pre-training run for its page: what the model has learned.
+
+`recipes/learned` computes the results, which are stored in `examples.json`.
+"""
 
 from __future__ import annotations
 
@@ -26,31 +28,32 @@ from bertwright.train.log import read_records
 
 
 def read_run_config(run: Path) -> RunConfig:
-    """The configuration of a pre-training run, of the class that its system has.
+    """Return the configuration of a pre-training run, of the class of its system.
 
     Raises:
-        ConfigError, DataError: none, or a damaged one.
+        ConfigError, DataError: there is none, or it is damaged.
     """
     content = values.read_toml(run / CONFIG)
     name = None
     if content.get("model") is None and content.get("init") is not None:
-        found = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
-        name = found.get("model_type")
+        model = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
+        name = model.get("model_type")
     cls = trainable()[name if name in trainable() else system_of_model(content.get("model"))]
     return read_saved(run, cls)
 
 
 def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
-    """A run of a model, or of one that suits the shards: to look at its instances.
+    """Return a run of a model, or of one that suits the shards, in order to inspect its instances.
 
     Args:
-        model: by name; None: for pairs a Transformer, for a vocabulary without [MASK] a GPT, else a
-            BERT.
-        keys: of the system's runs.
+        folder: the shards.
+        model: the name of a preset; None: a Transformer for pairs, a GPT for a vocabulary without
+            [MASK], else a BERT.
+        keys: keys of the system's runs.
 
     Raises:
-        ConfigError: no such model, or its runs do not have such a key or value.
-        DataError: no shards.
+        ConfigError: there is no such model, or its runs do not have such a key or value.
+        DataError: there are no shards.
     """
     manifest = read_shards_manifest(folder)
     if model is None:
@@ -61,7 +64,7 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
     for key in keys.keys() - {field.name for field in fields(run)}:
         option = key.replace("_", "-")
         raise ConfigError(
-            f"--{option} is set, and {model} is trained without it: bertwright pretrain --model "
+            f"--{option} is set, but {model} is trained without it: bertwright pretrain --model "
             f"{model} --help-all shows its keys"
         )
     if not run.own_loop:
@@ -70,8 +73,9 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
-    """What makes the instances that a run begins with; None: it is trained in passes over the
-    text."""
+    """Return a function that makes the instances of a run's first phase; None if the system is
+    trained in passes over the text.
+    """
     if config.own_loop:
         return None
 
@@ -83,14 +87,14 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
 
 
 def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:
-    """Write what the page shows of the model, where it is not there yet or the model is newer.
+    """Write `examples.json` if it does not exist yet, or if the model is newer.
 
-    Nothing is written for a run whose data went away, or which holds out no text where its page
-    needs some.
+    Nothing is written for a run whose data no longer exist, or which holds out no text although its
+    page needs some.
 
     Args:
-        run: its folder.
-        names: a name and a group of each document; None: their numbers.
+        run: the folder of the run.
+        names: a name and a group for each document; None: their numbers.
 
     Raises:
         DataError, IntegrityError: shards or checkpoints are damaged.
@@ -112,18 +116,18 @@ def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) ->
     write_json(run / "examples.json", {"step": finished.step, "verdict": verdict, **content})
 
 
-def write_json(path: Path, found: Mapping[str, Any]) -> None:
-    """Write a JSON object, whole or not at all."""
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically."""
     with atomic_file(path, overwrite=True) as file:
-        file.write(json.dumps(found, indent=1, default=float) + "\n")
+        file.write(json.dumps(content, indent=1, default=float) + "\n")
 
 
 def verdict_of(run: Path, config: RunConfig) -> Verdict:
-    """Return whether a run has learned, beside what needs no model."""
+    """Return whether a run has learned more than a prediction without a model."""
     try:
         records = read_records(run / METRICS)
         shards = open_shards(config.data, False)
         finished = FinishedRun(run, read_run_config(run), shards, records)
         return page_of(finished).verdict(finished)
-    except (BertwrightError, OSError):  # what it needs is gone since: the run itself is done
+    except (BertwrightError, OSError):  # files were removed since; the run itself is complete
         return Verdict("unknown", "")

@@ -1,7 +1,7 @@
-"""A trained BERT for another domain: its vocabulary with the words of a corpus that it lacks.
+"""Extend a trained BERT for another domain with the words of a corpus that its vocabulary lacks.
 
-The folder that comes out is a checkpoint like any other; `bertwright data build --tokenizer DIR`
-and `bertwright pretrain --init DIR` continue from it. Until then the new rows are untrained.
+The result is a checkpoint like any other; `bertwright data build --tokenizer DIR` and `bertwright
+pretrain --init DIR` continue from it. Until then, the new rows are untrained.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ EXTENSION = "extension.json"
 
 @dataclass(frozen=True)
 class Extension:
-    """What was added, and what it is worth."""
+    """The entries that were added, and their effect."""
 
     folder: Path
     vocab_before: int
-    """Tokens of the tokenizer."""
+    """The number of tokens of the old tokenizer."""
     vocab_after: int
     additions: list[Addition]
     tokens_before: int
-    """Of the corpus, with the old vocabulary."""
+    """The number of tokens of the corpus with the old vocabulary."""
     tokens_after: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json` and `extension.json`."""
+        """Return the figures for `--json` and `extension.json`."""
         characters = sum(not each.replaces for each in self.additions)
         return {
             "folder": str(self.folder),
@@ -73,21 +73,26 @@ def extend(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> Extension:
-    """Write a checkpoint whose vocabulary has the words of a corpus too.
+    """Write a checkpoint whose vocabulary also has the words of a corpus.
 
-    A folder of sentence-transformers stays one: its vectors are made the same way.
+    A folder of sentence-transformers remains one: its vectors are computed in the same way.
 
     Args:
         model: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
-        add: new entries, at most.
-        min_count: rarer words are not added.
+        inputs: the files of the corpus.
+        out: the folder to write.
+        add: the most new entries.
+        min_count: words with a lower count are not added.
         reading: how documents are read.
-        workers: processes that count; 0: one a processor. The result does not depend on it.
+        workers: the number of processes that count; 0: one for each core. The result does not
+            depend on it.
+        overwrite: whether to replace an existing folder.
+        on_progress: called with the number of characters read.
 
     Raises:
-        ConfigError: `add` or `min_count` below 1, `workers` below 0; `out` holds something, or what
-            is read.
-        DataError: no model, no documents, no words, or nothing to add.
+        ConfigError: `add` or `min_count` is below 1, or `workers` below 0; `out` is not empty, or
+            is an input.
+        DataError: there is no model, no document, no word, or nothing to add.
     """
     given = (("add", add, 1), ("min_count", min_count, 1), ("workers", workers, 0))
     for name, value, least in given:
@@ -97,7 +102,7 @@ def extend(
         refuse_source(out, source)
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(model)
-    refuse_source(out, loaded.folder)  # of a run, its newest checkpoint
+    refuse_source(out, loaded.folder)  # the newest checkpoint, if `model` is a run
     defaults = read_defaults(loaded.folder)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     reading = reading or CorpusConfig()
@@ -120,14 +125,14 @@ def extend(
         int(np.dot(each.encode_sentence_ids(words)[1], times)) for each in (tokenizer, larger)
     )
     sizes = tokenizer.vocab_size, larger.vocab_size
-    found = Extension(out, *sizes, additions, before, after)
+    extension = Extension(out, *sizes, additions, before, after)
     pieces = [each.replaces for each in additions]
     length = read_length(loaded.folder, loaded.learner.encoder.spec.max_length)
     learner, _ = extend_learner(
         loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces
     )
     record = {
-        **found.as_dict(),
+        **extension.as_dict(),
         "model": str(model),
         "min_count": min_count,
         "corpus": to_dict(reading),
@@ -141,7 +146,7 @@ def extend(
             folder,
             learner,
             Path(beside),
-            _card(found),
+            _card(extension),
             {EXTENSION: text},
             tasks=loaded.tasks,
             trained_length=length,
@@ -149,16 +154,16 @@ def extend(
         if defaults is not None:
             write_defaults(folder, defaults, loaded.config.hidden_size)
         write_manifest(folder)
-    return found
+    return extension
 
 
-def _card(found: Extension) -> str:
+def _card(extension: Extension) -> str:
     return (
         "# A BERT with an extended vocabulary\n\n"
-        f"{found.vocab_after - found.vocab_before} entries were added to "
-        f"{found.vocab_before}, each initialized from the wordpieces it replaces (a character that "
-        "was lacking, from all rows). The new rows are untrained yet: continue with "
+        f"{extension.vocab_after - extension.vocab_before} entries were added to "
+        f"{extension.vocab_before}, each initialized from the wordpieces it replaces (a character "
+        "that was lacking, from all rows). The new rows are still untrained: continue with "
         "`bertwright data build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
-        f"The corpus has {found.tokens_before:,} tokens without them and {found.tokens_after:,} "
-        "with them.\n"
+        f"The corpus has {extension.tokens_before:,} tokens without them and "
+        f"{extension.tokens_after:,} with them.\n"
     )

@@ -1,6 +1,6 @@
-"""The run of a system that is counted, or that has a training loop of its own: pass by pass.
+"""Train a system that is counted, or that has its own training loop, pass by pass.
 
-After each pass the run is logged, evaluated and saved, so that it resumes at a pass.
+After each pass the run is logged, evaluated and saved, so that it can be resumed after any pass.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def own_loop(
     """Train from `position` to the end of the last pass.
 
     Raises:
-        Interrupted: a signal came; the run is saved up to the last whole pass.
+        Interrupted: a signal arrived; the run is saved up to the last complete pass.
         BertwrightError: the held-out loss is not finite.
     """
     assert system.fit is not None

@@ -1,8 +1,9 @@
-"""Pre-training as one function: shards in, a run folder with checkpoints out.
+"""Pre-train a model on shards, and write a run folder with checkpoints.
 
-corpus -> ids (`data build`) -> batch (`data/epoch_loader.py`) -> encoder (`models/`) -> loss
-(its objectives) -> step (`train/loop.py`) -> checkpoint (`checkpoint/`). What is a system's own
-(its instances, objectives, initialization) comes from its record in `models/catalogue.py`.
+The path of the data is: corpus, ids (`data build`), batch (`data/epoch_loader.py`), encoder
+(`models/`), loss (its objectives), step (`train/loop.py`), checkpoint (`checkpoint/`). What is
+specific to a system (its instances, objectives, initialization) comes from its record in
+`models/catalogue.py`.
 """
 
 from __future__ import annotations
@@ -58,21 +59,25 @@ def pretrain(
     on_log: OnLog = silent,
     verify: bool = True,
 ) -> Path:
-    """Pre-train a model of any system; the run's folder.
+    """Pre-train a model of any system, and return the run's folder.
 
-    Under `torchrun` every process calls this, and the ranks share each step.
+    Under `torchrun` every process calls this function, and the ranks share each step.
 
     Args:
-        resume: continue the run that is there; it begins where none is.
-        counts_start: whether what comes before the first step (initialization, measuring the
-            hardware) is of the run's minutes.
-        verify: compare the shards with the SHA-256 of their manifest; see `open_shards`.
+        config: the configuration of the run.
+        say: prints a line.
+        overwrite: replace an existing run.
+        resume: continue the existing run; if there is none, begin one.
+        counts_start: whether the time before the first step (initialization, measuring the
+            hardware) counts as part of the run's minutes.
+        on_log: called with each record of `metrics.jsonl`.
+        verify: compare the shards with the SHA-256 in their manifest; see `open_shards`.
 
     Raises:
-        ConfigError: the folder holds a run already, or one with another configuration.
-        DataError: the shards cannot be trained from.
+        ConfigError: the folder already holds a run, or one with another configuration.
+        DataError: the shards cannot be used for training.
         BertwrightError: losses are not finite, or the time was over before the first step.
-        Interrupted: a signal came; the run is saved.
+        Interrupted: a signal arrived; the run is saved.
     """
     if overwrite and resume:
         raise ConfigError("--overwrite begins from scratch, --resume continues: pass one of them")
@@ -104,7 +109,7 @@ def pretrain(
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
         began = time.monotonic()
         training = _build(config, run, shards, ranks, beginning)
-        # Ranks that began apart have one clock.
+        # Ranks may have started at different times, so all use the first one's clock.
         spent = ranks.from_first(counts_start * (time.monotonic() - began))
         position = _first_position(training, spent, data_sha256)
         with _open_log(training, position, say, on_log) as log:
@@ -118,7 +123,7 @@ def pretrain(
 def _resume(
     config: RunConfig, run: Path, shards: Shards, ranks: Ranks
 ) -> tuple[RunConfig, run_folder.Beginning | None]:
-    """Return the configuration of the run that is there, and the checkpoint to go on from."""
+    """Return the configuration of the existing run, and the checkpoint to continue from."""
     if ranks.is_first:
         run_folder.recover(run)
     ranks.wait()
@@ -132,7 +137,7 @@ def _resume(
 def _refuse_to_replace(
     config: RunConfig, run: Path, overwrite: bool, resume: bool, say: Callable[[str], None]
 ) -> None:
-    """Raise ConfigError where a new run would replace what may not be replaced."""
+    """Raise ConfigError if a new run would replace something that must not be replaced."""
     for source in filter(None, (config.data, config.init)):
         refuse_source(run, source)
     if resume:
@@ -142,7 +147,9 @@ def _refuse_to_replace(
 
 
 def make_learner(config: RunConfig, shards: Shards) -> Learner:
-    """The learner a run starts from: initialized, or the checkpoint `config.init`."""
+    """Return the learner that a run starts from: an initialized one, or the checkpoint
+    `config.init`.
+    """
     system = system_of(config)
     names = system.heads(config)
     if config.init is not None:
@@ -159,7 +166,7 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
 
 
 def open_sources(config: RunConfig) -> Opened:
-    """Open what a run names by a path beside its data and its checkpoint.
+    """Open the models and vectors that a run names by path, besides its data and its checkpoint.
 
     Raises:
         DataError: there is no model, or there are no word vectors.
@@ -185,8 +192,8 @@ def open_sources(config: RunConfig) -> Opened:
 
 def _ready(config: RunConfig, learner: Learner) -> Learner:
     for parameter in learner.parameters():
-        # What was read lies in the file's memory, at any address; products of matrices that are
-        # aligned otherwise are rounded otherwise, and a run must go on bit for bit.
+        # Tensors read from a file may be aligned differently in memory, and products of matrices
+        # of another alignment are rounded differently, but a run must resume bit for bit.
         parameter.data = parameter.data.clone()
     freeze_unread_pooler(learner)
     if config.compile:
@@ -197,7 +204,7 @@ def _ready(config: RunConfig, learner: Learner) -> Learner:
 
 
 def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[str]) -> Learner:
-    """The checkpoint to go on from, held against the shards and the configuration."""
+    """Return the checkpoint `init`, after checking it against the shards and the configuration."""
     folder = checkpoint.find_checkpoint(init)
     require_tokenizer(shards, load_tokenizer(folder).fingerprint, f"the checkpoint {folder}")
     wanted = system_of(config).continued(config, read_config(folder), folder)
@@ -208,7 +215,7 @@ def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[st
 
 @dataclass
 class _Training:
-    """What a run trains, and with what."""
+    """The parts of a training run."""
 
     config: RunConfig
     run: Path
@@ -216,22 +223,23 @@ class _Training:
     shards: Shards
     ranks: Ranks
     beginning: run_folder.Beginning | None
-    """The checkpoint it goes on from; None: it is new."""
+    """The checkpoint to continue from; None for a new run."""
     learner: Learner
     precision: Precision
     peak: float
-    """Of the hardware, in that precision, in operations a second."""
+    """The peak rate of the hardware in that precision, in operations per second."""
     optimizers: Optimizers
     batches: PhaseLoader | None
-    """What its steps are made of; None: the system is trained in passes of its own."""
+    """Provides the steps; None if the system is trained in passes of its own."""
     evaluate: Evaluate | None
-    """Computes the loss on held-out text; None: nothing is held out."""
+    """Computes the loss on held-out text; None if nothing is held out."""
     length_before: int
-    """Tokens that the model it begins with reads at once; 0: there is none."""
+    """The number of tokens that the model it begins with reads at once; 0 if there is none."""
 
     def trained_length(self, phase: int) -> int | None:
-        """Return the tokens whose positions are trained up to a phase of the run, or were before
-        it."""
+        """Return the number of tokens whose positions are trained up to a phase, or were before the
+        run.
+        """
         length = self.config.trained_length(phase)
         return None if length is None else max(length, self.length_before)
 
@@ -242,7 +250,7 @@ class _Training:
         return self.config.optimizer.learning_rate * factor
 
     def save(self, at: Position) -> None:
-        """Write a checkpoint of the run at a position of its data."""
+        """Write a checkpoint of the run at a position."""
         run_folder.save(
             self.config,
             self.run,
@@ -304,15 +312,17 @@ def _build(
 
 
 def _first_position(training: _Training, spent: float, data_sha256: str) -> Position:
-    """Load the state of the checkpoint to go on from, or write the folder of a new run.
+    """Load the state of the checkpoint to continue from, or write the folder of a new run.
 
     Args:
-        spent: seconds of the run that are over.
+        training: the parts of the run.
+        spent: the seconds of the run that are already over.
+        data_sha256: the SHA-256 of the data's manifest.
     """
     config, ranks = training.config, training.ranks
     if training.beginning is not None:
         return load_state(training.beginning.folder, training.learner, training.optimizers)
-    if ranks.is_first:  # all that could be wrong with the input has been looked at
+    if ranks.is_first:  # all input has been checked by now
         environment = run_folder.environment(ranks, training.precision, training.peak)
         if system_of(config).instances is not None:
             held = config.validation
@@ -325,8 +335,10 @@ def _first_position(training: _Training, spent: float, data_sha256: str) -> Posi
 def _open_log(
     training: _Training, position: Position, say: Callable[[str], None], on_log: OnLog
 ) -> Iterator[Log | None]:
-    """Open the log of a run, print what is trained, and close it in the end; the first process has
-    a log, the others None."""
+    """Open the log of a run, print what is trained, and close it at the end.
+
+    The first process gets a log, the others None.
+    """
     if not training.ranks.is_first:
         yield None
         return
@@ -346,7 +358,7 @@ def _open_log(
 
 
 def _train_by_passes(training: _Training, position: Position, log: Log | None) -> None:
-    """Train a system that is counted, or that has a loop of its own."""
+    """Train a system that is counted, or that has its own training loop."""
     assert log is not None
     own_loop(
         system_of(training.config),
@@ -366,7 +378,7 @@ def _train_by_steps(
     """Train step by step to the end of the run.
 
     Raises:
-        BertwrightError: losses were not finite; says which checkpoint to go on from.
+        BertwrightError: losses were not finite; the message says which checkpoint to continue from.
     """
     config = training.config
     steps = config.steps
@@ -410,24 +422,27 @@ def _train_by_steps(
 
 
 def _way_on(run: Path, good: int) -> str:
-    """What to do when a run diverged: `good` is the last step after which a loss was finite."""
-    there = run_folder.last_good(run, good)
+    """Return what to do when a run diverged. `good` is the last step after which a loss was
+    finite.
+    """
+    checkpoint_folder = run_folder.last_good(run, good)
     lower = "lower learning rates (--optimizer.learning-rate, --optimizer.matrix-learning-rate), "
     lower += "or --precision fp32"
-    if there is None:
+    if checkpoint_folder is None:
         return f"no checkpoint of it gave a finite loss: begin from scratch with {lower}"
     return (
-        f"the last checkpoint that gave a finite loss is {there}: begin a new run from it with "
-        f"--init, and {lower}"
+        f"the last checkpoint that gave a finite loss is {checkpoint_folder}: begin a new run "
+        f"from it with --init, and {lower}"
     )
 
 
 def _precision(
     config: RunConfig, ranks: Ranks, beginning: run_folder.Beginning | None
 ) -> tuple[Precision, float]:
-    """Of matrix products, and the peak rate in it: the same on all ranks and in all sessions.
+    """Return the precision of matrix products and its peak rate, the same on all ranks and in all
+    sessions.
 
-    A measurement may come out otherwise the next time, or on the next process.
+    A measurement could give another result the next time, or in another process.
     """
     wanted: str = config.precision
     if wanted == "auto" and beginning is not None:
@@ -440,8 +455,9 @@ def _precision(
 def _length_before(
     config: RunConfig, beginning: run_folder.Beginning | None, positions: int | None
 ) -> int:
-    """Tokens that the checkpoint the run goes on from, or whose encoder it has, reads at once; 0:
-    there is none."""
+    """Return the number of tokens that the checkpoint, or encoder, that the run begins with reads
+    at once; 0 if there is none.
+    """
     if beginning is not None:
         return read_length(beginning.folder, positions) or 0
     if config.sized_by is None:
@@ -450,7 +466,7 @@ def _length_before(
 
 
 def _print_beginning(training: _Training, position: Position, say: Callable[[str], None]) -> None:
-    """Print what is trained and on what, and where a resumed run goes on."""
+    """Print what is trained and on which hardware, and where a resumed run continues."""
     config, ranks, beginning = training.config, training.ranks, training.beginning
     count = sum(p.numel() for p in training.learner.parameters())
     on = ranks.device.type
@@ -498,7 +514,7 @@ def _validation(
             f"{least} processes needs one: raise --validation.fraction"
         )
     while len(loader.positions(0, 0, tokens)) < least:
-        tokens *= 2  # fewer than one sequence were requested
+        tokens *= 2  # fewer tokens than a sequence has were requested
     micro = max(4096, instances.longest)
 
     def batches() -> Iterator[Any]:

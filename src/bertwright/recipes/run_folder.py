@@ -1,4 +1,4 @@
-"""The folder of a pre-training run: begun, gone on with, saved into.
+"""Create, resume and save a pre-training run's folder.
 
 ```
 RUN/ environment.json  config.toml  metrics.jsonl  checkpoints/step-00012000/  checkpoints/latest
@@ -49,36 +49,37 @@ from bertwright.version import __version__
 
 R = TypeVar("R", bound=RunConfig)
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
-# Keys that may differ when a run is resumed: logging and checkpointing only.
 _FREE_KEYS = ("log.", "checkpoint.", "parallel")
-# Folders that a run makes for its work and removes at its end.
+"""The keys that may differ when a run is resumed."""
 _SCRATCH = (".cooccurrences-*", ".ngrams-*", ".features-*")
+"""Temporary folders that a run creates and removes at its end."""
 
 
 class Beginning(NamedTuple):
-    """What a resumed run goes on from."""
+    """The state that a resumed run continues from."""
 
     folder: Path
-    """The newest checkpoint that is whole."""
+    """The newest intact checkpoint."""
     damaged: list[str]
-    """Names of newer ones that are not."""
+    """The names of newer checkpoints that are damaged."""
     precision: str
-    """What the run was begun in, of matrix products."""
+    """The precision of matrix products with which the run was begun."""
 
 
 def is_begun(run: Path) -> bool:
-    """Whether there is a run to resume."""
+    """Return whether there is a run to resume."""
     return (run / CONFIG).is_file()
 
 
 @contextlib.contextmanager
 def alone(run: Path) -> Iterator[None]:
-    """Keep other processes from writing a run while the block runs; a kill ends that, too.
+    """Keep other processes from writing to a run while the block runs; the lock ends if the process
+    is killed.
 
-    The folder is made; it goes again if it is empty in the end.
+    The folder is created, and removed again if it is empty at the end.
 
     Raises:
-        ConfigError: another process trains there, or it is no folder.
+        ConfigError: another process is training there, or the path is not a folder.
     """
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -93,9 +94,9 @@ def alone(run: Path) -> Iterator[None]:
 
 
 def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> None:
-    """Raise ConfigError if `run` holds something that may not be replaced: only runs may.
+    """Raise ConfigError if `run` holds something that must not be replaced; only runs may be.
 
-    `resumes`: the verb takes --resume, and a run that is there may go on.
+    `resumes` says that the verb has --resume, so that an existing run may be continued.
     """
     names = {place.name for place in run.iterdir()} if run.is_dir() else set()
     if names and not {CONFIG, ENVIRONMENT} <= names and not is_beginning(run):
@@ -112,7 +113,7 @@ def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> No
 
 
 def is_beginning(run: Path) -> bool:
-    """Whether a folder holds nothing but what a killed `begin` may leave."""
+    """Return whether a folder holds only files that a killed `begin` may leave."""
     return run.is_dir() and all(
         re.fullmatch(rf"{ENVIRONMENT}|\.({ENVIRONMENT}|{CONFIG})\.(partial-\d+|lock)", place.name)
         for place in run.iterdir()
@@ -120,7 +121,7 @@ def is_beginning(run: Path) -> bool:
 
 
 def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, Any]:
-    """What a run's figures were made with."""
+    """Return a description of the software and hardware of a run."""
     gpu = torch.cuda.get_device_name(ranks.device) if ranks.device.type == "cuda" else None
     return {
         "bertwright": __version__,
@@ -137,7 +138,9 @@ def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, An
 
 
 def begin(run: Path, environment: dict[str, Any], config: Any) -> None:
-    """Make the run's folder, or nothing; what was there has been allowed to go."""
+    """Create the run's folder completely or not at all. The caller has checked that its content may
+    be removed.
+    """
     run.mkdir(parents=True, exist_ok=True)
     _empty(run)
     try:
@@ -147,13 +150,13 @@ def begin(run: Path, environment: dict[str, Any], config: Any) -> None:
             file.write(values.to_toml(config))
     except BaseException:
         _empty(run)
-        with contextlib.suppress(OSError):  # a mounted one, or our working directory
+        with contextlib.suppress(OSError):  # a mount point, or our working directory
             run.rmdir()
         raise
 
 
 def _empty(run: Path) -> None:
-    """Remove what is in a folder, not the folder itself: it may be a mounted one."""
+    """Remove the content of a folder, but not the folder itself, which may be a mount point."""
     for place in run.iterdir():
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
@@ -162,7 +165,7 @@ def _empty(run: Path) -> None:
 
 
 def recover(run: Path) -> None:
-    """Clear away what a killed process left half done."""
+    """Remove what a killed process left incomplete."""
     folder = run / checkpoint.CHECKPOINTS
     for old in folder.glob(".step-*.old-*"):
         replaced = folder / old.name[1:].partition(".old-")[0]
@@ -182,8 +185,11 @@ def recover(run: Path) -> None:
 
 
 def mend_latest(run: Path, folder: Path) -> None:
-    """Let `latest` and `model` name `folder`, the newest whole checkpoint, where they do not: the
-    process was killed after it saved, or what they name is damaged."""
+    """Let `latest` and `model` name `folder`, the newest intact checkpoint.
+
+    They may name another one if the process was killed after saving, or if a newer checkpoint is
+    damaged.
+    """
     latest, model = run / checkpoint.CHECKPOINTS / checkpoint.LATEST, run / checkpoint.MODEL
     named = latest.read_text(encoding="utf-8").strip() if latest.is_file() else ""
     if named != folder.name or Path(os.path.realpath(model)).name != folder.name:
@@ -191,13 +197,16 @@ def mend_latest(run: Path, folder: Path) -> None:
 
 
 def read_saved(run: Path, cls: type[R]) -> R:
-    """Return the configuration that a run was begun with."""
+    """Return the configuration with which a run was begun."""
     return values.from_dict(cls, read_run_file(run / CONFIG, cls), str(run / CONFIG))
 
 
 def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
-    """The configuration with the rule by which the run there holds out text, unless it names one;
-    a run of an older version names none and holds out whole documents."""
+    """Return the configuration with the existing run's rule for holding out text, unless it names
+    one.
+
+    A run of an older version has no such rule, and holds out whole documents.
+    """
     if config.validation.hold_out is not None:
         return config
     saved = read_saved(run, type(config))
@@ -206,11 +215,11 @@ def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
 
 
 def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None:
-    """The checkpoint to go on from; None where none was written yet.
+    """Return the checkpoint to continue from; None if none was written yet.
 
     Raises:
-        ConfigError: the run there has another configuration; names the differing keys.
-        IntegrityError: the data was built again since, or every checkpoint is damaged.
+        ConfigError: the existing run has another configuration; names the differing keys.
+        IntegrityError: the data were built again, or every checkpoint is damaged.
     """
     saved = read_saved(run, type(config))
     environment = _read_environment(run)
@@ -232,11 +241,11 @@ def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None
             f"{config.data} is not what {run} was begun with (its manifest differs): bring the old "
             f"data back, or begin a new run with --init {run} --out ELSEWHERE"
         )
-    there = checkpoint.list_checkpoints(run)
-    if not there:
+    checkpoints = checkpoint.list_checkpoints(run)
+    if not checkpoints:
         return None
     folder = checkpoint.find_checkpoint(run)
-    damaged = [each.name for each in there[there.index(folder) + 1 :]]
+    damaged = [each.name for each in checkpoints[checkpoints.index(folder) + 1 :]]
     return Beginning(folder, damaged, environment.get("precision", "auto"))
 
 
@@ -250,7 +259,9 @@ def save(
     ranks: Ranks,
     trained_length: int | None = None,
 ) -> None:
-    """Write a checkpoint, let `latest` name it, and drop the oldest; every rank calls this."""
+    """Write a checkpoint, let `latest` name it, and remove the oldest ones. Every rank must call
+    it.
+    """
     weights = ranks.gather(learner.state_dict())
     files = encode_state(position, learner, optimizers, ranks)
     if ranks.is_first:
@@ -264,10 +275,11 @@ def save(
             )
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
-        there = checkpoint.list_checkpoints(run)
-        # Newer ones are damaged, and were passed over: they must not push a whole one out.
-        for old in there[: there.index(folder) + 1][: -config.checkpoint.keep]:
-            # What another process has open may stay on a network's disk; the next save tries again.
+        checkpoints = checkpoint.list_checkpoints(run)
+        # Newer checkpoints are damaged and were skipped; they do not count as kept ones.
+        for old in checkpoints[: checkpoints.index(folder) + 1][: -config.checkpoint.keep]:
+            # On a network disk, files that another process has open may stay; the next save
+            # tries again.
             shutil.rmtree(old, ignore_errors=True)
     ranks.wait()
 
@@ -287,8 +299,11 @@ def _card(
 
 
 def _example(shards: Shards, masked: bool) -> tuple[str, str]:
-    """A sentence of the corpus, always the same, with its longest word masked if wanted, and that
-    word; empty where no sentence fits."""
+    """Return a sentence of the corpus, always the same, and its longest word, which is masked if
+    `masked`.
+
+    Both are empty if no sentence is suitable; without `masked`, the word is empty.
+    """
     lengths = np.diff(shards.sentence_tokens)
     fitting = np.flatnonzero((lengths >= 9) & (lengths <= 25))
     if not len(fitting):
@@ -309,7 +324,7 @@ def _example(shards: Shards, masked: bool) -> tuple[str, str]:
 
 
 def last_good(run: Path, step: int) -> Path | None:
-    """The newest checkpoint of `step` or before it."""
+    """Return the newest checkpoint that is not after `step`, or None."""
     good = [f for f in checkpoint.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
     return good[-1] if good else None
 

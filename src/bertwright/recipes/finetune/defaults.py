@@ -1,4 +1,4 @@
-"""What a run does where an option leaves it open: by the encoder's specification and the data."""
+"""The defaults of fine-tuning that depend on the encoder's specification and the data."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
 from bertwright.tasks.catalogue import kind_of
 
 MOST_CHARACTERS, MOST_WORDS = 10_000_000, 300_000
-"""Of the texts, or sentences, on which baselines are measured unasked: about ten seconds."""
+"""The most characters of texts, or words of sentences, for which baselines are computed without
+being requested: about ten seconds.
+"""
 
 OF_STEPS = (
     *("batch_size", "warmup", "weight_decay", "bias_correction", "clip_norm", "dropout"),
     *("attention_dropout", "keep", "evaluations_per_epoch", "patience"),
 )
-"""Keys that say how a head is trained in steps."""
+"""The keys that only apply to heads that are trained in steps."""
 
 
 def transfer_of(config: FinetuneConfig, spec: EncoderSpec, tasks: Sequence[TaskSpec]) -> str:
     """Return the transfer of a run: as configured, or the one that suits the encoder.
 
-    Frozen features are the default of encoders that were published so (`spec.feature_based`), for
-    tasks whose heads read one vector of each text or word. An option that is for features alone, or
-    for an encoder that is trained, decides.
+    Frozen features are the default for encoders that were published with them
+    (`spec.feature_based`), for tasks whose heads read one vector of each text or word. Options that
+    only apply to features, or only to a trained encoder, take precedence.
     """
     if config.transfer != "auto":
         return config.transfer
@@ -37,8 +39,11 @@ def transfer_of(config: FinetuneConfig, spec: EncoderSpec, tasks: Sequence[TaskS
 
 
 def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
-    """Return whether the heads are linear layers on frozen vectors that are fitted without steps;
-    options that are about steps, or about what is not linear, have them trained."""
+    """Return whether the heads are linear layers that are fitted on frozen vectors without steps.
+
+    They are trained in steps instead if an option applies to steps, or to a head that is not
+    linear.
+    """
     return (
         config.transfer == "features"
         and config.learning_rate == "auto"
@@ -54,13 +59,13 @@ def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
 
 
 def without_effect(config: FinetuneConfig) -> list[str]:
-    """Return the keys that were given and are about steps, which a fitted head does not take."""
+    """Return the given keys that only apply to steps, and have no effect on a fitted head."""
     usual = FinetuneConfig(config.model, config.out)
     return [key for key in OF_STEPS if getattr(config, key) != getattr(usual, key)]
 
 
 def layers_of(config: FinetuneConfig, spec: EncoderSpec) -> Layers:
-    """Return the layer that a fitted head reads: as configured, or the one that `embed` does."""
+    """Return the layer that a fitted head reads: as configured, or the one that `embed` reads."""
     if config.layers is not None:
         return config.layers
     number = spec.default_layer % (spec.depth + 1)
@@ -70,8 +75,7 @@ def layers_of(config: FinetuneConfig, spec: EncoderSpec) -> Layers:
 
 
 def epochs_of(config: FinetuneConfig, examples: int) -> float:
-    """Return the passes over the data: as configured, or so many that few examples are seen often
-    enough."""
+    """Return the number of passes over the data: as configured, or more for fewer examples."""
     if config.epochs is not None:
         return config.epochs
     if config.transfer == "features":
@@ -80,8 +84,11 @@ def epochs_of(config: FinetuneConfig, examples: int) -> float:
 
 
 def takes_seconds(setup: TaskSetup) -> bool:
-    """Return whether the baselines of a task take seconds: they have features by the character,
-    and a weight of each feature for each label."""
+    """Return whether the baselines of a task take only seconds.
+
+    Their time depends on the characters of the texts, and on the number of labels, because they
+    have a weight for each feature and label.
+    """
     kind = kind_of(setup.task.kind)
     if kind.baselines is None:
         return False
@@ -96,8 +103,9 @@ def takes_seconds(setup: TaskSetup) -> bool:
 
 
 def usual_rate(config: FinetuneConfig, width: int) -> float:
-    """Return the learning rate of a run whose rate is neither given nor searched for, by the
-    encoder's width."""
+    """Return the learning rate of a run if it is neither given nor searched for, by the encoder's
+    width.
+    """
     if config.transfer == "features":
         return 1e-2 if config.network == "linear" else 1e-3
     return min(1e-3, 3e-5 * (768 / width) ** 2)

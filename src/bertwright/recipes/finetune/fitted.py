@@ -1,4 +1,4 @@
-"""Linear heads on frozen vectors, fitted without steps (`transfer/linear.py`)."""
+"""Fit linear heads on frozen vectors without steps (`transfer/linear.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from bertwright.train.log import Log
 from bertwright.transfer.linear import LinearFit, fit_classes, fit_label_sets, fit_numbers
 
 MOST_NUMBERS = 1 << 28
-"""Of all vectors that a head is fitted on, 1 GB; of more a random part of the examples is read."""
+"""The most numbers of all vectors that a head is fitted on (1 GB); if there are more, a random part
+of the examples is used.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class FrozenVectors:
     vectors: Float32s
     """`[R, F]`"""
     labels: Int64s
-    """`[R]` classes or numbers; `[R, C]` label sets."""
+    """`[R]`, classes or numbers; `[R, C]`, label sets."""
     groups: Int64s
-    """`[R]`: the example of each row."""
+    """`[R]`: the example that each row belongs to."""
 
 
 def read_vectors(
@@ -46,7 +48,7 @@ def read_vectors(
     seed: int,
     on_progress: OnProgress = silent,
 ) -> FrozenVectors:
-    """Encode the training examples of a task once."""
+    """Encode the training examples of a task once, and return their vectors."""
     name, task, instances = setup.task_name, setup.task, setup.train.instances
     head, device = cast(Head, learner.objectives[name]), hardware.ranks.device
     of_words = kind_of(task.kind).scores_tokens
@@ -60,8 +62,8 @@ def read_vectors(
     for numbers in instance_batches(instances, hardware.predicted_tokens, chosen):
         batch = make_batch(name, task, instances, numbers, device)
         with torch.inference_mode():
-            found = head.read(learner.encode(batch, [head]), batch)
-        vectors.append(require_finite(found.float(), "vectors").cpu().numpy())
+            features = head.read(learner.encode(batch, [head]), batch)
+        vectors.append(require_finite(features.float(), "vectors").cpu().numpy())
         assert batch.labels is not None
         labels.append(batch.labels.cpu().numpy())
         counts = batch.counts if of_words else (1,) * len(batch.rows)
@@ -72,7 +74,7 @@ def read_vectors(
 
 
 def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
-    """Fit a task's head; the vectors of `data` stay as they are."""
+    """Fit a task's head; the vectors of `data` are not changed."""
     task, x = setup.task, data.vectors.copy()
     weights = None if setup.class_weights is None else setup.class_weights.tolist()
     if task.kind == "regression":
@@ -84,15 +86,16 @@ def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
 
 @dataclass
 class Fitting:
-    """The vectors of all tasks, and heads fitted on them, a seed at a time; the seed chooses the
-    folds that compare strengths."""
+    """The vectors of all tasks, on which heads are fitted for one seed at a time. The seed
+    determines the folds of cross-validation.
+    """
 
     learner: Learner
-    """The frozen encoder under the heads, on its device."""
+    """The frozen encoder with the heads, on its device."""
     setups: Sequence[TaskSetup]
     hardware: Hardware
     data: Sequence[FrozenVectors]
-    """Of each task."""
+    """The vectors of each task."""
 
     def train_seed(self, seed: int, log: Log | None) -> SeedRun:
         """Fit all heads and evaluate them on dev."""
@@ -124,9 +127,9 @@ class Fitting:
         run.examples_per_second = examples / max(1e-9, run.seconds)
         if log is not None:
             metrics: dict[str, float] = {}
-            for name, found in run.evaluations.items():
+            for name, evaluation in run.evaluations.items():
                 prefix = "" if len(self.setups) == 1 else f"{name}."
-                metrics |= {f"{prefix}{key}": value for key, value in found.metrics.items()}
+                metrics |= {f"{prefix}{key}": value for key, value in evaluation.metrics.items()}
             tokens = sum(setup.train.num_tokens for setup in self.setups)
             record: dict[str, float | int | str] = {
                 "step": 1,

@@ -1,4 +1,4 @@
-"""Feature-based runs: the encoder's vectors of all examples once, then heads on them."""
+"""Feature-based runs: encode all examples once, then train heads on the stored vectors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def tabulate(
     file: Path,
     on_progress: OnProgress = silent,
 ) -> tuple[FeatureTable, list[TaskSetup]]:
-    """Encode all examples of all tasks once, by an encoder under heads that read chosen layers; the
-    table, and the setups with its rows in place of ids."""
+    """Encode all examples of all tasks once, and return the table and the setups for it.
+
+    The heads must read chosen layers. In the returned setups, ids are rows of the table.
+    """
     device = hardware.ranks.device
     in_bf16 = hardware.precision == "bf16"
     learner = learner.to(device).eval()
@@ -64,7 +66,7 @@ def tabulate(
 
 
 def _numbered(data: TaskData, start: int) -> TaskData:
-    """Data whose ids are the numbers of its tokens, counted from `start`."""
+    """Return the data with the indices of its tokens, counted from `start`, in place of ids."""
     numbered = copy(data)
     numbered.instances = []
     for instance in data.instances:

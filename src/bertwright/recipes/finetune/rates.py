@@ -1,12 +1,12 @@
-"""Choose a learning rate by trials: each rate trains for a while, and dev selects one.
+"""Choose a learning rate by trials: each rate is trained for a while, and the dev set selects one.
 
-`auto` tries `RATES` on a slice of the training file, so short that all trials together take a third
-of the run's time at most. Several rates that are named (`1e-4,3e-4,1e-3`) train the first seed
-whole, as Devlin et al. 2019, appendix A.3, chose theirs.
+`auto` tries `RATES` on a part of the training file, so small that all trials together take at most
+a third of the run's time. If several rates are given (`1e-4,3e-4,1e-3`), each trains the whole
+first seed, as in Devlin et al. 2019, appendix A.3.
 
-Every trial that ends is written to `learning-rates.json` in the run's folder, and its log is beside
-it (`learning-rates/RATE/metrics.jsonl`). The same command takes trials that are there from the
-file, if model, data and settings are the same.
+Every completed trial is written to `learning-rates.json` in the run's folder, with its log in
+`learning-rates/RATE/metrics.jsonl`. If the same command is run again with the same model, data and
+settings, it reuses completed trials.
 """
 
 from __future__ import annotations
@@ -44,40 +44,44 @@ from bertwright.train.log import Log
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 """The rates that `auto` tries."""
 SMALL = 30_000_000
-"""Parameters of an encoder below which `auto` tries rates."""
+"""`auto` tries rates for encoders with fewer parameters than this."""
 SHARE = 0.45
-"""Of the run, without trials, that they may cost: with them it is less than a third."""
+"""The cost of the trials, as a fraction of the run without them; it is less than a third of the
+whole.
+"""
 FOR_DEV = 0.25
-"""Of a trial, the part that its evaluation may cost."""
+"""The fraction of a trial that its evaluation may cost."""
 FEWEST_STEPS = 8
-"""Of a trial; shorter ones say nothing."""
+"""The fewest steps of a trial; shorter ones are not informative."""
 FILE, FOLDER = "learning-rates.json", "learning-rates"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which rates are tried, on what, and what that costs."""
+    """The rates to try, the data of the trials, and their cost."""
 
     rates: tuple[float, ...]
     setups: Sequence[TaskSetup]
     """The data of a trial."""
     config: FinetuneConfig
-    """The keys of a trial, but for its rate."""
+    """The keys of a trial, apart from its rate."""
     whole: bool
-    """Whether a trial is the first seed itself."""
+    """Whether a trial is the whole first seed."""
     tokens: float
-    """Of all trials that come on top of the run, in tokens that a step trains on."""
+    """The cost of all trials beyond the run itself, in tokens that a step trains on."""
     sentence: str
-    """What is tried and what it costs, for the user."""
+    """A description of the trials and their cost, for the user."""
 
 
 @dataclass
 class Chosen:
-    """What the trials came to."""
+    """The result of the trials."""
 
     rate: float
     trials: list[dict[str, Any]]
-    """Of each: `learning_rate`, the `score` on its dev examples (None: diverged), `seconds`."""
+    """For each trial: `learning_rate`, the `score` on its dev examples (None: diverged),
+    `seconds`.
+    """
     first: SeedRun | None = None
     """The first seed, trained at the chosen rate."""
 
@@ -85,13 +89,13 @@ class Chosen:
 def plan_trials(
     config: FinetuneConfig, setups: Sequence[TaskSetup], parameters: int, cost: float
 ) -> Plan | None:
-    """Return the trials of a run, or None where its rate is not chosen by trials.
+    """Return the trials of a run, or None if its rate is not chosen by trials.
 
     Args:
-        config: the keys, with epochs and seeds as they will be.
+        config: the keys, with the final epochs and seeds.
         setups: the tasks.
-        parameters: of the encoder.
-        cost: of all seeds, in tokens that a step trains on.
+        parameters: the number of parameters of the encoder.
+        cost: the cost of all seeds, in tokens that a step trains on.
     """
     rates = rates_of(config.learning_rate)
     if len(rates) > 1:
@@ -102,7 +106,7 @@ def plan_trials(
             replace(config, learning_rate=None, seeds=1),
             True,
             more,
-            f"learning rate: {_listed(rates)} train seed {config.seed} whole, and dev selects one: "
+            f"learning rate: {_listed(rates)} each train seed {config.seed}, and dev selects one: "
             f"{len(rates) + config.seeds - 1} trainings in place of {config.seeds}",
         )
     has_dev = all(setup.files.dev is not None for setup in setups)
@@ -114,8 +118,8 @@ def plan_trials(
 
 
 def _plan_slice(config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float) -> Plan | None:
-    """Return trials on a slice of the data; None where it would be too short."""
-    budget = SHARE * cost / len(RATES)  # tokens of a trial
+    """Return trials on a part of the data; None if it would be too small."""
+    budget = SHARE * cost / len(RATES)  # the tokens of each trial
     dev_tokens = sum(setup.dev.num_tokens for setup in setups) / EVALUATED
     of_dev = min(1.0, FOR_DEV * budget / max(1.0, dev_tokens))
     dev = [_part(setup.dev, of_dev, config.seed, "rates of dev") for setup in setups]
@@ -144,7 +148,7 @@ def _plan_slice(config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float
         epochs=epochs,
         keep="last",
         patience=None,
-        evaluations_per_epoch=1e-9,  # at the end alone
+        evaluations_per_epoch=1e-9,  # only at the end
     )
     share = SHARE / (1 + SHARE)
     return Plan(
@@ -164,13 +168,13 @@ def _listed(rates: Sequence[float]) -> str:
 
 
 def _part(data: TaskData, fraction: float, seed: int, what: str) -> TaskData:
-    """Return a random part of the examples; those of one source stay together."""
+    """Return a random part of the examples; those of the same source stay together."""
     if fraction >= 1:
         return data
     source = kind_of(data.task.kind).source
     numbers: dict[Hashable, int] = {}
     names = [n if source is None else source(e) for n, e in enumerate(data.examples)]
-    if len(set(names)) < 20:  # of few documents a part of each
+    if len(set(names)) < 20:  # with few documents, take a part of each
         names = list(range(len(data.examples)))
     groups = np.array([numbers.setdefault(name, len(numbers)) for name in names])
     order = permutation(make_key(what, seed), len(numbers))
@@ -190,12 +194,14 @@ def choose_rate(
     say: Callable[[str], None],
     on_tokens: Callable[[float], None],
 ) -> Chosen:
-    """Run the trials, and choose: the best on dev; of those that fewer than one standard error of
-    the slice of dev separates from it, the lowest, as a short training prefers high rates.
+    """Run the trials and choose a rate.
+
+    The best rate on dev is chosen. Of rates within one standard error of it on the part of dev, the
+    lowest is chosen, because a short training favours high rates.
 
     Raises:
-        Diverged: all rates.
-        Interrupted: a signal came; trials that had ended are kept.
+        Diverged: all rates diverged.
+        Interrupted: a signal arrived; completed trials are kept.
     """
     trials: list[dict[str, Any]] = []
     runs: dict[float, SeedRun] = {}
@@ -213,23 +219,23 @@ def choose_rate(
             log = Log(folder, shown, labels={"seed": plan.config.seed})
         config = replace(plan.config, learning_rate=rate)
         try:
-            found = train_seed(
+            seed_run = train_seed(
                 config, plan.setups, new_learner(), config.seed, hardware, log, on_tokens
             )
         except Diverged:
-            found = None
+            seed_run = None
         finally:
             if log is not None:
                 log.close()
-        score = None if found is None or not math.isfinite(found.score) else found.score
+        score = None if seed_run is None or not math.isfinite(seed_run.score) else seed_run.score
         trial = {
             "learning_rate": rate,
             "score": score,
             "seconds": round(time.monotonic() - began, 1),
         }
         trials.append(trial)
-        if found is not None and plan.whole:
-            runs[rate] = found
+        if seed_run is not None and plan.whole:
+            runs[rate] = seed_run
             best = max(runs.values(), key=lambda each: each.score)
             for each in runs.values():
                 each.state = each.state if each is best else {}
@@ -259,26 +265,29 @@ def _outcome(trial: Mapping[str, Any]) -> str:
 
 
 def key_of(folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup]) -> str:
-    """Return a hash of all that decides what a trial comes to: the files of the model, the keys of
-    the run, and the tasks with their data."""
+    """Return a hash of everything that determines the result of a trial: the files of the model,
+    the keys of the run, and the tasks with their data.
+    """
     settings: list[Any] = [values.plain(values.to_dict(config) | {"out": None})]
     for file in sorted(folder.glob("*.safetensors")):
         settings.append([file.name, file.stat().st_size, file.stat().st_mtime_ns])
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for setup in setups:
         settings.append(values.plain(values.to_dict(setup.task) | values.to_dict(setup.files)))
         for data in (setup.train, setup.dev):
             for instance in data.instances:
-                found.update(repr(instance.label).encode())
+                digest.update(repr(instance.label).encode())
                 for ids in instance.ids:
-                    found.update(np.asarray(ids).tobytes())
-    found.update(json.dumps(settings).encode())
-    return found.hexdigest()
+                    digest.update(np.asarray(ids).tobytes())
+    digest.update(json.dumps(settings).encode())
+    return digest.hexdigest()
 
 
 def read_tried(run: Path, key: str) -> dict[float, dict[str, Any]]:
-    """Return the trials that an earlier command with the same key left in a run's folder, by their
-    rates; none where there is no such file, or a damaged one."""
+    """Return the trials that an earlier command with the same key completed, by their rates.
+
+    The result is empty if there is no such file, or if it is damaged.
+    """
     try:
         content = json.loads((run / FILE).read_text(encoding="utf-8"))
         if content["key"] != key:

@@ -1,4 +1,6 @@
-"""What a fine-tuning run writes: figures, predictions on dev, and the best model with its card."""
+"""Write the results of a fine-tuning run: figures, predictions on dev, and the best model with its
+card.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,15 @@ from bertwright.tasks.evaluate import Evaluation, evaluate
 
 TASKS = "tasks.toml"
 MOST_EXAMPLES, MOST_CHARACTERS = 3, 300
-"""Texts of a card, and how long each may be."""
+"""The most texts in a card, and the most characters of each."""
 
 
 def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any]:
-    """What `config.toml` holds, from which `bertwright finetune KIND --config` runs again.
+    """Return the content of `config.toml`, with which `bertwright finetune KIND --config` repeats
+    the run.
 
-    Of one task all keys; of several the run's, and `tasks`, the file that `write_tasks` writes.
+    For one task it has all keys; for several, the run's keys, and `tasks`, the file that
+    `write_tasks` writes.
     """
     if len(tasks) > 1:
         return {**values.to_dict(config), "tasks": str(Path(config.out) / TASKS)}
@@ -50,7 +54,7 @@ def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any
 
 
 def write_tasks(run: Path, tasks: Sequence[TaskSpec]) -> None:
-    """Write a section a task, as `bertwright finetune multitask --tasks` reads it."""
+    """Write a section for each task, as `bertwright finetune multitask --tasks` reads it."""
     sections = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
     (run / TASKS).write_text(values.to_toml(sections), encoding="utf-8")
 
@@ -64,21 +68,29 @@ def figures(
     depth: int,
     trials: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The figures of a run: of one task, or of each by its name; `config` has what was chosen for
-    the run, `runs` are its seeds, `diverged` the numbers of those that did, `trials` the learning
-    rates that were tried."""
+    """Return the figures of a run: of its one task, or of each task by name.
+
+    Args:
+        config: the keys, with the values that were chosen for the run.
+        setups: the tasks.
+        runs: the seeds.
+        diverged: the numbers of the seeds that diverged.
+        baselines: the evaluations of the baselines, by task and name.
+        depth: the number of layers of the encoder.
+        trials: the learning rates that were tried.
+    """
     best = max(runs, key=lambda each: each.score)
     shared = {"format": 1, "model": config.model, "transfer": config.transfer}
     shared |= {"learning_rates": [*trials]}
-    found = {
+    by_task = {
         setup.task_name: shared
         | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}), depth)
         | {"settings": values.to_dict(config) | values.to_dict(setup.files)}
         for setup in setups
     }
     if len(setups) == 1:
-        return found[setups[0].task_name]
-    return shared | {"best_seed": best.seed, "tasks": found}
+        return by_task[setups[0].task_name]
+    return shared | {"best_seed": best.seed, "tasks": by_task}
 
 
 def save(
@@ -89,7 +101,7 @@ def save(
     setups: Sequence[TaskSetup],
     best: SeedRun,
 ) -> Path:
-    """Write the figures, the predictions and the best model; its folder."""
+    """Write the figures, the predictions and the best model, and return the model's folder."""
     text = json.dumps(values.plain(results), indent=1, ensure_ascii=False)
     (run / RESULTS).write_text(text + "\n", encoding="utf-8")
     with (run / PREDICTIONS).open("w", encoding="utf-8") as file:
@@ -128,11 +140,14 @@ def save(
 
 
 def example_texts(examples: Sequence[Example]) -> list[str]:
-    """The first short dev texts of a task of single texts, of a classification one for each of its
-    first labels: what the card offers to try the model with."""
-    found: dict[Any, str] = {}
+    """Return a few short dev texts of a single-text task, which the card offers to try the model
+    with.
+
+    For classification, there is one for each of the first labels.
+    """
+    texts: dict[Any, str] = {}
     for example in examples:
-        label: Any = len(found)
+        label: Any = len(texts)
         if isinstance(example, GenerationExample):
             text = example.source
         elif isinstance(example, TaggingExample):
@@ -142,15 +157,15 @@ def example_texts(examples: Sequence[Example]) -> list[str]:
             label = example.label if isinstance(example.label, str) else label
         else:
             return []
-        if len(text) <= MOST_CHARACTERS and "\n" not in text and text not in found.values():
-            found.setdefault(label, text)
-        if len(found) == MOST_EXAMPLES:
+        if len(text) <= MOST_CHARACTERS and "\n" not in text and text not in texts.values():
+            texts.setdefault(label, text)
+        if len(texts) == MOST_EXAMPLES:
             break
-    return list(found.values())
+    return list(texts.values())
 
 
 def _layer_weights(setup: TaskSetup, best: SeedRun, depth: int) -> dict[str, float]:
-    """How much a head that mixes layers reads of each, by its number, 1 in all."""
+    """Return the weight of each layer in a head that mixes layers, by number; they sum to 1."""
     layers = setup.task.head.layers
     if layers is None or not layers.startswith("mix"):
         return {}
@@ -203,7 +218,7 @@ def _of_task(
         "best_seed": best.seed,
         "layer_weights": _layer_weights(setup, best, depth),
         "summary": _summary(runs, name),
-        "baselines": {key: found.metrics for key, found in baselines.items()},
+        "baselines": {key: evaluation.metrics for key, evaluation in baselines.items()},
         "lengths": {"train": setup.train.lengths.as_dict(), "dev": setup.dev.lengths.as_dict()},
         **whole,
         "warnings": list(dict.fromkeys(warnings)),
@@ -211,23 +226,25 @@ def _of_task(
 
 
 def _final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:
-    """A task with what was tuned on dev."""
+    """Return a task with the values that were tuned on dev."""
     threshold = best.thresholds.get(setup.task_name, setup.task.null_threshold)
     return replace(setup.task, null_threshold=threshold)
 
 
 def _seeds(some: Sequence[int], total: int) -> str:
-    """`2 of 3 seeds (1, 3)`"""
+    """Return a description such as `2 of 3 seeds (1, 3)`."""
     plural = "" if total == 1 else "s"
     return f"{len(some)} of {total} seed{plural} ({', '.join(map(str, some))})"
 
 
 def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float | None]]:
-    """Mean, standard deviation (of a sample; of one seed nobody knows it) and maximum of every
-    metric over the seeds."""
+    """Return mean, standard deviation and maximum of every metric over the seeds.
+
+    The standard deviation is that of a sample, and None for a single seed.
+    """
     summary: dict[str, dict[str, float | None]] = {}
     for metric in runs[0].evaluations[name].metrics:
-        found = [run.evaluations[name].metrics[metric] for run in runs]
-        sd = statistics.stdev(found) if len(found) > 1 else None
-        summary[metric] = {"mean": statistics.fmean(found), "sd": sd, "max": max(found)}
+        of_seeds = [run.evaluations[name].metrics[metric] for run in runs]
+        sd = statistics.stdev(of_seeds) if len(of_seeds) > 1 else None
+        summary[metric] = {"mean": statistics.fmean(of_seeds), "sd": sd, "max": max(of_seeds)}
     return summary

@@ -1,8 +1,9 @@
-"""Fine-tuning as one function: a checkpoint and labelled files in, a run folder out.
+"""Fine-tune a checkpoint on labelled files, and write a run folder.
 
-labelled files -> instances (`setup.py`) -> for each seed: encoder + heads -> steps
-(`train/loop.py`), evaluated on dev (`training.py`; on frozen features, `frozen.py`) -> the best
-seed's weights, a Hugging Face folder by itself -> `results.json` (`results.py`).
+Labelled files become instances (`setup.py`). For each seed, the encoder with new heads is trained
+in steps (`train/loop.py`) and evaluated on dev (`training.py`); on frozen features see `frozen.py`
+and `fitted.py`. The best seed's weights become a Hugging Face folder, and the figures are written
+to `results.json` (`results.py`).
 """
 
 from __future__ import annotations
@@ -73,16 +74,17 @@ def finetune(
     on_progress: OnProgress = silent,
     on_log: OnLog = silent,
 ) -> dict[str, Any]:
-    """Fine-tune a checkpoint on a task, or on several at once; the content of `results.json`.
+    """Fine-tune a checkpoint on one task, or on several at once; return the content of
+    `results.json`.
 
-    Several tasks are heads over one encoder (multi-task learning). `on_progress` is called with the
-    tokens done of all seeds; of frozen features, with those that are encoded.
+    Several tasks are heads on the same encoder (multi-task learning). `on_progress` is called with
+    the tokens done over all seeds; for frozen features, with those that are encoded.
 
     Raises:
-        ConfigError: the settings do not fit one another or the model, or the folder is taken.
-        DataError: a file cannot be read, or it has nothing to train on.
-        Diverged: every seed.
-        Interrupted: a signal came; the seeds that were finished are kept.
+        ConfigError: the settings do not fit each other or the model, or the folder is not free.
+        DataError: a file cannot be read, or has nothing to train on.
+        Diverged: every seed diverged.
+        Interrupted: a signal arrived; the completed seeds are kept.
     """
     keep_freed_memory()
     keep_few_kernels()
@@ -116,7 +118,7 @@ def finetune(
         named = rates_of(config.learning_rate)
         rate = named[0] if named else usual_rate(config, spec.width)
         config = replace(config, epochs=epochs, precision=precision)
-        # What does not fit the model is an error now, before anything is written.
+        # Settings that do not fit the model are an error now, before anything is written.
         learner = new_learner(folder, config, setups, config.seed)
         Stepping(learner, config, rate, epochs, 1)
         plan, tried, key = None, {}, ""
@@ -141,7 +143,7 @@ def finetune(
             run_folder.begin(run, environment, task_results.settings(tasks, requested))
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)
-        ranks.wait()  # for the folder
+        ranks.wait()  # until the folder exists
         hardware = Hardware(ranks, precision, peak, micro, predicted)
         seeds = _Seeds(
             folder, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
@@ -164,7 +166,7 @@ def finetune(
         )
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
-            # all seeds on frozen features share one encoder, that of the first seed
+            # with frozen features, all seeds share the encoder of the first seed
             learner = new_learner(folder, config, setups, config.seed)
             learner.load_state_dict(best.state, strict=config.transfer != "features")
             task_results.save(run, learner, folder, results, setups, best)
@@ -180,7 +182,7 @@ def finetune(
 def new_learner(
     folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup], seed: int
 ) -> Learner:
-    """The learner a seed starts from: the checkpoint's encoder under new heads."""
+    """Return the learner that a seed starts from: the checkpoint's encoder with new heads."""
     generator = torch.Generator().manual_seed(seed)
     architecture = read_config(folder)
     dropout: dict[str, Any] = {
@@ -188,17 +190,17 @@ def new_learner(
         "attention_probs_dropout_prob": config.attention_dropout,
         "dropout_scale": config.dropout_scale,
     }
-    there = {each.name for each in fields(architecture)}
+    keys = {each.name for each in fields(architecture)}
     if config.dropout_scale is None:
         del dropout["dropout_scale"]
-    elif "dropout_scale" not in there:
-        raise ConfigError(f"dropout_scale is for an AWD-LSTM, and {folder} is none: use dropout")
-    architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in there})
+    elif "dropout_scale" not in keys:
+        raise ConfigError(f"dropout_scale is for an AWD-LSTM, but {folder} is none: use dropout")
+    architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in keys})
     tasks = {setup.task_name: setup.task for setup in setups}
     also = {"next_token": config.language_model} if config.language_model else {}
     if also and "next_token" not in system_of_config(architecture).objectives:
         raise ConfigError(
-            f"language_model is {config.language_model:g}, and {folder} is no language model that "
+            f"language_model is {config.language_model:g}, but {folder} is no language model that "
             "predicts the next token; leave it out, or pass a GPT or an AWD-LSTM"
         )
     loaded = checkpoint.load(folder, list(also), generator, architecture, tasks=tasks)
@@ -212,7 +214,7 @@ def new_learner(
             head.class_weights = setup.class_weights
         kind = kind_of(setup.task.kind)
         if kind.generates and is_new and not config.random_start:
-            # the weights of the head that pre-training predicted tokens by
+            # start from the head that predicted tokens in pre-training
             name = "next_token" if learner.encoder.spec.causal else "masked_lm"
             pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
             head.load_state_dict(pretrained.state_dict(), strict=False)
@@ -223,7 +225,7 @@ def new_learner(
 
 
 def _cost(setups: Sequence[TaskSetup], config: FinetuneConfig, ranks: int) -> float:
-    """What all seeds cost, their steps and evaluations, in tokens that a step trains on."""
+    """Return the cost of all seeds, for steps and evaluations, in tokens that a step trains on."""
     assert config.epochs is not None
     train = sum(each.train.num_tokens * each.files.weight for each in setups)
     dev = sum(each.dev.num_tokens for each in setups) / EVALUATED
@@ -233,7 +235,7 @@ def _cost(setups: Sequence[TaskSetup], config: FinetuneConfig, ranks: int) -> fl
 
 @dataclass
 class _Seeds:
-    """The seeds of a run, one after the other."""
+    """The seeds of a run, which are trained one after the other."""
 
     folder: Path
     config: FinetuneConfig
@@ -246,21 +248,25 @@ class _Seeds:
     on_progress: OnProgress
     on_log: OnLog
     plan: Plan | None = None
-    """Learning rates to try before the seeds."""
+    """The learning rates to try before the seeds."""
     tried: Mapping[float, dict[str, Any]] = field(default_factory=dict)
-    """Trials that an earlier command left, by their rates."""
+    """The trials that an earlier command completed, by their rates."""
     key: str = ""
-    """By which later commands know those of this one."""
+    """The key by which later commands recognize the trials of this one."""
     tokens: float = 0.0
-    """Done, of the seeds and the trials."""
+    """The tokens done, for the seeds and the trials."""
     trials: list[dict[str, Any]] = field(default_factory=list)
-    """What came of them."""
+    """The results of the trials."""
     first: SeedRun | None = None
-    """The first seed, if a trial was it."""
+    """The first seed, if a trial trained it."""
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
-        """The seeds that were finished, only the best with its weights; the numbers of those that
-        diverged; what interrupted it."""
+        """Train all seeds.
+
+        Returns:
+            The completed seeds, of which only the best has its weights; the numbers of those that
+            diverged; and the interruption, if there was one.
+        """
         features = fitting = None
         with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary:
             if self.fitted:
@@ -293,7 +299,7 @@ class _Seeds:
     def _choose_rate(
         self, plan: Plan, features: tuple[FeatureTable, list[TaskSetup]] | None
     ) -> None:
-        """Try learning rates, and go on with the best."""
+        """Try learning rates, and continue with the chosen one."""
         seed = self.config.seed
         if features is not None:
             plan = replace(plan, setups=features[1])
@@ -324,7 +330,7 @@ class _Seeds:
         setups: Sequence[TaskSetup],
         features: tuple[FeatureTable, list[TaskSetup]] | None,
     ) -> Learner:
-        """The learner a seed starts from, on features if they are there."""
+        """Return the learner that a seed starts from, on top of features if they are given."""
         learner = new_learner(self.folder, self.config, setups, seed)
         if features is None:
             return learner
@@ -332,17 +338,17 @@ class _Seeds:
         return Learner(features[0], heads)
 
     def _read_vectors(self) -> Fitting:
-        """Encode all training examples once, under heads that are fitted on their vectors."""
+        """Encode all training examples once, for heads that are fitted on their vectors."""
         learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
         learner = learner.to(self.hardware.ranks.device).eval()
         self.say("the encoder is frozen: its vectors of all examples are computed once")
         seed, progress = self.config.seed, self.on_progress
         data = [read_vectors(learner, s, self.hardware, seed, progress) for s in self.setups]
-        for setup, found in zip(self.setups, data, strict=True):
-            rows, width = found.vectors.shape
+        for setup, frozen in zip(self.setups, data, strict=True):
+            rows, width = frozen.vectors.shape
             what = "words" if kind_of(setup.task.kind).scores_tokens else "examples"
             total = setup.train.examples
-            some = "" if len(np.unique(found.groups)) == len(total) else ", a random part"
+            some = "" if len(np.unique(frozen.groups)) == len(total) else ", a random part"
             self.say(
                 f"{setup.task_name}: a linear layer is fitted on the standardized vectors of "
                 f"{rows:,} {what}{some} ({width:,} features; layer {setup.task.head.layers}); "
@@ -357,7 +363,7 @@ class _Seeds:
         fitting: Fitting | None,
     ) -> SeedRun:
         setups = self.setups if features is None else features[1]
-        # training on features that are there takes a moment
+        # training on stored features is fast, so it shows no progress
         on_tokens: Callable[[float], None] = self._count if features is None else silent
         log = None
         if self.hardware.ranks.is_first:
@@ -375,7 +381,7 @@ class _Seeds:
                 log.close()
 
     def _count(self, tokens: float) -> None:
-        """Show how far it is."""
+        """Report the progress of the run."""
         self.tokens += tokens
         more = 0.0 if self.plan is None else self.plan.tokens
         total = int(more + _cost(self.setups, self.config, self.hardware.ranks.world_size))
@@ -385,8 +391,8 @@ class _Seeds:
 def _baselines(
     setups: Sequence[TaskSetup], config: FinetuneConfig, say: Callable[[str], None]
 ) -> dict[str, dict[str, Evaluation]]:
-    """What needs no BERT, measured on the same files: by task and by its name."""
-    found: dict[str, dict[str, Evaluation]] = {}
+    """Return evaluations of the baselines on the same files, by task and by name."""
+    evaluations: dict[str, dict[str, Evaluation]] = {}
     for setup in setups if config.baselines is not False else []:
         train, dev = setup.train.examples, setup.dev.examples
         baselines = kind_of(setup.task.kind).baselines
@@ -399,6 +405,6 @@ def _baselines(
             evaluation = evaluate(
                 setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
             )
-            found.setdefault(setup.task_name, {})[name] = evaluation
+            evaluations.setdefault(setup.task_name, {})[name] = evaluation
             say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")
-    return found
+    return evaluations

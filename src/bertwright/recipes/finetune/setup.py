@@ -1,6 +1,7 @@
-"""A task made ready to train on: its labelled files read, its labels found, its examples as ids.
+"""Prepare a task for training: read its labelled files, find its labels, and make its instances.
 
-labelled file -> examples (`labelled/read.py`) -> instances (`tasks/task_data.py`).
+A labelled file becomes examples (`labelled/read.py`), and these become instances
+(`tasks/task_data.py`).
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from bertwright.text.tokenizer.file_words import coverage
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
-"""Fraction of the training file that is dev where no dev file is given."""
+"""The fraction of the training file that becomes dev if no dev file is given."""
 LENGTH, DOCUMENT_LENGTH = 512, 256
-"""Tokens of a window unless configured; `LENGTH` where the model reads any length."""
+"""The default tokens of a window; `LENGTH` applies if the model reads any length."""
 
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task by name, kind and files."""
+    """The name, kind and files of a task."""
 
     name: str
     kind: str
@@ -61,7 +62,7 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """A task, its data, and what the run reports of them."""
+    """A prepared task with its data and the facts that the run reports about them."""
 
     task_name: str
     task: TaskConfig
@@ -70,7 +71,7 @@ class TaskSetup:
     dev: TaskData
     class_weights: Tensor | None
     facts: dict[str, Any]
-    """The files, their formats and sizes: `data` of `results.json`."""
+    """The files, their formats and sizes: `data` in `results.json`."""
     warnings: list[str]
 
 
@@ -83,19 +84,28 @@ def set_up(
     trained: int | None = None,
     fitted: Layers | None = None,
 ) -> TaskSetup:
-    """Read a task's files and make its instances; by default windows have at most `trained` tokens,
-    those that the model was trained on at once (None: as many as it has positions for). `fitted`
-    is the layer that a linear head is fitted on without steps; it reads the vectors that `embed`
-    gives.
+    """Read a task's files and make its instances.
+
+    Args:
+        spec: the task.
+        config: the keys of the run.
+        tokenizer: the model's tokenizer.
+        encoder: the encoder's specification.
+        say: prints a line.
+        trained: the most tokens that the model was trained on at once, which is the default length
+            of windows; None: its number of positions.
+        fitted: the layer that a linear head is fitted on without steps. Such a head reads the
+            vectors that `embed` computes.
 
     Raises:
-        DataError: a file cannot be read, or it has nothing to train on.
-        ConfigError: a window is longer than the model reads; a setting is of another kind of task.
+        DataError: a file cannot be read, or has nothing to train on.
+        ConfigError: a window is longer than the model reads, or a setting is for another kind of
+            task.
     """
     trained = encoder.max_length if trained is None else trained
     name, kind, files = spec.name, kind_of(spec.kind), spec.files
     if kind.check_files is not None:
-        kind.check_files(files)  # what is missing is an error now, not after an epoch
+        kind.check_files(files)  # a missing package is an error now, not after an epoch
     read = _read(spec.train or files.train, kind, files, say)
     labels = _labels(kind, read, files.train)
     if files.dev is None:
@@ -152,11 +162,12 @@ def set_up(
 def hold_out(
     examples: Sequence[Example], kind: TaskKind[Any, Any, Any], seed: int
 ) -> tuple[list[Example], list[Example]]:
-    """Examples to train on and to evaluate on; what is of one document or passage, or the same text
-    more than once, stays together.
+    """Split examples into those to train on and those to evaluate on.
+
+    Examples of the same document or passage, and repetitions of the same text, stay together.
 
     Raises:
-        DataError: too few to hold any out.
+        DataError: there are too few examples to hold any out.
     """
     for group_of in (kind.source, None):
         numbers: dict[Hashable, int] = {}
@@ -184,8 +195,10 @@ def _read(
     like: Read | None = None,
     labels: Sequence[str] = (),
 ) -> Read:
-    """Read a labelled file; dev `like` train with its `labels`, and with answers that are not at
-    their offsets: their texts count all the same."""
+    """Read a labelled file. Dev is read `like` train, with its `labels`.
+
+    In dev, answers that are not at their offsets are kept, because only their texts are compared.
+    """
     wrong = files.wrong_answers
     options = ReadOptions(
         format=files.format,
@@ -223,12 +236,12 @@ def _read(
 def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
     columns = read.columns
     label = columns.label or [*columns.labels] or None
-    found = {"text": columns.text, "text2": columns.text2, "label": label}
+    columns_by_role = {"text": columns.text, "text2": columns.text2, "label": label}
     return {
         "file": Path(path).name,
         "examples": examples,
         "format": read.format,
-        "columns": {key: value for key, value in found.items() if value is not None},
+        "columns": {key: value for key, value in columns_by_role.items() if value is not None},
         "skipped": {reason: asdict(each) for reason, each in read.log.skipped.items()},
     }
 
@@ -305,8 +318,11 @@ def _fitted_head(
     encoder: EncoderSpec,
     tokenizer: Tokenizer,
 ) -> HeadConfig:
-    """Return a head that reads of a text what `embed` gives, of a pair both vectors, their absolute
-    difference and their product, and of a word the vector of its first token."""
+    """Return the configuration of a head that is fitted on the vectors that `embed` computes.
+
+    For a text it reads its vector; for a pair both vectors, their absolute difference and their
+    product; for a word the vector of its first token.
+    """
     if kind.scores_tokens:
         return HeadConfig(layers=layers, dropout=config.dropout)
     skips = not encoder.averages_unknown and tokenizer.file_words is None
@@ -322,24 +338,30 @@ def _fitted_head(
 
 
 def _labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
-    """The labels of the training examples, in the order of the file if it has a 0 or 1 for each; a
-    prediction of nothing, O, is number 0."""
+    """Return the labels of the training examples, in the file's order if it has a 0 or 1 for each
+    class.
+
+    The tag O is always the first label.
+    """
     train = read.examples
-    found = read.classes or labels_of(train)
+    labels = read.classes or labels_of(train)
     has_none = any(isinstance(e, TextExample) and e.label == () for e in train)  # multi-label
-    if kind.needs_labels and len(found) + has_none < 2:
+    if kind.needs_labels and len(labels) + has_none < 2:
         raise DataError(
-            f"{path} has one label only, {found[0]!r}: there is nothing to train on; "
+            f"{path} has one label only, {labels[0]!r}: there is nothing to train on; "
             "is --label the right column?"
-            if found
+            if labels
             else f"{path} has no labels; is --label the right column?"
         )
-    return found
+    return labels
 
 
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
-    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file, so that
-    the loss keeps its size; where several labels hold, each example counts for all of them."""
+    """Return a weight for each label, [C]: the inverse of its frequency.
+
+    The weights have a mean of 1 over the training file, so that the scale of the loss stays the
+    same. With multi-label, each example counts for all classes.
+    """
     if not task.labels:
         raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
     if task.head.crf:
@@ -354,22 +376,24 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
 
 
 def _shared(kind: TaskKind[Any, Any, Any], train: list[Example], dev: list[Example]) -> int:
-    """How many inputs of dev are training inputs too."""
+    """Return how many inputs of dev are also training inputs."""
     seen = {_content(kind, example) for example in train}
     return sum(_content(kind, example) in seen for example in dev)
 
 
 def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
-    """A warning where a tenth of dev or more is trained on; published sets have up to 6 %."""
+    """Return a warning if a tenth of dev or more is in the training file; published sets have up to
+    6 %.
+    """
     if shared < 0.1 * total:
         return []
     some = f"all {shared}" if shared == total else f"{shared} of {total}"
     return [
-        f"{some} inputs of {files.dev} are in {files.train} too: figures on them say how well the "
-        "model remembers, not how well it does"
+        f"{some} inputs of {files.dev} are in {files.train} too: figures on them show how well "
+        "the model memorizes, not how well it generalizes"
     ]
 
 
 def _content(kind: TaskKind[Any, Any, Any], example: Example) -> Hashable:
-    """What a model reads of an example."""
+    """Return what a model reads of an example."""
     return tuple(getattr(example, name) for name in kind.inputs)

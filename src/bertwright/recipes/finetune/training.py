@@ -1,8 +1,8 @@
-"""One seed of a fine-tuning run: a learner trained, evaluated on dev, its best weights kept.
+"""Train one seed of a fine-tuning run, evaluate it on dev, and keep its best weights.
 
-A step holds `batch_size` examples of one task, split into micro-batches by tokens, in another order
-each epoch; with several tasks their steps are shuffled into one another (Liu et al. 2019, MT-DNN,
-algorithm 1), each as often as it is large, times its weight.
+A step has `batch_size` examples of one task, split into micro-batches by tokens, in a new order in
+each epoch. The steps of several tasks are shuffled together (Liu et al. 2019, MT-DNN, algorithm 1),
+in proportion to the size of each task times its weight.
 """
 
 from __future__ import annotations
@@ -46,55 +46,55 @@ from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
 
 LEAST = 64
-"""Tokens for which a core takes a micro-batch of its own."""
+"""The fewest tokens of a micro-batch when each core of a CPU gets one."""
 EVALUATED = 3
-"""Tokens of dev that cost what a token of a step does, forward, backward and update."""
+"""How many evaluated tokens cost as much as one trained token (forward, backward and update)."""
 
 
 class Diverged(BertwrightError):
-    """A seed, or all seeds of a task, whose numbers are no longer finite; others may do better."""
+    """A seed, or all seeds, have numbers that are no longer finite; other seeds may not diverge."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Which device a run trains on, and in what precision."""
+    """The device that a run trains on, and the precision."""
 
     ranks: Ranks
     precision: Precision
     peak: float
-    """Floating-point operations a second at best."""
+    """The peak rate in floating-point operations per second."""
     micro_tokens: int
-    """Of a pass that trains."""
+    """The tokens of a training pass."""
     predicted_tokens: int
-    """Of a pass that predicts, or computes features."""
+    """The tokens of a pass that predicts, or computes features."""
 
 
 @dataclass
 class SeedRun:
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     state: dict[str, Tensor] = field(default_factory=dict)
     """The weights that are kept, by name in the learner."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    """Of the kept weights, by task."""
+    """The evaluations of these weights, by task."""
     predictions: dict[str, list[Prediction]] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
-    """Null thresholds that were tuned on dev, by task."""
+    """The null thresholds that were tuned on dev, by task."""
     fits: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How heads were fitted without steps, by task."""
     step: int = 0
-    """After which the kept weights were."""
+    """The step after which the weights were kept."""
     best_epoch: float = 0.0
-    """The same in passes over the data."""
+    """The same, in passes over the data."""
     epochs: float = 0.0
     seconds: float = 0.0
-    """Of training alone."""
+    """The time of training, without evaluation."""
     examples_per_second: float = 0.0
 
     @property
     def score(self) -> float:
-        """The mean over tasks of the main metrics; below all others where one is undefined."""
+        """The mean over tasks of the main metrics; minus infinity if one is undefined."""
         mains = [each.metrics[each.main] for each in self.evaluations.values()]
         return sum(mains) / len(mains) if mains and all(map(math.isfinite, mains)) else -math.inf
 
@@ -108,12 +108,13 @@ def train_seed(
     log: Log | None,
     on_tokens: Callable[[float], None] = silent,
 ) -> SeedRun:
-    """Train a learner, an encoder or a table of features under a head for each task, and keep its
-    best weights, or its last, as `config.keep` says. `on_tokens` is called with the tokens of each
-    step, and a third of those evaluated.
+    """Train a learner, and keep its best weights or its last, as `config.keep` says.
+
+    The learner is an encoder, or a table of features, with a head for each task. `on_tokens` is
+    called with the tokens of each step, and with a third of the evaluated tokens.
 
     Raises:
-        Diverged: the gradients, step after step, or predictions on dev are not finite.
+        Diverged: the gradients of several steps, or predictions on dev, are not finite.
     """
     epochs, rate = cast(float, config.epochs), cast(float, config.learning_rate)
     learner = learner.to(hardware.ranks.device)
@@ -173,29 +174,30 @@ def train_seed(
 
 @dataclass
 class TaskLoader:
-    """The steps of labelled tasks, as the training loop takes them."""
+    """Provides the training loop with the steps of labelled tasks."""
 
     tasks: Sequence[tuple[str, TaskConfig, Sequence[Instance], float]]
-    """Name, task, instances to train on, and weight of each."""
+    """The name, task, training instances and weight of each task."""
     batch_size: int
     micro_tokens: int
     seed: int
     ranks: Ranks
     on_tokens: Callable[[float], None] = silent
     order: tuple[int, list[tuple[int, Int64s]]] = field(default=(-1, []), init=False)
-    """An epoch and its steps."""
+    """An epoch, and its steps."""
 
     def __post_init__(self) -> None:
         self._ahead = Ahead(self._make, self.ranks.device.type == "cuda")
 
     @property
     def steps_in_epoch(self) -> int:
-        """Steps of one pass over all tasks."""
+        """The number of steps of one pass over all tasks."""
         return len(self._epoch(0))
 
     def step(self, at: DataPosition, done: float) -> tuple[list[LabelledBatch], DataPosition]:
-        """This rank's micro-batches of a step, and the position of the next; on a GPU a thread
-        makes those that follow."""
+        """Return this rank's micro-batches of a step, and the next position. On a GPU a thread
+        prepares the following step.
+        """
         batches, following = self._ahead(at)
         self.on_tokens(sum(batch.num_tokens for batch in batches))
         return batches, following
@@ -204,17 +206,20 @@ class TaskLoader:
         steps = self._epoch(at.epoch)
         number, rows = steps[at.step]
         name, task, instances, _ = self.tasks[number]
-        own = rows[self.ranks.rank :: self.ranks.world_size].tolist()
+        of_rank = rows[self.ranks.rank :: self.ranks.world_size].tolist()
+        most = self._most_tokens(instances, of_rank)
         batches = [
             make_batch(name, task, instances, part, str(self.ranks.device))
-            for part in instance_batches(instances, self._most_tokens(instances, own), own)
+            for part in instance_batches(instances, most, of_rank)
         ]
         if at.step + 1 < len(steps):
             return batches, replace(at, step=at.step + 1)
         return batches, replace(at, epoch=at.epoch + 1, step=0)
 
     def _most_tokens(self, instances: Sequence[Instance], rows: Sequence[int]) -> int:
-        """Of a micro-batch: so few that each core of a CPU has one of its own (train/loop.py)."""
+        """Return the most tokens of a micro-batch, so few that each core of a CPU has its own
+        (train/loop.py).
+        """
         if self.ranks.device.type != "cpu" or self.ranks.world_size > 1:
             return self.micro_tokens
         tokens = np.cumsum(sorted((instances[row].num_tokens for row in rows), reverse=True))
@@ -222,7 +227,7 @@ class TaskLoader:
         return min(self.micro_tokens, max(LEAST, int(share)))
 
     def _epoch(self, epoch: int) -> list[tuple[int, Int64s]]:
-        """The steps of an epoch: a task's number and the instances of it."""
+        """Return the steps of an epoch: the index of a task, and its instances."""
         if self.order[0] != epoch:
             steps = []
             for number, (name, _, instances, weight) in enumerate(self.tasks):
@@ -235,8 +240,11 @@ class TaskLoader:
         return self.order[1]
 
     def _split(self, name: str, instances: Sequence[Instance], rows: Int64s) -> list[Int64s]:
-        """A pass in steps of at most `batch_size` examples (or of an instance a rank); what is left
-        in the end for too few ranks joins the last."""
+        """Split a pass into steps of at most `batch_size` examples, but at least one instance for
+        each rank.
+
+        Instances at the end that are too few for the ranks join the last step.
+        """
         fewest = self.ranks.world_size
         starts, held = [0], 0
         for index, row in enumerate(rows.tolist()):
@@ -254,7 +262,7 @@ class TaskLoader:
         return np.split(rows, starts[1:])
 
     def _passes(self, name: str, count: int, weight: float, epoch: int) -> list[Int64s]:
-        """A task's instances in random order, `weight` times over."""
+        """Return a task's instances in random order, `weight` times."""
         passes: list[Int64s] = []
         while weight > 0:
             key = make_key(f"examples of {name}", self.seed, epoch, len(passes))
@@ -266,28 +274,30 @@ class TaskLoader:
 
 @dataclass
 class _Validation:
-    """Evaluates on dev while a seed trains, keeps its best weights, and stops it early."""
+    """Evaluates on dev while a seed is trained, keeps its best weights, and stops it early."""
 
     config: FinetuneConfig
     setups: Sequence[TaskSetup]
     learner: Learner
     hardware: Hardware
     every: int
-    """Steps between two evaluations."""
+    """The number of steps between two evaluations."""
     steps: int
     steps_in_epoch: int
     on_tokens: Callable[[float], None]
     run: SeedRun
-    """What is kept."""
+    """The result with the weights that are kept."""
     evaluations: int = 0
     without_improvement: int = 0
-    """Evaluations since the best."""
+    """The number of evaluations since the best one."""
     best: float = -math.inf
     seconds: float = 0.0
-    """Of all evaluations."""
+    """The time of all evaluations."""
 
     def __call__(self) -> dict[str, float]:
-        """The metrics of dev; of several tasks by task, the main one of each first."""
+        """Evaluate on dev and return the metrics; for several tasks by task, the main metric of
+        each first.
+        """
         began = time.monotonic()
         self.evaluations += 1
         step = min(self.evaluations * self.every, self.steps)
@@ -305,13 +315,13 @@ class _Validation:
         if len(self.setups) == 1:
             (only,) = now.evaluations.values()
             return {"epoch": now.best_epoch, **only.metrics}
-        found = {f"{name}.{each.main}": each.score for name, each in now.evaluations.items()}
+        metrics = {f"{name}.{each.main}": each.score for name, each in now.evaluations.items()}
         for name, each in now.evaluations.items():
-            found |= {f"{name}.{metric}": value for metric, value in each.metrics.items()}
-        return {"epoch": now.best_epoch, **found}
+            metrics |= {f"{name}.{metric}": value for metric, value in each.metrics.items()}
+        return {"epoch": now.best_epoch, **metrics}
 
     def is_enough(self) -> bool:
-        """Whether `patience` evaluations brought nothing better."""
+        """Return whether the last `patience` evaluations brought no improvement."""
         patience = self.config.patience
         return patience is not None and self.without_improvement >= patience
 
@@ -323,7 +333,7 @@ def evaluate_task(
     hardware: Hardware,
     on_tokens: Callable[[float], None] = silent,
 ) -> None:
-    """Predict a task's dev examples and put predictions and figures into `run`."""
+    """Predict a task's dev examples, and store predictions and evaluation in `run`."""
     task, data = setup.task, setup.dev
     before = 0
 

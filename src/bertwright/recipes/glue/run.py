@@ -1,15 +1,15 @@
-"""GLUE as one function: every task that is there fine-tuned over seeds, a table, a submission.
+"""Run GLUE: fine-tune every available task over several seeds, and write a table and a submission.
 
 ```
 RUN/ CoLA/ SST-2/ ...   a run of `recipes/finetune/run.py` each
      glue.json  glue.md  submission/CoLA.tsv ...  submission.zip
 ```
 
-Figures are of dev, not of test, whose labels only GLUE's server has. A task's score is the mean of
-its metrics, as GLUE has it (Wang et al. 2019); MNLI's is of the matched genres, where the server
-takes the mean of both. The average is over the tasks there are, and once more without WNLI. The
-average of Devlin et al. (2019, table 1) is another: without WNLI, of MRPC and QQP F1 alone, of
-STS-B Spearman's correlation alone, and both sets of MNLI count.
+The figures are those of dev, because only GLUE's server has the labels of test. A task's score is
+the mean of its metrics, as in GLUE (Wang et al. 2019); for MNLI it is that of the matched genres,
+where the server takes the mean of both. The average is over the available tasks, with and without
+WNLI. The average in Devlin et al. (2019, table 1) differs: it is without WNLI, uses only F1 for
+MRPC and QQP and only Spearman's correlation for STS-B, and includes both sets of MNLI.
 """
 
 from __future__ import annotations
@@ -54,41 +54,44 @@ def glue(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Fine-tune a checkpoint on every task of GLUE that is there; what `glue.json` holds.
+    """Fine-tune a checkpoint on every available task of GLUE; return the content of `glue.json`.
 
-    A task that is finished in the run's folder with the same settings is not trained again, so the
-    same command continues where it was interrupted, and tasks that are named one by one come into
-    one table.
-
-    A task of which every seed diverges is named under `failed`; the others are trained.
+    A task that was completed in the run's folder with the same settings is not trained again. So
+    the same command continues an interrupted run, and tasks that are run one by one are collected
+    in one table. A task of which every seed diverges is listed under `failed`; the others are still
+    trained.
 
     Args:
-        config: of every task; `out` is the folder of all.
-        wanted: names of tasks; none: all there are.
-        overwrite: train again what is there.
+        data: GLUE's folder.
+        config: the settings of every task; `out` is the folder of all.
+        say: prints a line.
+        wanted: the names of tasks; empty: all that are available.
+        overwrite: train completed tasks again.
+        on_progress: called with the tokens done.
 
     Raises:
-        ConfigError: no such task; the folder holds something else, or a task with other settings.
-        DataError: no task, or a file that cannot be read.
-        Diverged: every seed of every task.
+        ConfigError: there is no such task, or the folder has other content, or a task with other
+            settings.
+        DataError: there is no task, or a file cannot be read.
+        Diverged: every seed of every task diverged.
     """
     run = Path(config.out)
-    found, missing = find_tasks(data, wanted)
-    there = {path.name for path in run.iterdir()} if run.is_dir() else set()
-    if there - _OURS:
+    available, missing = find_tasks(data, wanted)
+    existing = {path.name for path in run.iterdir()} if run.is_dir() else set()
+    if existing - _OURS:
         raise ConfigError(
-            f"{run} holds {sorted(there - _OURS)[0]}, which is not of a GLUE run; choose another "
-            "--out"
+            f"{run} holds {sorted(existing - _OURS)[0]}, which is not of a GLUE run; choose "
+            "another --out"
         )
     if missing:
         say(f"not in {data}: {', '.join(missing)}")
-    named = {each.task.name for each in found}
+    named = {each.task.name for each in available}
     every = find_tasks(data)[0]
     done = {t.task.name: _finished(t, config, overwrite and t.task.name in named) for t in every}
-    found = [each for each in every if each.task.name in named or done[each.task.name]]
+    available = [each for each in every if each.task.name in named or done[each.task.name]]
     tasks: dict[str, dict[str, Any]] = {}
     failed: list[str] = []
-    for each in found:
+    for each in available:
         results = done[each.task.name]
         if results is None:
             say(f"{each.task.name}:")
@@ -96,14 +99,14 @@ def glue(
                 results = finetune([_to_learn(each)], _config(each, config), say, True, on_progress)
             except Diverged as error:
                 failed.append(each.task.name)
-                if len(failed) == len(found):
+                if len(failed) == len(available):
                     raise
                 say(f"warning: {each.task.name}: {error}")
                 continue
         else:
             say(f"{each.task.name}: finished before")
         tasks[each.task.name] = _figures(each, results)
-    trained = [each for each in found if each.task.name in tasks]
+    trained = [each for each in available if each.task.name in tasks]
     submitted = _after_training(run, trained, tasks, config, say)
     whole = summary(config, tasks, missing, failed, submitted)
     _write(run, whole)
@@ -117,7 +120,7 @@ def summary(
     failed: Sequence[str],
     submitted: Sequence[str],
 ) -> dict[str, Any]:
-    """The figures of all tasks, and their averages."""
+    """Return the figures of all tasks, and their averages."""
     scores = {name: task["score"]["mean"] for name, task in tasks.items()}
     others = [score for name, score in scores.items() if name != "WNLI"]
     return {
@@ -148,26 +151,26 @@ def _config(found: Found, config: FinetuneConfig) -> FinetuneConfig:
 
 
 def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str, Any] | None:
-    """The results of a task that was finished before; None where it is to be trained.
+    """Return the results of a task that was completed before; None if it is to be trained.
 
     Raises:
         ConfigError: it was trained with other settings.
     """
-    own = _config(found, config)
-    folder = Path(own.out)
+    of_task = _config(found, config)
+    folder = Path(of_task.out)
     if overwrite or not (folder / CONFIG).is_file():
         if not overwrite and folder.is_dir() and any(folder.iterdir()):
             raise ConfigError(f"{folder} is no run; choose another --out")
         return None
-    now = task_results.settings([_to_learn(found)], own)
+    now = task_results.settings([_to_learn(found)], of_task)
     saved = values.read_toml(folder / CONFIG)
     differing = values.differing_keys(saved, tomllib.loads(values.to_toml(now)))
     changed = [key for key in differing if key != "out"]
     if changed:
         raise ConfigError(
-            f"{folder} was trained with another {', '.join(changed)}, and one table is of one "
-            f"configuration; choose another --out, or pass --overwrite and {found.task.name} among "
-            "--tasks to train it again"
+            f"{folder} was trained with another {', '.join(changed)}, but all tasks of a table "
+            "have the same configuration; choose another --out, or pass --overwrite and "
+            f"{found.task.name} among --tasks to train it again"
         )
     if not (folder / RESULTS).is_file():
         return None
@@ -207,7 +210,7 @@ def _after_training(
     config: FinetuneConfig,
     say: Callable[[str], None],
 ) -> list[str]:
-    """Evaluate on the second dev sets, and write what can be submitted; the names of its files."""
+    """Evaluate on the second dev sets, and write the submission; return the names of its files."""
     folder = run / SUBMISSION
     shutil.rmtree(folder, ignore_errors=True)
     (run / f"{SUBMISSION}.zip").unlink(missing_ok=True)
@@ -228,7 +231,7 @@ def _after_training(
                 }
             for name in write_submission(model, each.task, each.tests, folder, precision):
                 submitted.append(name)
-        except DataError as error:  # the training was not for nothing
+        except DataError as error:  # the results of the training are kept
             say(f"warning: {error}")
             tasks[each.task.name]["warnings"] = [*tasks[each.task.name]["warnings"], str(error)]
     if submitted:
@@ -241,13 +244,12 @@ def _after_training(
 def write_submission(
     model: Model, task: GlueTask, tests: Sequence[tuple[str, Path]], folder: Path, precision: str
 ) -> Iterator[str]:
-    """Write a file for each test set of a task; give the names of those that are written.
+    """Write a file for each test set of a task, and yield the names of the written files.
 
-    `tests` are the files to write, and those with the examples.
+    `tests` has the names of the files to write, and the files with the examples.
 
     Raises:
-        DataError: a test set of which a row cannot be read, or labels that the server does not
-            know.
+        DataError: a row of a test set cannot be read, or the server does not know the labels.
     """
     (trained,) = model.tasks.values()
     if set(trained.labels) != set(task.labels):
@@ -265,9 +267,9 @@ def write_submission(
             )
         with atomic_file(folder / submitted, overwrite=True) as file:
             file.write("index\tprediction\n")
-            for number, found in enumerate(map(json.loads, lines)):
-                id_ = found.get("id", "")
-                file.write(f"{id_ if id_.isdecimal() else number}\t{_submitted(found)}\n")
+            for number, prediction in enumerate(map(json.loads, lines)):
+                id_ = prediction.get("id", "")
+                file.write(f"{id_ if id_.isdecimal() else number}\t{_submitted(prediction)}\n")
         yield submitted
 
 

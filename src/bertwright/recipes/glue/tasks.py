@@ -1,10 +1,10 @@
 """The nine tasks of GLUE and its diagnostic set, as GLUE distributes them.
 
-Source: Wang et al., "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural Language
-Understanding" (2019), table 1; file names of its data, and of what its server takes.
+The tasks are from Wang et al., "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural
+Language Understanding" (2019), table 1; the file names are those of its data and of its server.
 
-Where a folder holds MRPC as Microsoft published it, its test file is the dev set: GLUE took its dev
-examples from the training file.
+If a folder holds MRPC as Microsoft published it, its test file is used as dev set, because GLUE
+took its dev examples from the training file.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class GlueTask:
-    """One task, whose folder has its name: its files, and its metrics."""
+    """One task, whose folder has its name, with its files and metrics."""
 
     name: str
     metrics: Names
-    """The benchmark's; the task's score is their mean, the first selects epoch and seed."""
+    """The benchmark's metrics. The task's score is their mean; the first selects epoch and seed."""
     labels: Names = ("0", "1")
-    """The words that the server takes; none for regression."""
+    """The labels that the server expects; empty for regression."""
     kind: str = "classification"
     train: Names = ("train.tsv",)
-    """The first that is there; so for `dev`."""
+    """Names of the training file, of which the first that exists is used; the same for `dev`."""
     dev: Names = ("dev.tsv",)
     more_dev: str | None = None
     """A second dev file (MNLI's mismatched genres)."""
     tests: Mapping[str, str] = field(default_factory=dict)
-    """Files of examples without labels, by what the server wants for them; empty: `test.tsv`."""
+    """Files of unlabelled examples, by the file that the server expects for them; empty:
+    `test.tsv`.
+    """
 
     @property
     def submitted(self) -> Mapping[str, str]:
-        """Files of examples, below GLUE's folder, by the file that the server wants."""
+        """Files of examples in GLUE's folder, by the file that the server expects."""
         return self.tests or {f"{self.name}.tsv": f"{self.name}/test.tsv"}
 
 
@@ -72,29 +74,29 @@ TASKS = (
     GlueTask("WNLI", ("accuracy",)),
 )
 LIMITS = (0.0, 5.0)
-"""Of STS-B's scores."""
+"""The range of STS-B's scores."""
 SUBMITTED: Names = tuple(name for task in TASKS for name in task.submitted)
-"""All files that the server wants."""
+"""All files that the server expects."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A task whose files are there."""
+    """A task whose files exist."""
 
     task: GlueTask
     train: Path
     dev: Path
     more_dev: Path | None
     tests: tuple[tuple[str, Path], ...]
-    """File to submit, and the file it is made from."""
+    """The files to submit, and the files they are made from."""
 
 
 def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], list[str]]:
-    """The tasks whose training and dev files are in `data`, and the names of the others.
+    """Return the tasks whose training and dev files are in `data`, and the names of the others.
 
     Raises:
-        ConfigError: a name that is no task of GLUE.
-        DataError: no such folder, a wanted task is not there, or there is none.
+        ConfigError: a name is not that of a GLUE task.
+        DataError: there is no such folder, a wanted task is missing, or there is no task.
     """
     names = [task.name for task in TASKS]
     for name in wanted:
@@ -104,7 +106,7 @@ def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], lis
         raise DataError(
             f"no folder {data}: expected GLUE's, with a folder for each task{nearest_name(data)}"
         )
-    found: list[Found] = []
+    available: list[Found] = []
     missing: list[str] = []
     for task in TASKS:
         if wanted and task.name not in wanted:
@@ -114,8 +116,8 @@ def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], lis
         if train is not None and dev is not None:
             more_dev = _first(folder, [task.more_dev] if task.more_dev else [])
             tests = [(name, data / file) for name, file in task.submitted.items()]
-            there = tuple((name, path) for name, path in tests if path.is_file())
-            found.append(Found(task, train, dev, more_dev, there))
+            existing = tuple((name, path) for name, path in tests if path.is_file())
+            available.append(Found(task, train, dev, more_dev, existing))
         elif wanted:
             raise DataError(
                 f"{data} lacks {task.name}: expected {task.name}/{task.train[0]} and "
@@ -123,12 +125,12 @@ def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], lis
             )
         else:
             missing.append(task.name)
-    if not found:
+    if not available:
         raise DataError(
-            f"{data} holds no task of GLUE; expected folders as CoLA and SST-2, each with "
+            f"{data} holds no task of GLUE; expected folders such as CoLA and SST-2, each with "
             "train.tsv and dev.tsv"
         )
-    return found, missing
+    return available, missing
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path | None:

@@ -1,19 +1,20 @@
-"""A corpus of English out of the source files of Python packages: one module a document.
+"""Extract a corpus of English from the source files of Python packages; each module is a document.
 
-Sources, in this order: the language topics of `pydoc_data.topics` (one topic a document), the
-docstrings of the standard library, those of the packages in `site-packages` by name. Nothing is
-downloaded, imported or run: a source file is read by one regular expression that knows comments and
-string literals, so a file of another Python version, or a broken one, gives what it holds. Taken
-are the triple-quoted literals that begin their line (docstrings, and the strings that `add_docstr`
-of torch and `add_newdoc` of NumPy attach to compiled functions) or follow a name with "doc" in it.
+The sources, in this order, are the language topics of `pydoc_data.topics` (each topic is a
+document), the docstrings of the standard library, and those of the packages in `site-packages` by
+name. Nothing is downloaded, imported or run: a source file is scanned with one regular expression
+for comments and string literals, so a file of another Python version, or a broken one, can be read
+too. Taken are triple-quoted literals that begin their line (docstrings, and the strings that
+`add_docstr` of torch and `add_newdoc` of NumPy attach to compiled functions) or that follow a name
+with "doc" in it.
 
-Kept are sentences of prose; doctests, literal blocks, tables, types, licences and markup are left
-out, and so is a paragraph that occurred before in any module (packages repeat themselves:
+Only sentences of prose are kept; doctests, literal blocks, tables, types, licences and markup are
+left out. So is a paragraph that occurred before in any module (packages repeat themselves:
 re-exports, templates, sibling classes); paragraphs that differ only in names and numbers count as
-the same. What remains of a module is a document if it has three sentences or more.
+the same. The rest of a module is a document if it has three sentences or more.
 
-Written is what google-research/bert reads (a sentence a line, a blank line between documents), and
-beside it one JSON object a document that says where it is from.
+The output has the format of google-research/bert (one sentence per line, a blank line between
+documents), with an index of one JSON object per document that says where it is from.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from bertwright.text.sentences import split_sentences
 from bertwright.text.workers import map_in_order
 
 MOST_CHARACTERS = 40_000_000
-LARGEST_SOURCE = 4_000_000  # bytes; what is larger is a table
+LARGEST_SOURCE = 4_000_000  # bytes; larger files are tables of data
 FEWEST_SENTENCES = 3
 
 _NOT_VISITED = re.compile(
@@ -93,7 +94,7 @@ Paragraphs = list[list[str]]
 
 @dataclass(frozen=True)
 class Module:
-    """A source file and the name it is imported by."""
+    """A source file, and the name by which it is imported."""
 
     path: Path
     name: str
@@ -105,19 +106,19 @@ class Module:
 
 @dataclass
 class DocsReport:
-    """What the corpus is made of."""
+    """Statistics of the corpus."""
 
     documents: int = 0
     sentences: int = 0
     characters: int = 0
     modules_read: int = 0
     repeated_paragraphs: int = 0
-    """Paragraphs left out because they came before."""
+    """The number of paragraphs that were left out because they occurred before."""
     characters_by_package: dict[str, int] = field(default_factory=dict)
-    """The largest first; all of the standard library counts as `python`."""
+    """The largest package first; all of the standard library counts as `python`."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
@@ -132,9 +133,11 @@ def write_python_docs(
     """Write `python-docs.txt.gz` and `python-docs.index.jsonl` into `folder`.
 
     Args:
+        folder: the folder to write to.
         search: folders of packages to read in place of the standard library and `site-packages`.
-        workers: processes; 0 means one for every core. The bytes written do not depend on it.
-        most_characters: stop when there is so much text.
+        workers: the number of processes; 0: one for every core. The result does not depend on it.
+        most_characters: stop when there is this much text.
+        on_progress: called with the modules read.
 
     Raises:
         DataError: no documentation was found.
@@ -146,7 +149,7 @@ def write_python_docs(
     folder.mkdir(parents=True, exist_ok=True)
     text_path, index_path = corpus_files(folder)
     with (
-        # no name and no time in the header: the same text is the same bytes
+        # without name and time in the header, the same text gives the same bytes
         gzip.GzipFile("", "wb", 6, text_path.open("wb"), mtime=0) as text,
         index_path.open("w", encoding="utf-8") as index,
     ):
@@ -178,18 +181,20 @@ def write_python_docs(
 
 
 def corpus_files(folder: Path) -> tuple[Path, Path]:
-    """The files of the text and its index."""
+    """Return the paths of the text and of its index."""
     return folder / "python-docs.txt.gz", folder / "python-docs.index.jsonl"
 
 
 def read_index(folder: Path) -> list[dict[str, Any]]:
-    """The index: `document`, `module`, `package`, `source`, `sentences`, `characters` of each."""
+    """Return the index: `document`, `module`, `package`, `source`, `sentences`, `characters` of
+    each document.
+    """
     lines = corpus_files(folder)[1].read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def find_modules(search: Sequence[str] | None = None) -> list[Module]:
-    """Source files worth reading, the standard library first, each group in order of names."""
+    """Return the source files to read, the standard library first, each group sorted by name."""
     if search is not None:
         return [m for folder in search for m in _modules_below(Path(folder), "packages")]
     library = Path(sysconfig.get_path("stdlib"))
@@ -206,7 +211,7 @@ def find_modules(search: Sequence[str] | None = None) -> list[Module]:
 
 
 def _modules_below(root: Path, source: str) -> Iterator[Module]:
-    """The modules below one folder of `sys.path`."""
+    """Yield the modules below a folder of `sys.path`."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(
             f for f in folders if f.isidentifier() and not _NOT_VISITED.fullmatch(f)
@@ -217,7 +222,7 @@ def _modules_below(root: Path, source: str) -> Iterator[Module]:
                 continue
             try:
                 size = path.stat().st_size
-            except OSError:  # a link to nothing, as editors' locks are
+            except OSError:  # a dangling link, such as an editor's lock
                 continue
             if not 0 < size <= LARGEST_SOURCE:
                 continue
@@ -231,7 +236,7 @@ def _modules_below(root: Path, source: str) -> Iterator[Module]:
 def _all_documents(
     modules: list[Module], topics: bool, workers: int
 ) -> Iterator[tuple[dict[str, Any], Paragraphs]]:
-    """Where each text is from, and its paragraphs, always in the same order."""
+    """Yield the origin and the paragraphs of each text, always in the same order."""
     if topics:
         yield from _topics()
     for module, paragraphs in zip(modules, _read_all(modules, workers), strict=True):
@@ -240,7 +245,7 @@ def _all_documents(
 
 
 def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
-    """The language topics of `help()`; none where a distribution left them out."""
+    """Yield the language topics of `help()`; none if the distribution does not include them."""
     path = Path(sysconfig.get_path("stdlib"), "pydoc_data", "topics.py")
     if not path.is_file():
         return
@@ -254,7 +259,9 @@ def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
 
 
 def read_module(path: Path) -> Paragraphs:
-    """The paragraphs of all docstrings of one source file, in order; none if it is not readable."""
+    """Return the paragraphs of all docstrings of a source file, in order; none if it is not
+    readable.
+    """
     try:
         source = path.read_bytes().decode("utf-8", "replace")
     except OSError:
@@ -263,17 +270,17 @@ def read_module(path: Path) -> Paragraphs:
 
 
 def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
-    """`read_module` of all, by several processes."""
+    """Yield `read_module` of all modules, with several processes."""
     paths = [module.path for module in modules]
     workers = 1 if len(paths) < 100 else workers or usable_cores()
     batches = [paths[first : first + 32] for first in range(0, len(paths), 32)]
     with closing(map_in_order(_make_reader, batches, workers)) as results:
-        for found in results:
-            yield from found
+        for paragraphs in results:
+            yield from paragraphs
 
 
 def _make_reader() -> Callable[[list[Path]], list[Paragraphs]]:
-    """The work of a process."""
+    """Return the function that a process runs."""
     return _read_modules
 
 
@@ -282,32 +289,32 @@ def _read_modules(paths: list[Path]) -> list[Paragraphs]:
 
 
 def _unseen(paragraphs: Paragraphs, seen: set[str], report: DocsReport) -> list[str]:
-    """The sentences of the paragraphs that did not come before."""
-    kept: list[str] = []
+    """Return the sentences of the paragraphs that did not occur before."""
+    unseen: list[str] = []
     for sentences in paragraphs:
         key = _key(" ".join(sentences))
         if key in seen:
             report.repeated_paragraphs += 1
             continue
         seen.add(key)
-        kept.extend(sentences)
-    return kept
+        unseen.extend(sentences)
+    return unseen
 
 
 def _key(text: str) -> str:
-    """What two paragraphs must share to be the same: their plain words."""
+    """Return the plain words of a paragraph; two paragraphs with equal words are the same."""
     words = _COMPARED.findall(text)
     return " ".join(words) if len(words) >= 4 else text.lower()
 
 
 def find_docstrings(source: str) -> Iterator[str]:
-    """The documentation strings of a source file, in order, their escapes resolved."""
+    """Yield the documentation strings of a source file, in order, with escapes resolved."""
     for match in _LITERAL.finditer(source):
         if not match["quotes"]:
             continue
         line = source[source.rfind("\n", 0, match.start()) + 1 : match.start()]
-        found = _PREFIX.search(line)
-        prefix = found[0] if found else ""
+        match_of_prefix = _PREFIX.search(line)
+        prefix = match_of_prefix[0] if match_of_prefix else ""
         if not _BEFORE.fullmatch(line.removesuffix(prefix)) or set(prefix.lower()) & {"f", "b"}:
             continue
         body = match["body"]
@@ -315,7 +322,7 @@ def find_docstrings(source: str) -> Iterator[str]:
 
 
 def _unescape(literal: str, body: str) -> str:
-    """The value of a literal; as it is written where Python would refuse it."""
+    """Return the value of a literal, or its source text if Python cannot parse it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\d" is an invalid escape in other people's docstrings
         try:
@@ -325,7 +332,7 @@ def _unescape(literal: str, body: str) -> str:
 
 
 def prose(docstring: str) -> list[list[str]]:
-    """The paragraphs of a docstring that are English, each a list of sentences; maybe none."""
+    """Return the paragraphs of a docstring that are English, each as a list of sentences."""
     paragraphs: list[list[str]] = []
     for text in _paragraphs(inspect.cleandoc(docstring).split("\n")):
         lower = text.lower()
@@ -338,7 +345,7 @@ def prose(docstring: str) -> list[list[str]]:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence is one: some words, mostly letters, and none of the marks of code."""
+    """Return whether a sentence is prose: some words, mostly letters, and no marks of code."""
     if not 20 <= len(sentence) <= 800 or _NOT_PROSE.search(sentence):
         return False
     if not (sentence[0].isalnum() or sentence[0] in "\"'("):
@@ -349,18 +356,18 @@ def is_prose(sentence: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A paragraph without markup."""
-    for pattern, kept in _MARKUP:
-        text = pattern.sub(kept, text)
+    """Return a paragraph without markup."""
+    for pattern, replacement in _MARKUP:
+        text = pattern.sub(replacement, text)
     return " ".join(text.split())
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
-    """The running text of a docstring, a string a paragraph or list item."""
+    """Yield the running text of a docstring, one string for each paragraph or list item."""
     text: list[str] = []
-    indent = 0  # of the paragraph
+    indent = 0  # the indentation of the paragraph
     is_item = in_doctest = False  # the next lines of an item may be indented further
-    left_out: int | None = None  # what is indented further is left out
+    left_out: int | None = None  # lines that are indented further than this are left out
     for raw in lines:
         line, here = raw.strip(), len(raw) - len(raw.lstrip())
         if line and left_out is not None:

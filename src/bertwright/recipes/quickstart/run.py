@@ -1,16 +1,17 @@
-"""The quickstart, step by step: the text of this computer, vocabulary, shards, a BERT, its page.
+"""The steps of the quickstart: a corpus from this computer, a vocabulary, shards, a BERT, and a
+page.
 
-Each step is a function that does one thing and returns what there is to print of it;
-`cli/quickstart.py` calls them in turn and times them. In the folder:
+Each step is a function that does one thing and returns what there is to print about it;
+`cli/quickstart.py` calls them in turn and times them. The folder has:
 
-| path | what |
+| path | content |
 |---|---|
 | `corpus/` | the text and an index of its modules (`corpus.py`) |
 | `tokenizer/` | the vocabulary |
 | `shards/` | the text as ids |
 | `run/` | the pre-training run: curves, checkpoints, `examples.json` |
-| `task/` | labelled files made of the corpus (`task.py`) |
-| `finetuned/` | the model fine-tuned on the most of them |
+| `task/` | labelled files made from the corpus (`task.py`) |
+| `finetuned/` | the model fine-tuned on the largest of them |
 | `report.html` | the page |
 """
 
@@ -46,7 +47,7 @@ from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.train import train_tokenizer
 
 MODEL = "bert-mini"
-"""The model whose five minutes on two cores are worth most; see `experiments`."""
+"""The preset that learns most in five minutes on two cores; see `experiments`."""
 VOCAB_SIZE = 8192
 HELD_OUT = 0.1
 SEED = 1
@@ -56,7 +57,7 @@ MARK = "quickstart.json"
 
 
 class Paths:
-    """Where everything of a quickstart is."""
+    """The paths of all parts of a quickstart."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,10 +72,10 @@ class Paths:
 
 
 def begin(folder: Path, overwrite: bool = False) -> Paths:
-    """Make the folder; with `overwrite`, what an earlier quickstart left there is deleted.
+    """Create the folder; with `overwrite`, delete what an earlier quickstart left there.
 
     Raises:
-        ConfigError: the folder holds something (with `overwrite`: that is no quickstart).
+        ConfigError: the folder is not empty, or with `overwrite`, its content is not a quickstart.
     """
     refuse_existing(folder, overwrite)
     paths = Paths(folder)
@@ -94,13 +95,13 @@ def begin(folder: Path, overwrite: bool = False) -> Paths:
 
 
 def write_corpus(paths: Paths, on_progress: OnProgress = silent) -> DocsReport:
-    """Write the corpus: documentation that this Python holds, one module a document."""
+    """Write the corpus: the documentation that this Python contains, each module a document."""
     with disk_errors(paths.folder):
         return write_python_docs(paths.corpus, on_progress=on_progress)
 
 
 def train_vocabulary(paths: Paths, on_progress: OnProgress = silent) -> int:
-    """Train the vocabulary; its size."""
+    """Train the vocabulary, and return its size."""
     config = TokenizerConfig(vocab_size=VOCAB_SIZE)
     tokenizer, _ = train_tokenizer([str(paths.text)], CORPUS, config, on_read=on_progress)
     with disk_errors(paths.folder):
@@ -109,7 +110,7 @@ def train_vocabulary(paths: Paths, on_progress: OnProgress = silent) -> int:
 
 
 def build(paths: Paths, on_progress: OnProgress = silent) -> dict[str, Any]:
-    """Write the shards; their counts."""
+    """Write the shards, and return their counts."""
     manifest = build_shards(
         [str(paths.text)], paths.shards, paths.tokenizer, CORPUS, on_progress=on_progress
     )
@@ -118,20 +119,22 @@ def build(paths: Paths, on_progress: OnProgress = silent) -> dict[str, Any]:
 
 
 def check_data(paths: Paths, on_progress: OnProgress = silent) -> Checkup:
-    """What the doctor finds in the shards."""
+    """Check the shards, and return the findings."""
     instances = instances_of(configuration(paths, 1.0))
     return check(paths.shards, instances, on_progress=on_progress)
 
 
 def configuration(paths: Paths, minutes: float) -> BertRun:
-    """The run. What is not named here is as `bertwright pretrain` has it."""
+    """Return the configuration of the run; other keys have the defaults of `bertwright
+    pretrain`.
+    """
     return BertRun(
         data=str(paths.shards),
         out=str(paths.run),
         model=MODEL,
         minutes=minutes,
         seed=SEED,
-        # Short sequences and more masks than published: more to train on in the same minutes
+        # Shorter sequences and more masks than published give more predictions in the same time
         # (experiments/small_budget).
         instances=InstanceConfig(sequence_length=64),
         masking=MaskingConfig(probability=0.25),
@@ -146,10 +149,11 @@ def configuration(paths: Paths, minutes: float) -> BertRun:
 def read_modules(
     paths: Paths, validation_fraction: float
 ) -> Iterator[tuple[dict[str, Any], Sequence[str], bool]]:
-    """Each module of the corpus: its entry of the index, its sentences, whether it is held out.
+    """Yield each module of the corpus: its entry of the index, its sentences, and whether it is
+    held out.
 
     Raises:
-        DataError: corpus and shards do not belong together.
+        DataError: the corpus and the shards do not belong together.
     """
     shards = open_shards(paths.shards)
     index = read_index(paths.corpus)
@@ -165,24 +169,26 @@ def read_modules(
 
 
 def document_names(paths: Paths) -> list[tuple[str, str]]:
-    """The module and the package of each document."""
+    """Return the module and the package of each document."""
     return [(entry["module"], package_of(entry)) for entry in read_index(paths.corpus)]
 
 
 def package_of(entry: Mapping[str, Any]) -> str:
-    """The package of a module of the index; all of the standard library and its topics: python."""
+    """Return the package of a module in the index; `python` for the standard library and the
+    topics.
+    """
     return str(entry["package"]) if entry["source"] == "packages" else "python"
 
 
 def suggested_text(run: Path) -> str:
-    """A text with a mask to try the model on: the first example it is right about, or any."""
+    """Return a text with a mask to try the model on, preferably one that it predicts correctly."""
     blanks = read_run(run).examples.get("blanks") or [{"text": "Return the [MASK] of the array."}]
     right = [each for each in blanks if each.get("truth") == each.get("top", [{}])[0].get("token")]
     return str((right or blanks)[-1]["text"])
 
 
 def next_commands() -> list[str]:
-    """What does the same for a text and labels of one's own."""
+    """Return the commands that do the same with the user's own text and labels."""
     return [
         "bertwright tokenizer train corpus/ --vocab-size 16384 --out tokenizer",
         "bertwright data build corpus/ --tokenizer tokenizer --out shards",

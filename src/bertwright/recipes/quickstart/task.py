@@ -1,19 +1,20 @@
-"""The labelled task of a quickstart: which package does this documentation belong to?
+"""The labelled task of a quickstart: to which package does a passage of documentation belong?
 
-The labels are real: a module's package is known. Training examples are of the modules that
-pre-training was on, test examples of those it held out. An example is a passage: sentences of one
-module that follow one another, as many as it takes to have 12 words, truncated at 40. A held-out
-sentence that occurs in a training module too is left out, and a passage that two labels or both
-sides have is in neither. A package's name would give it away, so the names of all packages of the
-task, and what they are known by (`np`, `PyTorch`), are replaced by "package" in every passage. The
-labels are balanced, the passages drawn at random.
+The labels are known, because a module's package is. Training examples are from modules that
+pre-training used, test examples from those it held out. An example is a passage: consecutive
+sentences of one module, as many as are needed for 12 words, truncated to 40. A held-out sentence
+that also occurs in a training module is left out, and so is a passage that occurs with two labels,
+or in both training and test. The name of a package would reveal the label, so the names of all
+packages of the task, and their common abbreviations (`np`, `PyTorch`), are replaced by "package" in
+every passage. The labels are balanced, and the passages are drawn at random.
 
-How many labels does it take? For each number of examples, on the same files: the pre-trained model
-fine-tuned; the same model from random weights, fine-tuned with the same settings; the pre-trained
-model frozen, with a linear layer on the mean of its last layer's vectors; TF-IDF + logistic
-regression; and the most frequent label. Nothing is chosen by the test file: settings are fixed (a
-learning rate of 3e-4 and 160 / sqrt(examples) epochs, between 3 and 20), and the last weights
-count. One seed, and Wilson's 95 % intervals over the test examples.
+The task compares several methods for different numbers of labelled examples, on the same files: the
+pre-trained model, fine-tuned; the same model with random weights, fine-tuned with the same
+settings; the pre-trained model, frozen, with a linear layer on the mean of its last layer's
+vectors; TF-IDF + logistic regression; and the most frequent label. Nothing is chosen by the test
+file: the settings are fixed (a learning rate of 3e-4 and 160 / sqrt(examples) epochs, between 3 and
+20), and the last weights are used. There is one seed, and the intervals are Wilson's 95 % intervals
+over the test examples.
 """
 
 from __future__ import annotations
@@ -43,13 +44,15 @@ from bertwright.recipes.run_folder import ENVIRONMENT
 MOST_LABELS = 8
 FEWEST_LABELS = 3
 FEWEST_TO_TRAIN, FEWEST_TO_TEST = 25, 15
-"""Passages that a package must have to be a label."""
+"""The fewest passages that a package needs to be a label."""
 MOST_TO_TEST = 120
-"""Test passages of each label, at most."""
+"""The most test passages of each label."""
 WORDS = (12, 40)
-"""A passage goes on until it has so many words, and is truncated at so many."""
+"""The fewest and the most words of a passage."""
 LONGEST_WHOLE = 5
-"""A name of so many letters or more is hidden inside longer words too: `NumPy's`, `pythonic`."""
+"""Names with at least this many letters are replaced inside longer words too: `NumPy's`,
+`pythonic`.
+"""
 HIDDEN = "package"
 ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "attr": ("attrs",),
@@ -64,17 +67,20 @@ ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("tf",),
     "torch": ("pytorch", "aten"),
 }
-"""What packages are called beside their names."""
+"""Other names of packages."""
 SIZES = ((15.0, 6400), (3.0, 1600), (1.0, 400), (0.0, 100))
-"""Labelled examples that so many minutes of pre-training pay for; all smaller sizes with them."""
+"""The number of labelled examples from a number of minutes of pre-training on; all smaller sizes
+are used too.
+"""
 LEARNING_RATE = 3e-4
 FROZEN_RATE = 1e-3
-"""Of the linear layer on frozen features; the usual 1e-2 overfits so few passages (57.8 in place of
-59.9 % with 400)."""
+"""The learning rate of the linear layer on frozen features. The usual 1e-2 overfits so few passages
+(57.8 % in place of 59.9 % with 400 examples).
+"""
 NAME = "package"
-"""Of the task; the seed's random numbers depend on it, too."""
+"""The name of the task, on which the random numbers of a seed depend too."""
 LENGTH = 64
-"""Tokens of a window: what the model was pre-trained on."""
+"""The tokens of a window, which is the length that the model was pre-trained on."""
 
 LearningCurve = dict[str, Any]
 """`learning_curve.json`: `labels`, `sizes`, `epochs`, `test` {`file`, `examples`}, `methods` [{
@@ -83,12 +89,12 @@ LearningCurve = dict[str, Any]
 
 
 class TooFewPackages(DataError):
-    """This corpus makes no such task."""
+    """Raised if the corpus does not have enough packages for the task."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """An example: a text and where it is from."""
+    """An example: a text, and where it is from."""
 
     text: str
     label: str
@@ -97,33 +103,34 @@ class Passage:
 
 @dataclass(frozen=True)
 class LabelledFiles:
-    """The task as files."""
+    """The files of the task."""
 
     labels: tuple[str, ...]
     train: tuple[tuple[int, Path], ...]
-    """Examples and file of each size, the smallest first."""
+    """The number of examples and the file of each size, the smallest first."""
     test: tuple[int, Path]
 
 
 def learning_curve(paths: Paths, minutes: float, on_progress: OnProgress = silent) -> LearningCurve:
-    """Make the task, train on it in every way, and write the figures beside the run.
+    """Make the task, train every method on it, and write the figures to the run's folder.
 
-    A corpus of too few packages makes no task: the figures then say why.
+    If the corpus has too few packages for a task, the figures say so instead.
 
     Args:
-        minutes: of its pre-training; they say how many labelled examples there shall be.
-        on_progress: called with the examples trained on, each once an epoch.
+        paths: the paths of the quickstart.
+        minutes: the minutes of its pre-training, which determine the numbers of labelled examples.
+        on_progress: called with the examples trained on, each counted once per epoch.
 
     Raises:
-        Interrupted: a signal came; the pre-training run is whole.
+        Interrupted: a signal arrived; the pre-training run is complete.
     """
     unfinished = paths.folder / ".finetuning"
-    found: LearningCurve
+    curve: LearningCurve
     try:
         files = write_task(paths, HELD_OUT, sizes_for(minutes))
-        found = _compare(paths, files, unfinished, on_progress)
+        curve = _compare(paths, files, unfinished, on_progress)
     except TooFewPackages as few:
-        found = {"format": 1, "left_out": str(few)}
+        curve = {"format": 1, "left_out": str(few)}
     except Interrupted as interrupted:
         raise Interrupted(
             interrupted.exit_code - 128,
@@ -132,25 +139,29 @@ def learning_curve(paths: Paths, minutes: float, on_progress: OnProgress = silen
         ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(curve, indent=1, ensure_ascii=False) + "\n"
     (paths.run / "learning_curve.json").write_text(text, encoding="utf-8")
-    return found
+    return curve
 
 
 def sizes_for(minutes: float) -> list[int]:
-    """Numbers of labelled examples for a quickstart of so many minutes, rising."""
+    """Return the numbers of labelled examples for a quickstart of so many minutes, in ascending
+    order.
+    """
     return [size for least, size in reversed(SIZES) if minutes >= least]
 
 
 def epochs_for(examples: int) -> int:
-    """Passes over so many examples."""
+    """Return the number of passes over this number of examples."""
     return min(20, max(3, round(160 / math.sqrt(examples))))
 
 
 def _compare(
     paths: Paths, files: LabelledFiles, unfinished: Path, on_progress: OnProgress
 ) -> LearningCurve:
-    """Every method on every size; runs that are not kept are written into `unfinished`."""
+    """Return the figures of every method for every size; runs that are not kept are written to
+    `unfinished`.
+    """
     sizes = [count for count, _ in files.train]
     epochs = [epochs_for(count) for count in sizes]
     test = str(files.test[1])
@@ -160,9 +171,9 @@ def _compare(
         out=str(unfinished),
         learning_rate=LEARNING_RATE,
         keep="last",
-        evaluations_per_epoch=1e-9,  # at the end alone
+        evaluations_per_epoch=1e-9,  # only at the end
         seed=SEED,
-        precision=precision,  # as was measured to be faster here
+        precision=precision,  # the one that was measured to be faster here
         baselines=False,
     )
     methods: dict[str, dict[str, Any]] = {
@@ -183,15 +194,15 @@ def _compare(
     for (count, path), passes in zip(files.train, epochs, strict=True):
         train = TaskFilesConfig(train=str(path), dev=test, max_length=LENGTH)
         task = TaskSpec(NAME, "classification", train)
-        kept = str(paths.finetuned if count == sizes[-1] else unfinished)
+        out = str(paths.finetuned if count == sizes[-1] else unfinished)
         for name, seen, config in (
-            ("pretrained", count * passes, replace(tuned, epochs=passes, out=kept, baselines=True)),
+            ("pretrained", count * passes, replace(tuned, epochs=passes, out=out, baselines=True)),
             ("frozen", count, replace(tuned, transfer="features", learning_rate=FROZEN_RATE)),
             ("random_start", count * passes, replace(tuned, epochs=passes, random_start=True)),
         ):
             results = finetune([task], config, silent, overwrite=True)
             add(name, results["summary"]["accuracy"]["mean"], results["degenerate"])
-            for baseline, metrics in results["baselines"].items():  # of the first alone
+            for baseline, metrics in results["baselines"].items():  # only the first run has them
                 add(baseline, metrics["accuracy"], baseline == "majority")
             done += seen
             on_progress(done, total)
@@ -218,12 +229,13 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
     """Write the labelled files.
 
     Args:
-        validation_fraction: of the modules that pre-training held out.
-        sizes: how many training examples the files shall have, rising; each becomes a multiple of
-            the number of labels, and no more than there are.
+        paths: the paths of the quickstart.
+        validation_fraction: the fraction of the modules that pre-training held out.
+        sizes: the numbers of training examples, in ascending order. Each is rounded to a multiple
+            of the number of labels, and is at most what is available.
 
     Raises:
-        TooFewPackages: fewer than three packages have passages enough.
+        TooFewPackages: fewer than three packages have enough passages.
     """
     modules = list(read_modules(paths, validation_fraction))
     trained_on = {_plain(s) for _, sentences, is_held in modules if not is_held for s in sentences}
@@ -239,7 +251,7 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
     to_train, to_test = _drawn(train, test, labels, max(sizes) // len(labels))
     most, count = min(map(len, to_train)), min(MOST_TO_TEST, *map(len, to_test))
     if not most or not count:
-        raise TooFewPackages("the packages here say nothing of their own in so few words")
+        raise TooFewPackages("a package here has no passage that occurs in it alone")
     with disk_errors(paths.task):
         paths.task.mkdir(parents=True, exist_ok=True)
         files = [
@@ -250,7 +262,7 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
 
 
 def passages(sentences: Sequence[str]) -> Iterator[str]:
-    """Sentences that follow one another, joined to passages of `WORDS` words."""
+    """Yield consecutive sentences, joined to passages of `WORDS` words."""
     least, most = WORDS
     words: list[str] = []
     for sentence in sentences:
@@ -263,15 +275,15 @@ def passages(sentences: Sequence[str]) -> Iterator[str]:
 def choose_labels(
     train: Mapping[str, Sequence[Passage]], test: Mapping[str, Sequence[Passage]]
 ) -> tuple[str, ...]:
-    """The packages with most passages to train on, in the order of their names.
+    """Return the packages with the most training passages, sorted by name.
 
     Raises:
-        TooFewPackages: fewer than three have enough.
+        TooFewPackages: fewer than three packages have enough passages.
     """
     fitting = [
         label
-        for label, found in train.items()
-        if len(found) >= FEWEST_TO_TRAIN and len(test.get(label, ())) >= FEWEST_TO_TEST
+        for label, of_label in train.items()
+        if len(of_label) >= FEWEST_TO_TRAIN and len(test.get(label, ())) >= FEWEST_TO_TEST
     ]
     if len(fitting) < FEWEST_LABELS:
         raise TooFewPackages(
@@ -284,7 +296,7 @@ def choose_labels(
 
 
 def hider(labels: Sequence[str]) -> Callable[[str], str]:
-    """A function that replaces what gives a label away by the word `package`."""
+    """Return a function that replaces names that reveal a label by the word `package`."""
     parts = []
     for label in labels:
         for name in (label, *ALSO_CALLED.get(label, ())):
@@ -295,8 +307,10 @@ def hider(labels: Sequence[str]) -> Callable[[str], str]:
 
 
 def per_label(sizes: Sequence[int], labels: int, most: int) -> list[int]:
-    """Examples of each label for training files of about these sizes; `most` are there, and stand
-    for all sizes that are not."""
+    """Return the number of examples of each label for training files of about these sizes.
+
+    At most `most` are available, which replaces all larger sizes.
+    """
     return sorted({min(most, max(1, size // labels)) for size in sizes})
 
 
@@ -306,32 +320,34 @@ def _drawn(
     labels: Sequence[str],
     count: int,
 ) -> tuple[list[list[Passage]], list[list[Passage]]]:
-    """Passages of each label to train on and to test with; what occurs twice is in none."""
+    """Return training and test passages of each label; passages that occur twice are in neither."""
     hide = hider(labels)
     generator = np.random.default_rng(1)
 
-    def draw(found: Sequence[Passage], most: int) -> list[Passage]:
-        """Up to `most` passages in random order, names hidden, none twice."""
+    def draw(of_label: Sequence[Passage], most: int) -> list[Passage]:
+        """Return up to `most` distinct passages in random order, with names replaced."""
         once: dict[str, Passage] = {}
-        for index in generator.permutation(len(found)):
+        for index in generator.permutation(len(of_label)):
             if len(once) == most:
                 break
-            text = hide(found[index].text)
-            once.setdefault(text, replace(found[index], text=text))
+            text = hide(of_label[index].text)
+            once.setdefault(text, replace(of_label[index], text=text))
         return list(once.values())
 
-    more = count + count // 10 + 10  # some occur twice
+    more = count + count // 10 + 10  # more than needed, because some occur twice
     drawn = [draw(train[label], more) for label in labels]
     drawn += [draw(test[label], 2 * MOST_TO_TEST) for label in labels]
-    occurrences = Counter(passage.text for found in drawn for passage in found)
-    alone = [[p for p in found if occurrences[p.text] == 1] for found in drawn]
-    return alone[: len(labels)], alone[len(labels) :]
+    occurrences = Counter(passage.text for of_label in drawn for passage in of_label)
+    unique = [[p for p in of_label if occurrences[p.text] == 1] for of_label in drawn]
+    return unique[: len(labels)], unique[len(labels) :]
 
 
 def _write(
     folder: Path, name: str, groups: Sequence[Sequence[Passage]], each: int
 ) -> tuple[int, Path]:
-    """Write so many passages of each group, the groups in turn; how many they are, and the file."""
+    """Write `each` passages of each group, alternating between groups; return their number and the
+    file.
+    """
     rows = [passage for row in zip(*(g[:each] for g in groups), strict=True) for passage in row]
     path = folder / name.format(len(rows))
     lines = (json.dumps(vars(row), ensure_ascii=False) + "\n" for row in rows)
@@ -340,5 +356,5 @@ def _write(
 
 
 def _plain(sentence: str) -> str:
-    """What two sentences share that say the same: their words."""
+    """Return the lower-cased words of a sentence; two sentences with equal words are the same."""
     return " ".join(re.findall(r"\w+", sentence.lower()))
