@@ -112,7 +112,7 @@ class Fitting:
                 "rows": len(data.vectors),
                 "features": data.vectors.shape[1],
                 "alpha" if setup.task.kind == "regression" else "C": fit.strength,
-                "cross_validated": fit.score,
+                "cross_validated_loss": fit.loss,
             }
         run.seconds = time.monotonic() - began
         for setup in self.setups:
