@@ -1,7 +1,8 @@
-"""The catalogue of systems: name -> the class of its runs, and a function that imports its record.
+"""The catalogue of systems: it maps a name to the class of the system's runs, and to a function
+that imports its record.
 
-A record imports torch, so it is imported when its function is called; the command line reads sizes
-and keys from the classes of runs, which need the standard library alone.
+A record imports torch, so it is imported only when that function is called. The command line reads
+sizes and keys from the classes of runs, which need only the standard library.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Entry:
     run: type[RunConfig] | None
     """The class of its runs; None: its models are read from files and never trained."""
     load: Callable[[], System]
-    """Imports and returns its record."""
+    """Imports the system's record and returns it."""
 
 
 def _bert() -> System:
@@ -169,8 +170,9 @@ MODELS: dict[str, Entry] = {
     "glove": Entry(GloveConfig, GloveRun, _glove),
     "word-vectors": Entry(WordVectorsConfig, None, _word_vectors),
 }
-"""System, by the `model_type` in the `config.json` of its checkpoints; the first is what a run
-trains where nothing is said."""
+"""The systems by the `model_type` in the `config.json` of their checkpoints. A run trains the first
+unless it names another.
+"""
 
 
 def trainable() -> dict[str, type[RunConfig]]:
@@ -185,7 +187,7 @@ def system_of(run: RunConfig | type[RunConfig]) -> System:
 
 
 def system_of_config(config: object) -> System:
-    """Return the system of a model's configuration, an encoder's `encoder.config`.
+    """Return the system of a model's configuration (`encoder.config`).
 
     Raises:
         ConfigError: no system has configurations of this class.
@@ -200,10 +202,11 @@ def system_of_config(config: object) -> System:
 
 
 def system_of_folder(content: Mapping[str, Any], path: Path) -> System:
-    """Return the system that a `config.json` names; the oldest ones of BERT have no `model_type`.
+    """Return the system that a `config.json` names. A file without a `model_type`, as the oldest
+    ones of BERT are, is BERT's.
 
     Raises:
-        DataError: a `model_type` of no system.
+        DataError: no system has this `model_type`.
     """
     name = content.get("model_type", "bert")
     if not isinstance(name, str) or name not in MODELS:
@@ -217,10 +220,10 @@ def system_of_folder(content: Mapping[str, Any], path: Path) -> System:
 
 
 def system_of_model(model: str | None) -> str:
-    """Return the name of the system that a size (`--model`) belongs to; of None, the first.
+    """Return the name of the system that a preset (`--model`) belongs to; for None, the first.
 
     Raises:
-        ConfigError: no system has a size of this name.
+        ConfigError: no system has a preset of this name.
     """
     runs = trainable()
     if model is None:
@@ -229,17 +232,17 @@ def system_of_model(model: str | None) -> str:
         if model in run.presets:
             return system
     known = [name for run in runs.values() for name in run.presets]
-    near = [name for name in known if name.startswith(f"{model}-")]  # the sizes of a system
+    near = [name for name in known if name.startswith(f"{model}-")]  # the presets of that system
     near = near or get_close_matches(model, known, n=1)
     meant = f"; did you mean {', '.join(near)}?" if near else ""
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")
 
 
 def only_bert(config: object, what: str) -> BertConfig:
-    """Return the configuration where only a BERT will do.
+    """Return the configuration of a model, which must be a BERT.
 
     Raises:
-        ConfigError: it is another model's.
+        ConfigError: it is the configuration of another model.
     """
     if type(config) is not BertConfig:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What language models share as systems: their instances."""
+"""The instances that all language models share."""
 
 from __future__ import annotations
 

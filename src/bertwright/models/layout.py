@@ -1,4 +1,4 @@
-"""How a model's folder is laid out: the keys of its `config.json` and the names of its tensors.
+"""The layout of a model's folder: the keys of its `config.json` and the names of its tensors.
 
 The plain layout is our own: `config.json` has the fields of the model's configuration, and each
 tensor has the name of its parameter. A model that another library stores too has a subclass in its
@@ -30,19 +30,20 @@ class Layout(Generic[C]):
     config: type[C]
     """The class of the model's configuration, a dataclass."""
     repeats: ClassVar[Mapping[str, str]] = {}
-    """Tensor -> the one that it must equal, where files may hold a tied tensor twice."""
+    """Maps a tensor to the one that it must equal, for files that may hold a tied tensor twice."""
     without_pooler: ClassVar[Collection[str]] = ()
-    """Kinds of tasks: a model whose weights hold the head of one holds no pooler."""
+    """Kinds of tasks whose heads, when stored in the model's weights, exclude a pooler."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> C:
         """Return the configuration in a `config.json`.
 
         Raises:
-            DataError: a key is missing or unknown, or has a value that it cannot have.
+            DataError: a key is missing or unknown, or its value is out of range or of the wrong
+                type.
         """
-        own = {"model_type", VERSION_KEY, "pad_token_id"}
+        of_folder = {"model_type", VERSION_KEY, "pad_token_id"}
         try:
-            return from_dict(self.config, {k: v for k, v in content.items() if k not in own})
+            return from_dict(self.config, {k: v for k, v in content.items() if k not in of_folder})
         except (ConfigError, TypeError, OverflowError) as error:
             raise DataError(f"{path}: {clipped(error)}") from error
 
@@ -51,36 +52,39 @@ class Layout(Generic[C]):
         return {"model_type": self.model_type, **to_dict(config)}
 
     def foreign_names(self, config: C) -> Parts | None:
-        """Return all parameters by part with their names in a file; None where these are ours."""
+        """Return all parameters by part with their names in a file; None if the names are ours."""
         return None
 
     def current_name(self, name: str) -> str | None:
-        """Return today's name of a file's tensor where older versions had another; None for a
-        tensor that is not read."""
+        """Return today's name of a tensor that older versions named differently; None for a tensor
+        that is not read.
+        """
         return name
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """Return those of a file's tensors without a part that are an error.
+        """Return the names of those tensors that belong to no part and are an error.
 
         Args:
-            unused: current name -> the name in the file.
-            names: of all tensors in the file.
+            unused: the tensors of a file that belong to no part: current name -> the name in the
+                file.
+            names: the names of all tensors in the file.
         """
         return list(unused.values())
 
     def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
-        """Return the parameters of task heads that are stored in the model's weights; all others
-        have a file of their own.
+        """Return the parameters of those task heads that are stored in the model's weights. All
+        other heads have files of their own.
 
         Args:
-            tasks: of the folder.
-            pretrained: whether it has pre-training heads too.
+            tasks: the tasks of the folder.
+            pretrained: whether the folder has pre-training heads too.
         """
         return {}
 
     def task_architecture(self, task: TaskConfig) -> str | None:
-        """Return the class of transformers that computes the same scores for a task; None where
-        there is none."""
+        """Return the class of transformers that computes the same scores for a task; None if there
+        is none.
+        """
         return None
 
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
@@ -88,5 +92,5 @@ class Layout(Generic[C]):
         return {}
 
     def derived_task(self, content: Mapping[str, Any], config: C, path: Path) -> TaskConfig | None:
-        """Return the task of a head that `config.json` alone describes; its name is its kind."""
+        """Return the task of a head that only `config.json` describes; its name is its kind."""
         return None

@@ -1,8 +1,8 @@
-"""What every system brings: one record, in `models/NAME/system.py`.
+"""The record that every system brings, in `models/NAME/system.py`.
 
-The record says how the encoder is built and stored, which objectives train it, on which instances,
-and how its weights begin. The catalogue (`models/catalogue.py`) names all records; the training
-loop, checkpoints, inference and the server know the record alone.
+It says how the encoder is built and stored, which objectives train it, on which instances, and how
+its weights are initialized. The catalogue (`models/catalogue.py`) names all records. The training
+loop, checkpoints, inference and the server know only the record.
 
 Letters: R the class of the system's runs, C the class of its models' configurations.
 """
@@ -39,7 +39,7 @@ class PretrainedEncoder:
     name: str
     """The path that the run names."""
     folder: Path
-    """The folder it was read from."""
+    """The folder that it was read from."""
     config: Any
     """The configuration of its model."""
     weights: Mapping[str, Tensor]
@@ -49,7 +49,7 @@ class PretrainedEncoder:
 
 
 class KnownWords(Protocol):
-    """Vectors of words that a run starts from, as the recipe opened them."""
+    """Word vectors that a run starts from, as the recipe opened them."""
 
     @property
     def vectors(self) -> Any:
@@ -57,25 +57,25 @@ class KnownWords(Protocol):
 
     @property
     def row(self) -> Mapping[str, int]:
-        """Spelling -> its row."""
+        """Maps a spelling to its row."""
 
     def spelling(self, word: str) -> str | None:
-        """Return the spelling under which the table holds a word; None where it holds none."""
+        """Return the spelling under which the table holds a word; None if it holds none."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What a run names by a path, opened by the recipe before the model is made."""
+    """What a run names by a path, opened by the recipe before the model is built."""
 
     encoder: PretrainedEncoder | None = None
-    """Of `--encoder`."""
+    """The encoder that `--encoder` names."""
     words: KnownWords | None = None
-    """Of `--word-vectors`."""
+    """The word vectors that `--word-vectors` names."""
 
 
-def keep_architecture(run: RunConfig, found: Any, folder: Path) -> Any:
-    """Return the model's configuration for a run that goes on from a checkpoint: the checkpoint's
-    own, with the values of the run for what has no weights (dropout, a memory network's softmax).
+def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
+    """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
+    own, with the run's values for settings without weights (dropout, a memory network's softmax).
 
     Raises:
         ConfigError: the run asks for another architecture.
@@ -83,26 +83,29 @@ def keep_architecture(run: RunConfig, found: Any, folder: Path) -> Any:
     given = run.architecture.given()
     changed = {key: value for key, value in given.items() if "dropout" in key or key == "softmax"}
     for key in given.keys() - changed.keys():
-        if given[key] != getattr(found, key):
+        if given[key] != getattr(config, key):
             raise ConfigError(
-                f"architecture.{key} is {given[key]}, but {folder} has {getattr(found, key)}; "
+                f"architecture.{key} is {given[key]}, but {folder} has {getattr(config, key)}; "
                 "leave it out: the checkpoint brings its architecture"
             )
-    return replace(found, **changed)
+    return replace(config, **changed)
 
 
 def initialize_as_published(
     learner: Learner, run: RunConfig, shards: Shards, opened: Opened
 ) -> None:
-    """Initialize the encoder by its `reset_parameters`, and linear layers of objectives with a
-    standard deviation of 0.02."""
+    """Initialize the encoder by its `reset_parameters`, and the linear layers of objectives with a
+    standard deviation of 0.02.
+    """
     generator = torch.Generator().manual_seed(run.seed)
     learner.encoder.reset_parameters(generator)
     initialize(learner.objectives, 0.02, generator)
 
 
 def model_of_the_run(run: RunConfig, shards: Shards, opened: Opened) -> Any:
-    """Return the configuration of a new model: the run's sizes, the shards' vocabulary."""
+    """Return the configuration of a new model, with the run's sizes and the size of the shards'
+    vocabulary.
+    """
     return run.model_config(shards.vocab_size)
 
 
@@ -113,38 +116,42 @@ class System:
     name: str
     """The `model_type` in the `config.json` of its checkpoints."""
     config: type[Any]
-    """C, a frozen dataclass."""
+    """C, the class of its models' configurations: a frozen dataclass."""
     encoder: Callable[[Any], Encoder]
     """C -> an encoder that keeps its configuration as `encoder.config`."""
     spec: Callable[[Any], EncoderSpec]
-    """C -> the encoder's specification, without building one."""
+    """C -> the encoder's specification, without building the encoder."""
     objectives: Mapping[str, Callable[[Any, Encoder], Objective[Any]]] = field(default_factory=dict)
     """Name -> (C, encoder) -> a pre-training head for that encoder."""
     layout: type[Layout[Any]] = Layout
-    """How its folders are laid out."""
+    """The layout of its models' folders."""
     run: type[RunConfig] | None = None
-    """R; None: its models are read from files and never trained."""
+    """R, the class of its runs; None: its models are read from files and never trained."""
     trained_with: Callable[[Any], Sequence[str]] | None = None
-    """R -> names of the objectives of a run; None: all."""
+    """R -> the names of the objectives of a run; None: all."""
     instances: Callable[[Any, Shards, Split, int], Instances[Any]] | None = None
-    """(R, shards, split, seed) -> what it is trained and evaluated on; None: it has no held-out
-    loss."""
+    """(R, shards, split, seed) -> the instances for training and evaluation; None: the system has
+    no held-out loss.
+    """
     phases: Callable[[Any, Shards], Sequence[Phase]] | None = None
-    """(R, shards) -> what it is trained on, where that changes during the run."""
+    """(R, shards) -> the phases of training, for systems whose instances change during the run."""
     model: Callable[[Any, Shards, Opened], Any] = model_of_the_run
     """(R, shards, opened) -> C of a new run."""
     continued: Callable[[Any, Any, Path], Any] = keep_architecture
-    """(R, C of a checkpoint, its folder) -> C of a run that goes on from it, or ConfigError."""
+    """(R, C of a checkpoint, its folder) -> C of a run that starts from that checkpoint, or
+    ConfigError.
+    """
     initialize: Callable[[Learner, Any, Shards, Opened], None] = initialize_as_published
-    """(learner, R, shards, opened): initializes all weights, by the seed of R."""
+    """(learner, R, shards, opened): initializes all weights, with the seed of R."""
     fit: Callable[[Any, Shards, Learner, int], Iterator[Pass]] | None = None
-    """For systems that are counted, or that have a training loop of their own (`R.own_loop`):
-    (R, shards, learner, passes done) changes the learner pass by pass; after each pass the run is
-    evaluated, logged and saved."""
+    """(R, shards, learner, passes done), for systems that are counted or have a training loop of
+    their own (`R.own_loop`): changes the learner pass by pass. After each pass the run is
+    evaluated, logged and saved.
+    """
 
     @cached_property
     def names(self) -> Layout[Any]:
-        """The layout of its folders."""
+        """The layout of its models' folders."""
         return self.layout(self.name, self.config)
 
     def mappings(self, config: Any) -> Parts:
@@ -162,7 +169,8 @@ class System:
         return parts
 
     def make_learner(self, config: Any, objectives: Collection[str]) -> Learner:
-        """Return a new encoder with pre-training heads by name, as their modules initialize them.
+        """Return a new encoder with the pre-training heads of these names, as their modules
+        initialize them.
 
         Raises:
             ConfigError: the system has no such objective.
@@ -179,16 +187,18 @@ class System:
         return Learner(encoder, heads)
 
     def trained_on(self, run: RunConfig, shards: Shards) -> Sequence[Phase]:
-        """Return the phases of a run; of most systems one, of the documents that are not held
-        out."""
+        """Return the phases of a run. Most systems have one, over the documents that are not held
+        out.
+        """
         if self.phases is not None:
             return self.phases(run, shards)
         assert self.instances is not None
         return [Phase(self.instances(run, shards, "train", run.seed), run.batch.tokens)]
 
     def evaluated_on(self, run: RunConfig, shards: Shards, split: Split) -> Instances[Any] | None:
-        """Return what a run is evaluated on, the same for every seed; None: it has no held-out
-        loss."""
+        """Return the instances that a run is evaluated on, which are the same for every seed; None:
+        the system has no held-out loss.
+        """
         return None if self.instances is None else self.instances(run, shards, split, 0)
 
     def heads(self, run: RunConfig) -> list[str]:
@@ -196,7 +206,7 @@ class System:
         return list(self.objectives if self.trained_with is None else self.trained_with(run))
 
     def with_hold_out(self, run: RunConfig, shards: Shards) -> RunConfig:
-        """Return a new run with the rule by which it holds out text, where it does not name one."""
+        """Return a new run with the rule by which it holds out text, unless the run names one."""
         if run.validation.hold_out is not None or self.instances is None:
             return run
         rule = rule_of_new_run(shards, run.validation.fraction)

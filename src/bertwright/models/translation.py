@@ -1,4 +1,6 @@
-"""What translation models share as systems: their instances and how their weights begin."""
+"""What translation models share as systems: their instances and the initialization of their
+weights.
+"""
 
 from __future__ import annotations
 

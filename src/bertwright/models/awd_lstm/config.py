@@ -24,32 +24,34 @@ DROPOUTS = tuple(f"{name}_dropout" for name in _DROPPED)
 
 @dataclass(frozen=True)
 class AwdLstmConfig:
-    """The architecture; the defaults are those of Merity et al. 2018 for WikiText-2."""
+    """The architecture. The defaults are those of Merity et al. 2018 for WikiText-2."""
 
     vocab_size: int = 30000
-    """V, tokens it reads and predicts."""
+    """V, the number of tokens that the model reads and predicts."""
     embedding_size: int = 400
-    """H, width of a token's vector and of the last layer, as the softmax is tied to them."""
+    """H, width of a token's vector and of the last layer, since the softmax is tied to the
+    vectors.
+    """
     hidden_size: int = 1150
-    """Width of the layers between."""
+    """Width of the layers between the first and the last."""
     num_hidden_layers: int = 3
-    """L, layers of LSTM."""
+    """L, the number of LSTM layers."""
     embedding_dropout: float = 0.1
     """Fraction of the vocabulary whose vectors are 0 throughout a micro-batch."""
     input_dropout: float = 0.65
-    """Dropout of the first layer's input, one mask a sequence."""
+    """Dropout of the first layer's input, with one mask per sequence."""
     hidden_dropout: float = 0.2
-    """Dropout between layers, one mask a sequence."""
+    """Dropout between layers, with one mask per sequence."""
     output_dropout: float = 0.4
-    """Dropout of the last layer's output, one mask a sequence."""
+    """Dropout of the last layer's output, with one mask per sequence."""
     weight_dropout: float = 0.5
     """DropConnect: the fraction of recurrent weights that are 0 throughout a micro-batch."""
     dropout_scale: float = 1.0
-    """Factor of all five; 0: no dropout."""
+    """Factor that multiplies all five dropouts; 0 switches them off."""
     activation_penalty: float = 2.0
-    """AR: factor of the mean square of the last layer's output, dropped out."""
+    """AR: factor of the mean square of the last layer's output after dropout."""
     temporal_penalty: float = 1.0
-    """TAR: factor of the mean square of its change from one token to the next."""
+    """TAR: factor of the mean square of the change of that output from one token to the next."""
 
     def __post_init__(self) -> None:
         between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
@@ -75,7 +77,9 @@ PRESETS = {
     "awd-lstm-small": _SMALL,
     "awd-lstm": AwdLstmConfig(),
 }
-"""awd-lstm is the published one; the others have no dropout, as they see their text once."""
+"""`awd-lstm` is the published one. The others have no dropout, because they see their text only
+once.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class AwdLstmChanges(Changes):
 
 @dataclass(frozen=True)
 class AwdLstmOptimizer(OptimizerConfig):
-    """LSTMs learn at a higher rate; see `OptimizerConfig`."""
+    """The optimizer, with a higher learning rate for LSTMs; see `OptimizerConfig`."""
 
     learning_rate: float = 5e-3
     """The peak learning rate of AdamW, reached after warm-up."""
@@ -114,4 +118,4 @@ class AwdLstmRun(LanguageModelRun):
     optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
     """The optimizer."""
     architecture: AwdLstmChanges = field(default_factory=AwdLstmChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""

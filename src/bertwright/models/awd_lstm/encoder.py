@@ -1,18 +1,21 @@
-"""AWD-LSTM: a language model of LSTMs, regularized everywhere (Merity, Keskar and Socher 2018,
-"Regularizing and optimizing LSTM language models"); the encoder of ULMFiT (Howard and Ruder 2018).
+"""AWD-LSTM: a language model of LSTM layers with regularization at every level (Merity, Keskar and
+Socher 2018, "Regularizing and optimizing LSTM language models"). It is the encoder of ULMFiT
+(Howard and Ruder 2018).
 
-Section 3 and 4: L layers of LSTM over token embeddings, the output weights tied to them, so that
-the last layer is as wide as they are and only those between are wider. In training
+The architecture (sections 3 and 4) is L layers of LSTM over token embeddings. The output weights
+are tied to the embeddings, so the last layer is as wide as they are and only the layers between are
+wider. In training
 
-- whole rows of the embeddings are dropped, so that a token is missing wherever it occurs;
-- inputs, what goes from layer to layer, and outputs have variational dropout: one mask a sequence;
-- the recurrent weights have DropConnect: one mask of them a micro-batch.
+- whole rows of the embeddings are dropped, so a dropped token is missing wherever it occurs;
+- the input, what passes from layer to layer, and the output have variational dropout, with one mask
+  per sequence;
+- the recurrent weights have DropConnect, with one mask per micro-batch.
 
 The penalties AR and TAR (section 4.5) are in `nn/outputs/next_token.py`.
 
-Where we differ: a state begins at 0 in every window in place of being carried on (`burn_in` of a
-run gives predictions their context), windows are of the run's length in place of a random one, and
-AdamW is the optimizer.
+Three things differ from the paper: the state starts at 0 in every window instead of being carried
+on (a run's `burn_in` gives predictions their context), windows have the run's length instead of a
+random one, and the optimizer is AdamW.
 
 Letters: N tokens in all, B sequences, H width of the embeddings, L layers, V vocabulary.
 """
@@ -47,17 +50,15 @@ def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
 
 
 class AwdLstmState(NamedTuple):
-    """What the layers keep of B sequences."""
+    """The states of the layers for B sequences; its methods are those of `decoding/search.py`."""
 
     layers: tuple[LstmState, ...]
 
     def select(self, rows: Tensor) -> AwdLstmState:
-        """See `decoding/search.py`."""
         rows = send(rows, self.layers[0].h.device)
         return AwdLstmState(tuple(LstmState(h[rows], c[rows]) for h, c in self.layers))
 
     def join(self, other: AwdLstmState) -> AwdLstmState:
-        """See `decoding/search.py`."""
         both = zip(self.layers, other.layers, strict=True)
         return AwdLstmState(
             tuple(LstmState(torch.cat([a.h, b.h]), torch.cat([a.c, b.c])) for a, b in both)
@@ -65,7 +66,7 @@ class AwdLstmState(NamedTuple):
 
 
 class AwdLstm(Encoder):
-    """Layers of LSTM with dropped weights over tied embeddings."""
+    """LSTM layers with DropConnect over tied embeddings."""
 
     def __init__(self, config: AwdLstmConfig) -> None:
         super().__init__(awd_lstm_spec(config))
@@ -85,35 +86,33 @@ class AwdLstm(Encoder):
         )
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """See `Encoder`."""
         ids, sequences = inputs.ids, inputs.sequences
 
         def dropped(dropout: nn.Module, x: Tensor) -> Any:
             return dropout(x, sequences.index, sequences.count, x.shape[1])
 
         x = self.embedding_dropout(self.embeddings(ids), ids, self.config.vocab_size, 1)  # [N, H]
-        kept = [dropped(self.input_dropout, x)]
+        layers = [dropped(self.input_dropout, x)]
         for layer, dropout in zip(self.layers[:top], self.dropouts, strict=False):
-            kept.append(dropped(dropout, layer(kept[-1], sequences.lengths)))
-        return kept
+            layers.append(dropped(dropout, layer(layers[-1], sequences.lengths)))
+        return layers
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, AwdLstmState]:
-        """See `GoesOn`; without dropout."""
+        """Read sequences without dropout; see `GoesOn`."""
         return self._read(inputs.ids, inputs.sequences.lengths, [None] * len(self.layers))
 
     def advance(self, ids: Tensor, state: AwdLstmState) -> tuple[Tensor, AwdLstmState]:
-        """See `GoesOn`."""
         return self._read(ids, [1] * len(ids), state.layers)
 
     def extend(self, inputs: Inputs, state: AwdLstmState) -> tuple[Tensor, AwdLstmState]:
-        """See `GoesOn`."""
         return self._read(inputs.ids, inputs.sequences.lengths, state.layers)
 
     def _read(
         self, ids: Tensor, counts: Sequence[int], before: Sequence[LstmState | None]
     ) -> tuple[Tensor, AwdLstmState]:
         """Read tokens `[N]` of B sequences -> the last layer at each last token `[B, H]`, and the
-        states of all layers there."""
+        states of all layers there.
+        """
         x = self.embeddings(ids)
         after = []
         for layer, state in zip(self.layers, before, strict=True):
@@ -123,11 +122,12 @@ class AwdLstm(Encoder):
         return after[-1].h, AwdLstmState(tuple(after))
 
     def stages(self) -> Sequence[nn.Module]:
-        """See `Encoder`."""
         return [self.embeddings, *self.layers]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Embeddings from -0.1 to 0.1, those of an LSTM of width W from -1 / sqrt(W) to it."""
+        """Draw embeddings uniformly from -0.1 to 0.1, and the weights of an LSTM of width W from -1
+        / sqrt(W) to 1 / sqrt(W).
+        """
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1, generator=generator)
         for layer, width in zip(self.layers, self.spec.widths[1:], strict=True):
             for parameter in layer.parameters():

@@ -215,7 +215,7 @@ class BertRun(RunConfig):
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     """Which tokens are masked."""
     architecture: BertChanges = field(default_factory=BertChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     @property
     def longest_sequence(self) -> int:
@@ -246,7 +246,7 @@ class LeftToRightBertRun(LanguageModelRun):
     default_model = "bert-mini-ltr"
 
     architecture: BertChanges = field(default_factory=BertChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def positions_of(self, model: BertConfig) -> int:
         """See `RunConfig`."""

@@ -22,7 +22,7 @@ class Bert2RndConfig(BertConfig):
     """The architecture: a BERT, and a decoder of the same sizes."""
 
     num_decoder_layers: int | None = None
-    """Layers of the decoder; unset: as many as the encoder has, as published."""
+    """Number of decoder layers; unset: as many as the encoder has, as published."""
     label_smoothing: float = 0.1
     """Fraction of the target distribution that is uniform over the vocabulary, in training."""
 
@@ -41,7 +41,7 @@ class Bert2RndConfig(BertConfig):
 
 
 BERT2RND_PRESETS = {"bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))}
-"""One size, where no BERT brings its own."""
+"""The only preset, for runs that start from no BERT."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,21 @@ class Bert2RndChanges(Changes):
 
 @dataclass(frozen=True)
 class Bert2RndRun(TranslationRun):
-    """A run of a translation model whose encoder is a BERT; where none is given, it has the sizes
-    of bert-mini."""
+    """A run of a translation model whose encoder is a BERT. A run that names none has the sizes of
+    bert-mini.
+    """
 
     presets = BERT2RND_PRESETS
     default_model = "bert2rnd"
 
     encoder: str | None = None
-    """Pre-trained BERT that the encoder starts as: a run, a checkpoint or a Hugging Face folder,
-    whose vocabulary the data has too; unset: random weights."""
+    """Pre-trained BERT that the encoder starts from: a run, a checkpoint or a Hugging Face folder.
+    The data must have its vocabulary. Unset: the encoder starts from random weights.
+    """
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
     """The learning rate over time."""
     architecture: Bert2RndChanges = field(default_factory=Bert2RndChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,18 +86,14 @@ class Bert2RndRun(TranslationRun):
             )
 
     def sources(self) -> dict[str, str]:
-        """See `RunConfig`."""
         return {} if self.encoder is None else {"encoder": self.encoder}
 
     @property
     def sized_by(self) -> str | None:
-        """See `RunConfig`."""
         return self.init or self.encoder
 
     def positions_of(self, model: Bert2RndConfig) -> int:
-        """See `RunConfig`."""
         return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
-        """See `RunConfig`."""
         return self.sequence_length

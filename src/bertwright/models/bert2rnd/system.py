@@ -1,9 +1,10 @@
-"""BERT2RND as a system: a Transformer whose encoder may start as a pre-trained BERT.
+"""BERT2RND as a system: a Transformer whose encoder may start from a pre-trained BERT (Rothe,
+Narayan and Severyn 2020).
 
-Rothe, Narayan and Severyn 2020. The decoder is the Transformer's with random weights; it reads by
-BERT's embeddings (tokens, positions, segment A, their norm) and predicts by its token vectors:
-"encoder and decoder share the embedding matrix" (section 3 of the paper). Tokens that the data has
-and BERT has not, such as those of trees, get random vectors that are as long as BERT's.
+The decoder is that of the Transformer, with random weights. It reads with BERT's embeddings
+(tokens, positions, segment A and their norm) and predicts with BERT's token vectors: "encoder and
+decoder share the embedding matrix" (section 3 of the paper). Tokens of the data that the BERT
+lacks, such as those of trees, get random vectors with the deviation of BERT's.
 """
 
 from __future__ import annotations
@@ -26,32 +27,34 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 
 def translation(config: Bert2RndConfig, encoder: Encoder) -> Translation:
-    """Return a decoder that reads by BERT's embeddings and predicts by its token vectors."""
+    """Return a decoder that reads with BERT's embeddings and predicts with its token vectors."""
     assert isinstance(encoder, Bert)
     decoder = TransformerDecoder(config.decoder, encoder.embeddings)
     return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
 
 
 def model(run: Bert2RndRun, shards: Shards, opened: Opened) -> Bert2RndConfig:
-    """Return the architecture: that of the BERT, where there is one, and the decoder's.
+    """Return the architecture: that of the BERT, if the run names one, and the decoder's.
 
     Raises:
-        ConfigError: the model is no BERT, or another one than the run asks for.
+        ConfigError: the BERT's architecture differs from the one that the run asks for.
     """
     config: Bert2RndConfig = run.model_config(shards.vocab_size)
     if opened.encoder is not None:
         bert = asdict(opened.encoder.config)
-        own = {"num_decoder_layers", "label_smoothing"}
-        bert |= {name: getattr(config, name) for name in own} | {"vocab_size": shards.vocab_size}
+        of_decoder = {"num_decoder_layers", "label_smoothing"}
+        bert |= {name: getattr(config, name) for name in of_decoder} | {
+            "vocab_size": shards.vocab_size
+        }
         config = keep_architecture(run, Bert2RndConfig(**bert), opened.encoder.folder)
     return config
 
 
 def initialize_bert2rnd(learner: Learner, run: Bert2RndRun, shards: Shards, opened: Opened) -> None:
-    """Draw all weights at random, then take the encoder's from the BERT, where there is one.
+    """Draw all weights at random, then copy the encoder's from the BERT, if the run names one.
 
     Raises:
-        DataError: the data has another vocabulary.
+        DataError: the data has another vocabulary than the BERT.
     """
     initialize(learner, run, shards, opened)
     bert = opened.encoder
@@ -68,8 +71,9 @@ def initialize_bert2rnd(learner: Learner, run: Bert2RndRun, shards: Shards, open
 
 
 def _require_vocabulary(shards: Shards, bert: Tokenizer, owner: str) -> None:
-    """Raise DataError unless the data's vocabulary is the BERT's, or the BERT's with more tokens at
-    its end."""
+    """Raise DataError unless the data's vocabulary is the BERT's, or the BERT's with more tokens
+    appended.
+    """
     if bert.fingerprint == shards.tokenizer_fingerprint:
         return
     ours, size = load_tokenizer(shards.tokenizer_folder), bert.vocab_size

@@ -121,4 +121,4 @@ class ElmoRun(LanguageModelRun):
     use = "senses --model {run}"
 
     architecture: ElmoChanges = field(default_factory=ElmoChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""

@@ -12,29 +12,32 @@ from bertwright.config.run import Changes
 
 @dataclass(frozen=True)
 class GptConfig:
-    """The architecture of a GPT; the defaults are the published one."""
+    """The architecture of a GPT. The defaults are the published ones."""
 
     vocab_size: int = 40478
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     hidden_size: int = 768
     """H, width of a token's vector."""
     num_hidden_layers: int = 12
-    """L, layers."""
+    """L, the number of layers."""
     num_attention_heads: int = 12
-    """A, attention heads of a layer, each H / A wide; the feed-forward part is 4 H wide."""
+    """A, the number of attention heads per layer. Each is H / A wide; the feed-forward layer is 4 H
+    wide.
+    """
     hidden_act: Literal["gelu_tanh", "relu"] = "gelu_tanh"
     """Activation of the feed-forward layer: GELU by its tanh approximation, as published, or
-    ReLU."""
+    ReLU.
+    """
     hidden_dropout_prob: float = 0.1
     """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
     attention_probs_dropout_prob: float = 0.1
-    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
+    """Dropout of attention probabilities; published: 0.1. Attention is slower if it is above 0."""
     max_position_embeddings: int = 512
     """Maximum length of a sequence, in tokens."""
     initializer_range: float = 0.02
     """Standard deviation of the normal distribution that initializes weights."""
     layer_norm_eps: float = 1e-5
-    """Added to the variance in layer normalization."""
+    """Number that is added to the variance in layer normalization."""
 
     intermediate_size = None
 
@@ -44,17 +47,17 @@ class GptConfig:
 
 @dataclass(frozen=True)
 class Gpt2Config(GptConfig):
-    """The architecture of a GPT-2: norms before each part, and one more after the last."""
+    """The architecture of a GPT-2: a norm before each part, and one more after the last layer."""
 
     vocab_size: int = 50257
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     max_position_embeddings: int = 1024
     """Maximum length of a sequence, in tokens."""
     hidden_act: Literal["gelu", "gelu_tanh", "relu"] = "gelu_tanh"  # type: ignore[assignment]
     """Activation of the feed-forward layer: GELU, exact or by its tanh approximation (as
     published), or ReLU."""
     intermediate_size: int | None = None  # type: ignore[assignment]
-    """F, width inside the feed-forward layer; unset: 4 H, as published."""
+    """F, the width inside the feed-forward layer; unset: 4 H, as published."""
 
 
 def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
@@ -67,7 +70,7 @@ def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GptChanges(Changes):
-    """The sizes of a GPT that a run may change; dropout is off, as for BERT."""
+    """The sizes of a GPT that a run may change. Dropout is off by default, as for BERT."""
 
     hidden_size: int | None = None
     num_hidden_layers: int | None = None
@@ -80,7 +83,7 @@ class GptChanges(Changes):
 
 @dataclass(frozen=True)
 class Gpt2Changes(Changes):
-    """The sizes of a GPT-2 that a run may change; dropout is off, as for BERT."""
+    """The sizes of a GPT-2 that a run may change. Dropout is off by default, as for BERT."""
 
     hidden_size: int | None = None
     num_hidden_layers: int | None = None
@@ -94,43 +97,41 @@ class Gpt2Changes(Changes):
 
 @dataclass(frozen=True)
 class GptRun(LanguageModelRun):
-    """A run of a GPT, of which `gpt` is the published one."""
+    """A run of a GPT. The preset `gpt` is the published model."""
 
     presets = _sizes(GptConfig, "gpt")
     default_model = "gpt-mini"
 
     sequence_length: int = 512
-    """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
-    untrained."""
+    """Maximum tokens of a window, including the tokens for begin and end. Positions beyond it stay
+    untrained.
+    """
     architecture: GptChanges = field(default_factory=GptChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def positions_of(self, model: GptConfig) -> int:
-        """See `RunConfig`."""
         return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
-        """See `RunConfig`."""
         return self.longest_sequence
 
 
 @dataclass(frozen=True)
 class Gpt2Run(LanguageModelRun):
-    """A run of a GPT-2; gpt2 is the smallest that was published."""
+    """A run of a GPT-2. The preset `gpt2` is the smallest published model."""
 
     presets = _sizes(Gpt2Config, "gpt2")
     default_model = "gpt2-mini"
 
     sequence_length: int = 1024
-    """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
-    untrained."""
+    """Maximum tokens of a window, including the tokens for begin and end. Positions beyond it stay
+    untrained.
+    """
     architecture: Gpt2Changes = field(default_factory=Gpt2Changes)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def positions_of(self, model: Gpt2Config) -> int:
-        """See `RunConfig`."""
         return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
-        """See `RunConfig`."""
         return self.longest_sequence

@@ -1,14 +1,15 @@
 """GPT and GPT-2: Transformer decoders that predict the next token.
 
 GPT (Radford, Narasimhan, Salimans, Sutskever 2018, Improving Language Understanding by Generative
-Pre-Training, sections 3.1 and 4.1): h_0 = U W_e + W_p, the token and learned position vectors; L
-layers of causal self-attention, post-norm, with GELU by its tanh approximation;
-P(u) = softmax(h_L W_e^T). GPT-2 (Radford et al. 2019, Language Models are Unsupervised Multitask
-Learners, section 2.3): norms move before each part, one more follows the last layer, and the
-matrices that end a residual branch start scaled by 1 / sqrt(2 L).
+Pre-Training, sections 3.1 and 4.1) adds token and position embeddings, h_0 = U W_e + W_p. L layers
+of causal self-attention follow, with post-norm and with GELU by its tanh approximation; P(u) =
+softmax(h_L W_e^T). In GPT-2 (Radford et al. 2019, Language Models are Unsupervised Multitask
+Learners, section 2.3) the norms stand before each part, one more norm follows the last layer, and
+the matrices that end a residual branch start scaled by 1 / sqrt(2 L).
 
-Differs: the normal distribution that initializes weights is truncated at two deviations. Keys and
-values are kept when a text goes on (`nn/transformer/cache.py`).
+One thing differs from the papers: the normal distribution that initializes weights is truncated at
+two standard deviations. When a text is continued, keys and values are kept
+(`nn/transformer/cache.py`).
 
 Letters: N tokens, H hidden, L layers.
 """
@@ -55,7 +56,9 @@ def gpt_spec(config: GptConfig) -> EncoderSpec:
 
 
 class Gpt(GoingOn):
-    """The encoder of GPT; its output layer is `nn/outputs/next_token.py`, tied."""
+    """The encoder of GPT. Its output layer is `nn/outputs/next_token.py`, tied to the
+    embeddings.
+    """
 
     pre_norm = False
 
@@ -66,7 +69,7 @@ class Gpt(GoingOn):
         self.layers = layers_of(config, causal=True, pre_norm=self.pre_norm)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Matrices from a truncated normal distribution, biases 0, norms 1."""
+        """Draw matrices from a truncated normal distribution; biases are 0 and norms 1."""
         initialize(self, self.config.initializer_range, generator)
 
 
@@ -76,7 +79,9 @@ class Gpt2(Gpt):
     pre_norm = True
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """As GPT; what ends a residual branch is scaled by 1 / sqrt(2 L)."""
+        """Initialize as GPT does, but scale the matrices that end a residual branch by 1 / sqrt(2
+        L).
+        """
         super().reset_parameters(generator)
         std = self.config.initializer_range / math.sqrt(2 * len(self.layers))
         for layer in map(self.layer, range(len(self.layers))):

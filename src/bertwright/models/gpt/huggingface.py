@@ -1,8 +1,9 @@
-"""GPT and GPT-2 as transformers writes them: `config.json` and names of tensors.
+"""GPT and GPT-2 as transformers stores them: the keys of `config.json` and the names of tensors.
 
-Matrices of layers are the other way round there (`Conv1D`). The output layer is the token
-embeddings, so every folder can generate. Also read: files without `transformer.`, which the
-published ones are, buffers of older versions, and the tied output layer written out again.
+The matrices of layers are transposed there (`Conv1D`). The output layer is the token embeddings, so
+every folder can generate text. Three older forms are read too: names without `transformer.`, as in
+the published files; the buffers of older versions; and files that hold the tied output layer a
+second time.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _HEADS = ("score.", "multiple_choice_head.", "classifier.")
 
 
 def _times(factor: int, value: Any) -> int | None:
-    """A multiple of a number of a file; of anything else None."""
+    """Return a multiple of a number in a file; None if the value is no integer."""
     return factor * value if isinstance(value, int) else None
 
 
@@ -50,23 +51,24 @@ class GptLayout(Layout[GptConfig]):
 
     repeats: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.tokens_embed.weight"}
     tables: ClassVar[tuple[str, str]] = ("tokens_embed", "positions_embed")
-    """The token and position embeddings."""
+    """The names of the token and the position embeddings."""
     architectures: ClassVar[tuple[str, str]] = ("OpenAIGPTModel", "OpenAIGPTLMHeadModel")
-    """Without and with the output layer."""
+    """The names of the model without and with the output layer."""
     activation: ClassVar[str] = "afn"
-    """The key of the activation of the feed-forward part."""
+    """The key of the activation of the feed-forward layer."""
     activations: ClassVar[Mapping[str, str]] = {"gelu": "gelu_tanh", "relu": "relu"}
-    """Its values and our names for them; of several for one, the first is written."""
+    """The values of that key and our names for them. If several stand for one of ours, the first is
+    written.
+    """
     inner: ClassVar[str | None] = None
-    """The key of the width of the feed-forward part, where there is one."""
+    """The key of the width of the feed-forward layer; None: the format has no such key."""
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "tie_word_embeddings": (True,),
         "quantization_config": (None,),
     }
-    """Keys that change what is computed, and the values under which it is ours."""
+    """Keys that change what is computed, and the values under which the computation is ours."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> GptConfig:
-        """See `Layout`."""
         allowed = {**self.held, self.activation: tuple(self.activations)}
         allowed["embd_pdrop"] = (content.get("resid_pdrop"),)  # they are one dropout here
         check_settings(content, path, self.model_type, allowed, _REQUIRED)
@@ -78,7 +80,6 @@ class GptLayout(Layout[GptConfig]):
         return super().read_config(given, path)
 
     def write_config(self, config: GptConfig, objectives: frozenset[str]) -> dict[str, Any]:
-        """See `Layout`."""
         return {
             "architectures": [self.architectures["next_token" in objectives]],
             "model_type": self.model_type,
@@ -94,12 +95,11 @@ class GptLayout(Layout[GptConfig]):
         }
 
     def _inner(self, config: GptConfig) -> dict[str, int]:
-        """The width of the feed-forward part, where it is not 4 H."""
+        """Return the key for the width of the feed-forward layer, unless that width is 4 H."""
         size: Any = config.intermediate_size
         return {} if size is None or self.inner is None else {self.inner: size}
 
     def foreign_names(self, config: GptConfig) -> Parts:
-        """See `Layout`."""
         encoder = [
             ParameterMapping(f"encoder.embeddings.{ours}.weight", (f"{_PREFIX}{theirs}.weight",))
             for ours, theirs in zip(("token", "position"), self.tables, strict=True)
@@ -113,14 +113,14 @@ class GptLayout(Layout[GptConfig]):
         return {"encoder": encoder, "next_token": []}
 
     def current_name(self, name: str) -> str | None:
-        """Today's name of a tensor; None for a buffer."""
+        """Return today's name of a tensor; None for a buffer."""
         if name.endswith((".attn.bias", ".attn.masked_bias", "position_ids")):
             return None
         bare = name.startswith(("h.", "ln_f.", *(f"{table}." for table in self.tables)))
         return _PREFIX + name if bare else name
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """All but those of other heads."""
+        """Return the names of all unused tensors except those of other heads."""
         return [name for today, name in unused.items() if not today.startswith(_HEADS)]
 
 

@@ -1,7 +1,7 @@
-"""End-to-end memory network: read the memory several times, then answer with one word.
+"""End-to-end memory network: the model reads its memory several times, then answers with one word.
 
 Sukhbaatar, Szlam, Weston and Fergus 2015, "End-To-End Memory Networks", sections 2 and 4.1. With
-tables A_1 ... A_(K+1) of word vectors, adjacent tying (B = A_1, C_k = A_(k+1), W = A_(K+1)):
+tables A_1 ... A_(K+1) of word vectors and adjacent tying (B = A_1, C_k = A_(k+1), W = A_(K+1)):
 
     sentence i:  m_i = sum_j l_j * A_k x_ij + T_k(i)       l_j: position encoding
     question:    u_1 = sum_j l_j * A_1 q_j
@@ -9,8 +9,8 @@ tables A_1 ... A_(K+1) of word vectors, adjacent tying (B = A_1, C_k = A_(k+1), 
     answer:      softmax(A_(K+1) u_(K+1))
     l_j[h] = (1 - j / J) - (h / H) (1 - 2 j / J)           j of J words, h of H numbers, from 1
 
-A_1 is the encoder, a table of word vectors. With the linear start (section 4.2), p = u_k m_i at
-first.
+A_1 is the encoder, a table of word vectors. A run with the linear start (section 4.2) begins with p
+= u_k m_i.
 
 Letters: B stories, N tokens, S sentences, M of them memories, H hidden, V vocabulary, K hops.
 """
@@ -30,7 +30,7 @@ from bertwright.nn.ragged import log_softmax
 
 
 class Answer(Objective[Any]):
-    """The answer of each story of a `StoryBatch`."""
+    """The objective that predicts the answer of each story of a `StoryBatch`."""
 
     title = "answer"
 
@@ -43,44 +43,48 @@ class Answer(Objective[Any]):
         self.times = nn.ModuleList(nn.Embedding(*times) for _ in range(config.hops + 1))
 
     def count(self, batch: Any) -> int:
-        """Return B, the stories of a batch."""
+        """Return B, the number of stories in a batch."""
         return len(batch.answers)
 
     def forward(self, encoded: Encoded, batch: Any) -> Loss:
-        """Cross-entropy summed over stories."""
+        """Return the cross-entropy summed over stories."""
         logits, _ = self.hops(encoded, batch)
         correct = (logits.argmax(1) == batch.answers).sum()
         return Loss(F.cross_entropy(logits, batch.answers, reduction="sum"), len(logits), correct)
 
     def hops(self, encoded: Encoded, batch: Any) -> tuple[Tensor, list[Tensor]]:
         """Return the logits of the answers `[B, V]`, and for each hop how much each memory is
-        attended to, `[M]`, with a softmax 1 in all over a story."""
+        attended to, `[M]`. With a softmax, these weights sum to 1 over a story.
+        """
         states, maps = self.states(encoded, batch)
         return self.logits(states[-1]), maps
 
     def logits(self, u: Tensor) -> Tensor:
-        """Return the logits of the answers `[B, V]` after a hop, u `[B, H]`."""
+        """Return the logits of the answers `[B, V]` after a hop, given u `[B, H]`."""
         last: Any = self.tables[-1]
         return F.linear(u, last.weight).float()
 
     def states(self, encoded: Encoded, batch: Any) -> tuple[list[Tensor], list[Tensor]]:
-        """Return u before the first hop and after each, `[B, H]`, and for each hop how much each
-        memory is attended to, `[M]`."""
+        """Return u before the first hop and after each hop, `[B, H]`, and for each hop how much
+        each memory is attended to, `[M]`.
+        """
         ids, device = batch.inputs.ids, encoded.last.device
         in_sentences, in_stories = batch.sentence_lengths, batch.story_sentences  # [S], [B]
         count, stories = len(in_sentences), len(in_stories)
-        # sizes are given, so that nothing waits for a GPU to count
+        # with the sizes given, the host does not wait for the GPU to count
         sentence = torch.repeat_interleave(in_sentences, output_size=len(ids))  # [N]
         of_story = torch.repeat_interleave(in_stories - 1, output_size=count - stories)  # [M]
-        remembered = torch.arange(count - stories, device=device) + of_story  # [M]: a question each
+        remembered = (
+            torch.arange(count - stories, device=device) + of_story
+        )  # [M]: skips the questions
         questions = in_stories.cumsum(0) - 1  # [B]: the last sentence of each story
         age = questions[of_story] - 1 - remembered  # [M]: 0 for the sentence before the question
         weights = self._position_weights(in_sentences, sentence, encoded.last.dtype)
 
         def sentences(words: Tensor) -> Tensor:
             """Words `[N, H]` -> sentences `[S, H]`."""
-            found = words.new_zeros(count, words.shape[1])
-            return found.index_add(0, sentence, words * weights)
+            zeros = words.new_zeros(count, words.shape[1])
+            return zeros.index_add(0, sentence, words * weights)
 
         def memories(number: int, of_sentences: Tensor) -> Tensor:
             times: Tensor = self.times[number](age)
@@ -101,7 +105,7 @@ class Answer(Objective[Any]):
         return states, maps
 
     def _position_weights(self, lengths: Tensor, sentence: Tensor, dtype: torch.dtype) -> Tensor:
-        """`[N, H]`"""
+        """Return the position encoding l of every word, `[N, H]`."""
         ends, exact = lengths.cumsum(0), lengths.to(dtype)
         words = torch.arange(len(sentence), device=lengths.device)
         j = (words - (ends - lengths)[sentence] + 1)[:, None] / exact[sentence][:, None]

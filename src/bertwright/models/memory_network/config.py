@@ -1,4 +1,4 @@
-"""Sizes of memory networks, and the keys of their runs."""
+"""The sizes of memory networks, and the keys of their runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class MemoryNetworkConfig(WordVectorsConfig):
     hidden_size: int = 40
     """H, width of a sentence's vector."""
     hops: int = 3
-    """How often the memory is read."""
+    """How many times the memory is read."""
     memory_size: int = 50
-    """Maximum sentences of a story, the newest."""
+    """Maximum number of sentences of a story that are remembered: the newest."""
     softmax: bool = True
-    """Whether the weights of memories go through a softmax; without one, the model is linear up to
-    its answer: the paper's linear start is such a run, from which another goes on (init)."""
+    """Whether the weights of memories go through a softmax. Without one, the model is linear up to
+    its answer: this is the paper's linear start, from which another run continues (`init`).
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -30,7 +31,7 @@ class MemoryNetworkConfig(WordVectorsConfig):
 
 
 PRESETS = {"memory-network": MemoryNetworkConfig()}
-"""One size."""
+"""The only preset."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class MemoryNetworkChanges(Changes):
 
 @dataclass(frozen=True)
 class MemoryNetworkRun(RunConfig):
-    """Everything that decides a run of a memory network; its data are stories."""
+    """The keys of a run of a memory network. Its data are stories."""
 
     presets = PRESETS
     default_model = "memory-network"
@@ -53,9 +54,9 @@ class MemoryNetworkRun(RunConfig):
     use = "answer --model {run} stories.txt"
 
     longest_story: int = 1024
-    """Maximum tokens of a story."""
+    """Maximum number of tokens of a story."""
     architecture: MemoryNetworkChanges = field(default_factory=MemoryNetworkChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "longest_story")
@@ -63,5 +64,5 @@ class MemoryNetworkRun(RunConfig):
 
     @property
     def longest_sequence(self) -> int:
-        """Tokens of the longest story."""
+        """The number of tokens of the longest story."""
         return self.longest_story

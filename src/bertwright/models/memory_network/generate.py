@@ -1,13 +1,13 @@
-"""Made-up stories with questions, in the manner of the bAbI tasks (Weston et al. 2015).
+"""Generate stories with questions, in the manner of the bAbI tasks (Weston et al. 2015).
 
-People walk between rooms, take things and drop them; a question at the end is answered by one, two
-or three of the sentences before it, or by how many things somebody carries. The tasks, by the
-number they have in the paper:
+People walk between rooms, take things and drop them. The question at the end is answered by one,
+two or three of the sentences before it, or by how many things somebody carries. The tasks, with
+their numbers in the paper:
 
 | task | question | answer |
 |---|---|---|
 | `one-fact` (1) | where is mary ? | the room she went to last |
-| `two-facts` (2) | where is the milk ? | the room of who took it last |
+| `two-facts` (2) | where is the milk ? | the room of the person who took it last |
 | `three-facts` (3) | where was the milk before the garden ? | the room it came from |
 | `yes-no` (6) | is mary in the garden ? | yes, no |
 | `counting` (7) | how many objects does mary carry ? | none, one, two, three |
@@ -30,7 +30,9 @@ NUMBERS = ("none", "one", "two", "three")
 
 
 class _World:
-    """Who is where, who carries what, and where each thing has been."""
+    """The state of a story: where each person is, what they carry, and where each thing has
+    been.
+    """
 
     def __init__(self, generator: random.Random) -> None:
         self.generator = generator
@@ -40,7 +42,7 @@ class _World:
         self.lies_in: dict[str, str] = {thing: generator.choice(ROOMS) for thing in THINGS}
 
     def step(self, with_things: bool) -> str:
-        """Somebody does something; the sentence that says so."""
+        """Let somebody do something, and return the sentence that says so."""
         person = self.generator.choice(PEOPLE)
         here = [thing for thing, room in self.lies_in.items() if room == self.room[person]]
         action = self.generator.random()
@@ -66,7 +68,9 @@ class _World:
             self.rooms_of[thing].append(room)
 
     def question(self, task: Task) -> tuple[str, str] | None:
-        """A question that the story answers, and the answer; None where it answers none yet."""
+        """Return a question that the story answers, and the answer; None if the story answers none
+        yet.
+        """
         draw = self.generator
         person = draw.choice([p for p in PEOPLE if self.room[p]] or [""])
         if not person:
@@ -95,7 +99,7 @@ class _World:
 
 
 def generate_stories(task: Task, count: int, seed: int = 0) -> Iterator[list[str]]:
-    """Stories of 4 to 14 sentences, each followed by its question and its answer."""
+    """Yield stories of 4 to 14 sentences, each followed by its question and its answer."""
     generator = random.Random(f"{task} {seed}")
     for _ in range(count):
         world, story = _World(generator), list[str]()

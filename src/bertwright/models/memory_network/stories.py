@@ -1,9 +1,9 @@
-"""Stories as instances: sentences to remember, a question, the word that answers it.
+"""Stories as instances: each has sentences to remember, a question, and the word that answers it.
 
-A document of the shards is a story: its last sentence is the answer, one token; the one before it
-the question; the others are the memory, of which the newest `memory_size` are kept.
+A story is a document of the shards. Its last sentence is the answer, one token. The sentence before
+that is the question. The others are the memory, of which the newest `memory_size` are kept.
 
-Letters: B stories, N tokens in all, S sentences in all, questions included.
+Letters: B stories, N tokens in all, S sentences in all, including questions.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from bertwright.errors import DataError
 
 @dataclass(frozen=True)
 class StoryBatch:
-    """Stories end to end, longest first."""
+    """A batch of stories, concatenated, longest first."""
 
     inputs: InputArrays
-    """B sequences: the sentences of a story, then its question."""
+    """B sequences: the sentences of each story, then its question."""
     sentence_lengths: Int64s
-    """[S]: tokens of each sentence."""
+    """[S]: the number of tokens of each sentence."""
     story_sentences: Int64s
-    """[B]: sentences of each story, the question included."""
+    """[B]: the number of sentences of each story, including the question."""
     answers: Int64s
-    """[B]: ids."""
+    """[B]: the token ids of the answers."""
 
     @property
     def num_tokens(self) -> int:
-        """N, the tokens of all stories."""
+        """N, the number of tokens of all stories."""
         return len(self.inputs.ids)
 
 
 class Stories(Shuffled):
-    """The `Instances` of memory networks, of some documents of a built corpus."""
+    """The `Instances` of memory networks: some documents of a built corpus."""
 
     def __init__(
         self, shards: Shards, documents: Int64s, memory_size: int, longest: int, seed: int = 0
     ) -> None:
-        """Open the documents of these numbers, [D].
+        """Open the documents with these numbers, [D].
 
         Raises:
-            DataError: a document that is no story: it has fewer than three sentences, or an answer
-                of several tokens, or more than `longest` tokens.
+            DataError: a document is no story, because it has fewer than three sentences or an
+                answer of several tokens; or a story has more than `longest` tokens.
         """
         last = shards.document_sentences[documents + 1] - 1  # [D] the answers
         answer_tokens = np.diff(shards.sentence_tokens)[last]
@@ -56,10 +56,10 @@ class Stories(Shuffled):
         wrong = np.flatnonzero(short | (answer_tokens != 1))
         if len(wrong):
             raise DataError(
-                f"document {documents[wrong[0]] + 1} of {shards.folder} is no story: a sentence a "
-                "line, the last two its question and its answer of one word, then a blank line; "
-                "or a file of a bAbI task as it is: build the data with --sentences line and a "
-                "tokenizer of words"
+                f"document {documents[wrong[0]] + 1} of {shards.folder} is no story: expected one "
+                "sentence per line, the last two lines the question and its answer of one word, "
+                "then a blank line (a file of a bAbI task can stay as it is): build the data with "
+                "--sentences line and a tokenizer of words"
             )
         self.shards = shards
         self._answer = last
@@ -73,11 +73,10 @@ class Stories(Shuffled):
             )
 
     def batch(self, epoch: int, positions: Int64s) -> StoryBatch:
-        """See `Instances`."""
         rows = self.rows(epoch, positions)
         starts = self.shards.sentence_tokens
         first, answer = self._first[rows], self._answer[rows]
         stories = [starts[a : b + 1] for a, b in zip(first, answer, strict=True)]
-        inputs, _ = collate([self.shards.tokens(own[0], own[-1]) for own in stories])
-        lengths = np.concatenate([np.diff(own) for own in stories])
+        inputs, _ = collate([self.shards.tokens(ends[0], ends[-1]) for ends in stories])
+        lengths = np.concatenate([np.diff(ends) for ends in stories])
         return StoryBatch(inputs, lengths, answer - first, self.shards.tokens_at(starts[answer]))

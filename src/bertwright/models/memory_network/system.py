@@ -17,7 +17,7 @@ from bertwright.nn.objective import Learner
 
 
 def answer(config: MemoryNetworkConfig, encoder: Encoder) -> Answer:
-    """Return the memory and the answer's output layer."""
+    """Return the objective: the memory and the output layer of the answer."""
     return Answer(config)
 
 
@@ -29,7 +29,9 @@ def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> S
 
 
 def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards, opened: Opened) -> None:
-    """Draw every table from a normal distribution of 0.1 (Sukhbaatar et al. 2015, section 4.2)."""
+    """Draw every table from a normal distribution with a standard deviation of 0.1 (Sukhbaatar et
+    al. 2015, section 4.2).
+    """
     generator = torch.Generator().manual_seed(run.seed)
     for parameter in learner.parameters():
         nn.init.normal_(parameter, 0.0, 0.1, generator=generator)

@@ -69,7 +69,7 @@ class NgramRun(RunConfig):
     memory_mb: int = 512
     """Megabytes that counts may take before they are sorted and go to the disk, into `out`."""
     architecture: NgramChanges = field(default_factory=NgramChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

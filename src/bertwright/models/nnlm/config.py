@@ -18,13 +18,15 @@ class NnlmConfig:
     """The sizes of an NNLM."""
 
     vocab_size: int = 30000
-    """V."""
+    """V, the number of entries of the vocabulary."""
     hidden_size: int = 100
-    """H, numbers of a word vector and tanh units."""
+    """H, the width of a word vector and the number of tanh units."""
     context_size: int = 4
-    """C, previous tokens that are read; an n-gram model of order C + 1 reads as many."""
+    """C, the number of previous tokens that the model reads. An n-gram model of order C + 1 reads
+    as many.
+    """
     direct_connections: bool = False
-    """Whether the output layer reads the word vectors too (the paper's W)."""
+    """Whether the output layer also reads the word vectors (the paper's W)."""
 
     def __post_init__(self) -> None:
         between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
@@ -34,14 +36,16 @@ class NnlmConfig:
 
 @dataclass(frozen=True)
 class NnlmOptimizer(OptimizerConfig):
-    """A network of one layer learns at a higher rate; see `OptimizerConfig`."""
+    """The optimizer, with a higher learning rate for a network of one layer; see
+    `OptimizerConfig`.
+    """
 
     learning_rate: float = 2e-2
     """The peak learning rate of AdamW, reached after warm-up."""
 
 
 PRESETS = {"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
-"""The sizes by name."""
+"""The presets by name."""
 
 
 @dataclass(frozen=True)
@@ -64,4 +68,4 @@ class NnlmRun(LanguageModelRun):
     optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
     """The optimizer."""
     architecture: NnlmChanges = field(default_factory=NnlmChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""

@@ -1,14 +1,14 @@
-"""NNLM: word vectors and a feed-forward network predict the next word from the last few.
+"""NNLM: a feed-forward network that predicts the next word from the vectors of the last few words.
 
 Bengio, Ducharme, Vincent, Janvin 2003 (A Neural Probabilistic Language Model, JMLR 3), section 2:
 
     x = (C(w_t), C(w_(t-1)), ..., C(w_(t-n+2)))      the vectors of the last n - 1 words
     y = b + W x + U tanh(d + H x),    p(w_(t+1)) = softmax(y)
 
-`NnlmEncoder` is C, H and d: its one layer is tanh(d + H x), with direct connections beside x. U and
-b, and W, are the weights of `nn/outputs/next_token.py`, as one matrix over both. Differs from the
-paper: word vectors and tanh units are equally many; before the first token of a sequence stands a
-learned vector; the optimizer is the recipe's.
+`NnlmEncoder` holds C, H and d. Its one layer is tanh(d + H x); with direct connections, x follows
+it. U, b and W are the weights of `nn/outputs/next_token.py`, which has U and W as one matrix. Three
+things differ from the paper: a word vector has as many numbers as there are tanh units, a learned
+vector stands before the first token of a sequence, and the optimizer is that of the recipe.
 
 Letters: N tokens, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
 """
@@ -28,7 +28,9 @@ from bertwright.nn.sequences import Inputs, Sequences
 
 
 class NnlmLayer(nn.Module):
-    """`tanh(d + H x)` over the vectors x of the last C tokens; `direct`: x after it."""
+    """`tanh(d + H x)` over the vectors x of the last C tokens. With `direct`, x is appended to
+    it.
+    """
 
     def __init__(self, width: int, context: int, direct: bool) -> None:
         super().__init__()
@@ -42,8 +44,9 @@ class NnlmLayer(nn.Module):
         return self.of_windows(torch.cat([x, self.start[None].to(x.dtype)])[rows])
 
     def of_windows(self, windows: Tensor) -> Tensor:
-        """Return the layer of the last tokens' vectors `[N, C, H]`, a position's own token first:
-        `[N, H]` or `[N, H + C H]`."""
+        """Return the layer over the vectors of the last tokens `[N, C, H]`, where a position's own
+        token is first: `[N, H]` or `[N, H + C H]`.
+        """
         x = windows.flatten(1)  # [N, C H]
         hidden: Tensor = self.hidden(x).tanh()
         return torch.cat([hidden, x], 1) if self.direct else hidden
@@ -59,7 +62,7 @@ def nnlm_spec(config: NnlmConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         causal=True,
         default_layer=0,
-        averages_begin=False,  # of word vectors, which layer 0 are, it is no word
+        averages_begin=False,  # layer 0 are word vectors, and the token for begin is no word
         averages_end=False,
         feature_based=True,
         own_widths=(width, top),
@@ -77,22 +80,18 @@ class NnlmEncoder(Encoder):
         self.layer = NnlmLayer(width, config.context_size, config.direct_connections)
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """See `Encoder`."""
         x = self.embeddings(inputs.ids)  # [N, H]
         return [x] if top == 0 else [x, self.layer(x, inputs.sequences)]
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
-        """See `GoesOn`."""
         state = last_tokens(inputs, self.layer.context)
         return self._read(state), state
 
     def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
-        """See `GoesOn`."""
         state = state.advanced(ids)
         return self._read(state), state
 
     def extend(self, inputs: Inputs, state: LastTokens) -> tuple[Tensor, LastTokens]:
-        """See `GoesOn`."""
         state = state.extended(inputs)
         return self._read(state), state
 
@@ -104,11 +103,12 @@ class NnlmEncoder(Encoder):
         return self.layer.of_windows(x)
 
     def stages(self) -> Sequence[nn.Module]:
-        """See `Encoder`."""
         return [self.embeddings, self.layer]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """See `Encoder`: the paper leaves it open; uniform, so that tanh is not saturated."""
+        """Initialize the weights. The paper leaves this open; ours are uniform, in a range that
+        does not saturate tanh.
+        """
         nn.init.uniform_(self.embeddings.weight, -0.5, 0.5, generator=generator)
         nn.init.zeros_(self.layer.start)
         bound = math.sqrt(3 / self.layer.hidden.in_features)

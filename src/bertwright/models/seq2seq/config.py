@@ -19,21 +19,22 @@ from bertwright.errors import ConfigError
 
 @dataclass(frozen=True)
 class Seq2SeqConfig:
-    """The architecture; the encoder and the decoder have L layers each."""
+    """The architecture. The encoder and the decoder have L layers each."""
 
     vocab_size: int = 30000
-    """V, entries of the vocabulary of both languages."""
+    """V, the number of entries of the vocabulary of both languages."""
     embedding_size: int = 512
-    """E, width of a token's vector, of source, target and output."""
+    """E, the width of a token's vector in the source, the target and the output."""
     hidden_size: int = 1024
-    """H, width of a state: half of it from each direction in the encoder."""
+    """H, the width of a state. In the encoder, each direction has half of it."""
     num_hidden_layers: int = 2
-    """L, layers of LSTM of the encoder, and of the decoder."""
+    """L, the number of LSTM layers of the encoder, and of the decoder."""
     attention: Literal["additive", "multiplicative", "none"] = "multiplicative"
-    """How the decoder scores the source: as Bahdanau et al. 2014, as Luong et al. 2015, or not at
-    all."""
+    """How the decoder scores the source: `additive` (Bahdanau et al. 2014), `multiplicative` (Luong
+    et al. 2015), or no attention.
+    """
     input_feeding: bool = True
-    """Let the decoder read what predicted the token before beside that token."""
+    """Whether the decoder reads, beside each token, the vector that predicted it."""
     dropout: float = 0.2
     """Dropout of token vectors, between layers and before the output."""
     label_smoothing: float = 0.1
@@ -55,7 +56,7 @@ PRESETS = {
     "seq2seq-base": Seq2SeqConfig(),
     "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
 }
-"""The sizes by name; seq2seq-cove has the encoder of McCann et al. 2017."""
+"""The presets by name. `seq2seq-cove` has the encoder of McCann et al. 2017."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +74,21 @@ class Seq2SeqChanges(Changes):
 
 @dataclass(frozen=True)
 class Seq2SeqRun(TranslationRun):
-    """Everything that decides a run of sequence to sequence with attention."""
+    """The keys of a run of sequence to sequence with attention."""
 
     presets = PRESETS
     default_model = "seq2seq-small"
 
     word_vectors: str | None = None
-    """Run or file of word vectors that the words of the source have and keep (CoVe); of a
-    vocabulary of words."""
+    """Run or file of word vectors that the words of the source start with and keep (CoVe). The data
+    needs a vocabulary of words.
+    """
     architecture: Seq2SeqChanges = field(default_factory=Seq2SeqChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def sources(self) -> dict[str, str]:
-        """See `RunConfig`."""
         return {} if self.word_vectors is None else {"word_vectors": self.word_vectors}
 
     def model_config(self, vocab_size: int) -> Seq2SeqConfig:
-        """See `RunConfig`."""
         config: Seq2SeqConfig = super().model_config(vocab_size)
         return replace(config, fixed_source=self.word_vectors is not None)

@@ -1,21 +1,23 @@
-"""Sequence to sequence with attention: an LSTM writes the target, attending to the vectors of a
-bidirectional LSTM over the source (Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015).
+"""Sequence to sequence with attention: an LSTM writes the target while it attends to the vectors of
+a bidirectional LSTM over the source (Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015).
 
-Encoder: L layers of LSTM in both directions, their states side by side, `m_i` `[H]`. Decoder, as
-Luong et al. have it (sections 3.1 and 3.3), over the token before:
+The encoder is L layers of LSTM in both directions, whose states are concatenated to `m_i` `[H]`.
+The decoder follows Luong et al. (sections 3.1 and 3.3) and reads the previous token:
 
     h_t = LSTM([y_(t-1); a_(t-1)], h_(t-1))      h_0, c_0 = tanh(W_s [m_N forward; m_1 backward])
     w_t = softmax_i(score(h_t, m_i))
     a_t = tanh(W_a [sum_i w_ti m_i; h_t])        logits = W a_t + b, W the token embeddings
 
-- additive (Bahdanau): `score = v tanh(W_h h_t + W_m m_i)`; multiplicative (Luong, "general"):
-  `h_t W_m m_i`; none: `a_t = tanh(W_a h_t)` (Sutskever, Vinyals and Le 2014).
-- input feeding: `a_(t-1)` is read beside the token; without it the token alone.
+- The score is additive (Bahdanau), `v tanh(W_h h_t + W_m m_i)`, or multiplicative (Luong,
+  "general"), `h_t W_m m_i`. Without attention, `a_t = tanh(W_a h_t)` (Sutskever, Vinyals and Le
+  2014).
+- With input feeding, the decoder reads `a_(t-1)` beside the token; otherwise it reads only the
+  token.
 
-Where we differ: Bahdanau et al. attend with the state before and have GRUs and a maxout layer;
-attention is global; the embeddings are those of the output (Press and Wolf 2017). With
-`fixed_source` the source has word vectors that are not trained, and the target a table of its own:
-the encoder is then that of CoVe (McCann et al. 2017), its layer 0 GloVe.
+Some things differ from the papers. Bahdanau et al. attend with the previous state and have GRUs and
+a maxout layer. Attention is global. The embeddings are also the output weights (Press and Wolf
+2017). With `fixed_source`, the source has word vectors that are not trained, and the target has a
+table of its own: the encoder is then that of CoVe (McCann et al. 2017), and its layer 0 is GloVe.
 
 Letters: B pairs, N source and M target tokens, R rows, S longest source, E width of the embeddings,
 H of states, L layers.
@@ -61,19 +63,19 @@ class Seq2Seq(Encoder):
         self.dropout = Dropout(config.dropout)
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """See `Encoder`."""
-        kept = [self.embeddings(inputs.ids)]  # [N, E]
+        layers = [self.embeddings(inputs.ids)]  # [N, E]
         for layer in self.layers[:top]:
-            kept.append(layer(self.dropout(kept[-1]), inputs.sequences.lengths))  # [N, H]
-        return kept
+            layers.append(layer(self.dropout(layers[-1]), inputs.sequences.lengths))  # [N, H]
+        return layers
 
     def stages(self) -> Sequence[nn.Module]:
-        """See `Encoder`."""
         return [self.embeddings, *self.layers]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Embeddings with a deviation of 1 / sqrt(E), LSTMs uniform to 1 / sqrt(H), other matrices
-        as Glorot and Bengio (2010): from -0.1 to 0.1, as published, attention begins late."""
+        """Draw embeddings with a standard deviation of 1 / sqrt(E), LSTMs uniformly within 1 /
+        sqrt(H), and other matrices as Glorot and Bengio (2010) do. With the published range, -0.1
+        to 0.1, the decoder learns to attend late.
+        """
         _reset(self, generator)
 
 
@@ -97,30 +99,31 @@ class Attention(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What the decoder keeps of R rows."""
+    """What the decoder keeps for R rows."""
 
     states: tuple[tuple[Tensor, Tensor], ...]
-    """Of each layer h and c, `[R, H]`."""
+    """h and c of each layer, `[R, H]`."""
     fed: Tensor
-    """`[R, E]`, what predicted the token before."""
+    """`[R, E]`: the vectors that predicted the previous token."""
     source: tuple[Tensor, ...]
-    """Of the source: vectors and keys, `[R, S, H]`, their bias `[R, S]`; nothing without
-    attention."""
+    """The vectors and keys of the source, `[R, S, H]`, and their bias `[R, S]`; empty without
+    attention.
+    """
     owners: Tensor
-    """`[R]`, on the host: which of the B sources a row is of."""
+    """`[R]`, on the host: the index of the source, of B, that each row belongs to."""
 
     def select(self, rows: Tensor | slice) -> DecoderState:
-        """Of these rows, `[r]` on the host, any of them more than once."""
+        """Return the state of these rows, `[r]` on the host; a row may occur more than once."""
         owners, source = self.owners[rows], self.source
         there = rows if isinstance(rows, slice) else send(rows, self.fed.device)
-        if not torch.equal(owners, self.owners):  # else other beams of the same sources
+        if not torch.equal(owners, self.owners):  # equal: other beams of the same sources
             source = tuple(x[there] for x in source)
         states = tuple((h[there], c[there]) for h, c in self.states)
         return DecoderState(states, self.fed[there], source, owners)
 
 
 class Seq2SeqDecoder(nn.Module):
-    """The decoder; without attention it reads the source's last states alone."""
+    """The decoder. Without attention it reads only the last states of the source."""
 
     def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq) -> None:
         super().__init__()
@@ -144,11 +147,11 @@ class Seq2SeqDecoder(nn.Module):
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
         """B sources, and B targets of M tokens -> `[M, E]`"""
-        found: Tensor = self.dropout(self._read(memory, target)[0])
-        return found
+        vectors: Tensor = self.dropout(self._read(memory, target)[0])
+        return vectors
 
     def begin(self, memory: Encoded) -> DecoderState:
-        """The state of one row a source, nothing read."""
+        """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
         x = memory.last.to(self.initial.weight.dtype)
         last = sequences.cu_seqlens[1:].long() - 1
@@ -161,12 +164,16 @@ class Seq2SeqDecoder(nn.Module):
         return DecoderState(states, fed, self._source(x, memory), owners)
 
     def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, E]`"""
+        """Read the next token of each row, `[R]` -> the vectors that predict the one after, `[R,
+        E]`, and the new state.
+        """
         state, _ = self._step(self.table(ids), state)
         return state.fed, state
 
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """See `Decoder`: one layer, one attention head."""
+        """Return the attention to the source, of one layer and one attention head; see
+        `Decoder`.
+        """
         maps = self._read(memory, target)[1]
         return [], [torch.cat(maps)[None]] if self.attention is not None else []
 
@@ -175,23 +182,27 @@ class Seq2SeqDecoder(nn.Module):
         _reset(self, generator)
 
     def _read(self, memory: Encoded, target: Inputs) -> tuple[Tensor, list[Tensor]]:
-        """`[M, E]`, and of each position the attention `[R, S]` of the rows that have one."""
+        """Return the vectors `[M, E]`, and for each position the attention `[R, S]` of the rows
+        that reach it.
+        """
         packing = pack(target.sequences.lengths, target.ids.device)
-        with torch.autocast(target.ids.device.type, enabled=False):  # a recurrence: no rounding
+        with torch.autocast(target.ids.device.type, enabled=False):  # rounding errors would add up
             state = self.begin(memory)
             rows = self.dropout(self.table(target.ids))[packing.order]
             state = state.select(packing.owners_on_host)
-            found, maps = [], []
+            vectors, maps = [], []
             for x in rows.split(packing.sizes):
                 if len(x) < len(state.fed):
                     state = state.select(slice(len(x)))
                 state, weights = self._step(x, state)
-                found.append(state.fed)
+                vectors.append(state.fed)
                 maps.append(weights)
-        return torch.cat(found)[packing.inverse], maps
+        return torch.cat(vectors)[packing.inverse], maps
 
     def _step(self, x: Tensor, state: DecoderState) -> tuple[DecoderState, Tensor]:
-        """Tokens `[R, E]` -> the state after them, whose `fed` predicts; attention `[R, S]`."""
+        """Read tokens `[R, E]` -> the state after them, whose `fed` predicts the next, and the
+        attention `[R, S]`.
+        """
         x = torch.cat([x, state.fed], 1) if self.feeds else x
         states = []
         for number, (cell, before) in enumerate(zip(self.cells, state.states, strict=True)):
@@ -206,7 +217,7 @@ class Seq2SeqDecoder(nn.Module):
         return replace(state, states=tuple(states), fed=fed), weights
 
     def _source(self, x: Tensor, memory: Encoded) -> tuple[Tensor, ...]:
-        """What attention reads of `x`, `[N, H]`."""
+        """Return what attention reads, from the source's vectors `x` `[N, H]`."""
         if self.attention is None:
             return ()
         rows = memory.sequences.padded(x)

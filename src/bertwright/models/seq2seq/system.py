@@ -19,19 +19,19 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 def translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation:
-    """Return the decoder that attends to the encoder, with token vectors of its own."""
+    """Return the decoder that attends to the encoder, with the token vectors of the target."""
     assert isinstance(encoder, Seq2Seq)
     decoder = Seq2SeqDecoder(config, encoder)
     return Translation(decoder, decoder.table, config.label_smoothing)
 
 
 def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards, opened: Opened) -> None:
-    """Initialize the weights as published, and take over the word vectors that the source keeps
-    (CoVe); a word without one has zeros.
+    """Initialize the weights as published, and copy the word vectors that the source keeps (CoVe).
+    A word without a vector gets zeros.
 
     Raises:
         ConfigError: the word vectors have another width.
-        DataError: no word of the vocabulary has one.
+        DataError: no word of the vocabulary has a vector.
     """
     initialize(learner, run, shards, opened)
     words = opened.words

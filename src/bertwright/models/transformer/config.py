@@ -15,32 +15,36 @@ from bertwright.config.translation import InverseSqrtConfig, TranslationRun
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The architecture (Vaswani et al. 2017, table 3); encoder and decoder have L layers each."""
+    """The architecture (Vaswani et al. 2017, table 3). The encoder and the decoder have L layers
+    each.
+    """
 
     vocab_size: int = 37000
-    """V, entries of the vocabulary of both languages."""
+    """V, the number of entries of the vocabulary of both languages."""
     hidden_size: int = 512
     """H, width of a token's vector."""
     num_hidden_layers: int = 6
-    """L, layers of the encoder, and of the decoder."""
+    """L, the number of layers of the encoder, and of the decoder."""
     num_attention_heads: int = 8
-    """A, attention heads of a layer."""
+    """A, the number of attention heads per layer."""
     intermediate_size: int = 2048
     """F, width inside the feed-forward layer."""
     hidden_act: Literal["relu", "gelu", "gelu_tanh"] = "relu"
     """Activation of the feed-forward layer."""
     norm: Literal["post", "pre"] = "post"
-    """Normalize sums, as published, or what each part reads (and the last layer)."""
+    """What is normalized: `post`, the sum after each part, as published; `pre`, the input of each
+    part, and the output of the last layer.
+    """
     max_position_embeddings: int = 1024
     """Maximum length of a source and of a target, in tokens."""
     hidden_dropout_prob: float = 0.1
     """Dropout after embeddings, attention and feed-forward layers."""
     attention_probs_dropout_prob: float = 0.0
-    """Dropout of attention probabilities; above 0, attention is slower."""
+    """Dropout of attention probabilities. Attention is slower if it is above 0."""
     label_smoothing: float = 0.1
     """Fraction of the target distribution that is uniform over the vocabulary, in training."""
     layer_norm_eps: float = 1e-5
-    """Added to the variance in a norm."""
+    """Number that is added to the variance in layer normalization."""
 
     def __post_init__(self) -> None:
         transformer(self)
@@ -63,7 +67,9 @@ PRESETS = {
         hidden_dropout_prob=0.3,
     ),
 }
-"""Base and big as published, small for some ten thousand pairs."""
+"""`transformer-base` and `transformer-big` are the published sizes; `transformer-small` is for
+about ten thousand pairs.
+"""
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,7 @@ class TransformerRun(TranslationRun):
     schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
     """The learning rate over time."""
     architecture: TransformerChanges = field(default_factory=TransformerChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def positions_of(self, model: TransformerConfig) -> int:
-        """See `RunConfig`."""
         return model.max_position_embeddings

@@ -1,12 +1,12 @@
-"""Attention is all you need: the encoder-decoder Transformer (Vaswani et al. 2017).
+"""The encoder-decoder Transformer (Vaswani et al. 2017, "Attention is all you need").
 
-Section 3: a token's embedding, times sqrt(H), plus a sinusoid of its position goes through L layers
-of self-attention and feed-forward parts (the encoder). The decoder reads the target so far through
-L layers that attend to it causally, then to the encoder's vectors; the same embeddings, of one
-vocabulary for both languages, turn its vectors into logits (section 3.4).
+In the encoder (section 3), a token's embedding times sqrt(H), plus a sinusoid of its position, goes
+through L layers of self-attention and feed-forward parts. The decoder reads the target so far
+through L layers, which attend to it causally and then to the encoder's vectors. The same
+embeddings, of one vocabulary for both languages, turn its vectors into logits (section 3.4).
 
-Where we differ: norms may stand before each part (`norm = "pre"`); the decoder keeps keys and
-values of the tokens it has read, so that one more token costs one more row.
+Two things differ from the paper: norms may stand before each part (`norm = "pre"`), and the decoder
+keeps the keys and values of the tokens that it has read, so one more token costs one more row.
 
 Letters: B pairs, N source and M target tokens, R rows, t tokens of each, S longest source, H
 hidden, A heads, D = H / A, L layers.
@@ -63,7 +63,7 @@ def transformer_spec(config: TransformerConfig) -> EncoderSpec:
 
 
 class Transformer(Stack):
-    """The self-attentive encoder over the source."""
+    """The encoder over the source."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(transformer_spec(config))
@@ -72,7 +72,9 @@ class Transformer(Stack):
         self.layers = layers_of(config, pre_norm=config.norm == "pre")
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Embeddings with a deviation of 1 / sqrt(H), matrices as Glorot and Bengio (2010)."""
+        """Draw embeddings with a standard deviation of 1 / sqrt(H), and matrices as Glorot and
+        Bengio (2010) do.
+        """
         reset(self, generator)
         weight = self.embeddings.token.weight
         nn.init.normal_(weight, 0, weight.shape[1] ** -0.5, generator=generator)
@@ -80,21 +82,23 @@ class Transformer(Stack):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What the decoder keeps of R rows."""
+    """What the decoder keeps for R rows."""
 
     length: int
-    """Tokens that each row has read."""
+    """The number of tokens that each row has read."""
     own: tuple[Cache | tuple[()], ...]
-    """Of each layer, the keys and values of those tokens, `[R, A, t, D]`."""
+    """For each layer, the keys and values of those tokens, `[R, A, t, D]`."""
     source: tuple[Cache, ...]
-    """Of each layer, those of P sources, `[P, A, S, D]`, each of which has R / P rows."""
+    """For each layer, the keys and values of P sources, `[P, A, S, D]`; each source has R / P
+    rows.
+    """
     bias: Tensor
-    """`[P, 1, 1, S]`: 0 where a source has a token, -inf where it has not."""
+    """`[P, 1, 1, S]`: 0 at the tokens of a source, -inf at its padding."""
     owners: Tensor
-    """`[R]`, on the host: which of the P sources a row is of, rising."""
+    """`[R]`, on the host: the index of the source, of P, that each row belongs to; ascending."""
 
     def select(self, rows: Tensor) -> DecoderState:
-        """Of these rows, `[r]` on the host, any of them more than once."""
+        """Return the state of these rows, `[r]` on the host; a row may occur more than once."""
 
         def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
             there = send(rows, self.bias.device)
@@ -104,17 +108,17 @@ class DecoderState:
         state = replace(self, own=pick(self.own, rows))
         if torch.equal(owners, self.owners):  # other beams of the same sources
             return state
-        kept, counts = torch.unique_consecutive(owners, return_counts=True)
-        each = int(counts[0])
-        if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
-            kept, each = owners, 1
-        owners = torch.arange(len(kept)).repeat_interleave(each)
-        bias = self.bias.index_select(0, send(kept, self.bias.device))
-        return replace(state, source=pick(self.source, kept), bias=bias, owners=owners)
+        sources, counts = torch.unique_consecutive(owners, return_counts=True)
+        rows_each = int(counts[0])
+        if bool((counts != rows_each).any()):  # numbers of rows differ: repeat a source per row
+            sources, rows_each = owners, 1
+        owners = torch.arange(len(sources)).repeat_interleave(rows_each)
+        bias = self.bias.index_select(0, send(sources, self.bias.device))
+        return replace(state, source=pick(self.source, sources), bias=bias, owners=owners)
 
 
 class TransformerDecoder(nn.Module):
-    """The decoder: target tokens over an encoded source."""
+    """The decoder, which reads target tokens and attends to an encoded source."""
 
     def __init__(self, config: TransformerConfig, embeddings: Embeddings) -> None:
         """Build the decoder over the encoder's embeddings."""
@@ -124,7 +128,9 @@ class TransformerDecoder(nn.Module):
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
     def forward(self, memory: Encoded, target: Inputs, maps: list[Tensor] | None = None) -> Tensor:
-        """B sources, and B targets of M tokens -> `[M, H]`; fills `maps`, of a pair alone."""
+        """B sources, and B targets of M tokens -> `[M, H]`. With `maps`, append the attention maps
+        to it; this needs a single pair.
+        """
         sequences = target.sequences
         if sequences.longest > self.longest:
             raise ValueError(f"a target has {sequences.longest} tokens; expected {self.longest}")
@@ -134,13 +140,12 @@ class TransformerDecoder(nn.Module):
         return x
 
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """See `Decoder`."""
         maps: list[Tensor] = []
         self(memory, target, maps)
         return maps[::2], maps[1::2]
 
     def begin(self, memory: Encoded) -> DecoderState:
-        """The state of one row a source, nothing read."""
+        """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
 
         def of_rows(x: Tensor) -> Tensor:
@@ -154,7 +159,9 @@ class TransformerDecoder(nn.Module):
         return DecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
 
     def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, H]`"""
+        """Read the next token of each row, `[R]` -> the vectors that predict the one after, `[R,
+        H]`, and the new state.
+        """
         if state.length == self.longest:
             raise ValueError(f"a target has more than {self.longest} tokens")
         x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))[:, None]
@@ -170,7 +177,9 @@ class TransformerDecoder(nn.Module):
 
 
 def reset(module: nn.Module, generator: torch.Generator) -> None:
-    """Matrices uniform by their sizes (Glorot and Bengio 2010), biases 0, norms 1; in place."""
+    """Initialize a module in place: matrices uniform by their sizes (Glorot and Bengio 2010),
+    biases 0, norms 1.
+    """
     initialize(module, 0.02, generator)
     for part in module.modules():
         if isinstance(part, nn.Linear):

@@ -11,7 +11,9 @@ from bertwright.nn.outputs.translation import Translation
 
 
 def translation(config: TransformerConfig, encoder: Encoder) -> Translation:
-    """Return a decoder that reads by the encoder's embeddings and predicts by its token vectors."""
+    """Return a decoder that reads with the encoder's embeddings and predicts with its token
+    vectors.
+    """
     assert isinstance(encoder, Transformer)
     decoder = TransformerDecoder(config, encoder.embeddings)
     return Translation(decoder, encoder.token_embedding(), config.label_smoothing)

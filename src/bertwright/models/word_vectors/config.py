@@ -124,7 +124,7 @@ class Word2VecRun(WordVectorsRun):
     learning_rate: float | None = None
     """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
     architecture: Word2VecChanges = field(default_factory=Word2VecChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "negative")
@@ -162,7 +162,7 @@ class FastTextRun(Word2VecRun):
     learning_rate: float | None = 0.05
     """At the start, falling to zero over all passes."""
     architecture: FastTextChanges = field(default_factory=FastTextChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
 
 GLOVE_PRESETS = {"glove": GloveConfig()}
@@ -197,7 +197,7 @@ class GloveRun(WordVectorsRun):
     memory_mb: int = 512
     """Megabytes that counted pairs may take, about; more of them go to the disk, into `out`."""
     architecture: GloveChanges = field(default_factory=GloveChanges)
-    """Of the model's configuration, by the name there; unset: as its size has it."""
+    """Values of the model's configuration, by name; unset: those of the preset."""
 
     def __post_init__(self) -> None:
         above(self, 0, "most", "power", "learning_rate")
