@@ -34,11 +34,10 @@ from bertwright.config.run import (
     OptimizerConfig,
     ValidationConfig,
 )
-from bertwright.data.batch import InputArrays
-from bertwright.data.to_device import to_device
+from bertwright.data.batch import inputs_of
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.bert.config import PRESETS
-from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import choose_precision
 from bertwright.train.loop import LoopConfig, Trainer
@@ -72,18 +71,17 @@ class Clock:
 def make_batch(rows: int, vocabulary: int, seed: int) -> MaskedBatch:
     chance = np.random.default_rng(seed)
     masked = np.arange(rows)[:, None] * LENGTH + np.arange(5, 5 + 6 * MASKED, 6)
-    batch = MaskedBatch(
-        InputArrays(
+    return MaskedBatch(
+        inputs_of(
             chance.integers(vocabulary, size=rows * LENGTH),
             np.full(rows, LENGTH),
             np.arange(rows * LENGTH) % LENGTH // 64,
         ),
-        masked.ravel(),
-        chance.integers(vocabulary, size=rows * MASKED),
-        chance.integers(2, size=rows),
-        np.arange(rows),
+        torch.from_numpy(masked.ravel()),
+        torch.from_numpy(chance.integers(vocabulary, size=rows * MASKED)),
+        torch.from_numpy(chance.integers(2, size=rows)),
+        torch.arange(rows),
     )
-    return to_device(batch, "cpu")
 
 
 def main() -> None:

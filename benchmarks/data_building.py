@@ -30,7 +30,8 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
-from bertwright.models.bert.masked_pairs import MaskedBatch, MaskedPairs
+from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.models.bert.masked_pairs import MaskedPairs
 from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

@@ -93,11 +93,10 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
 
     from bertwright.checkpoint.checkpoint import make_learner
     from bertwright.config.run import OptimizerConfig
-    from bertwright.data.batch import InputArrays
-    from bertwright.data.to_device import to_device
+    from bertwright.data.batch import inputs_of
     from bertwright.machine import keep_freed_memory
     from bertwright.models.bert.config import PRESETS
-    from bertwright.models.bert.masked_pairs import MaskedBatch
+    from bertwright.models.bert.masked_batch import MaskedBatch
     from bertwright.nn.init import initialize
     from bertwright.train.optim import clip_gradients, make_optimizers
 
@@ -112,20 +111,16 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     starts = torch.arange(rows)[:, None] * LENGTH
 
     def step() -> None:
-        arrays = InputArrays(
-            inputs["ids"].flatten().numpy(),
-            np.full(rows, LENGTH),
-            inputs["types"].flatten().numpy(),
-        )
-        batch = to_device(
-            MaskedBatch(
-                inputs=arrays,
-                masked_positions=(inputs["places"] + starts).flatten().numpy(),
-                masked_labels=inputs["labels"].flatten().numpy(),
-                next_sentence_labels=inputs["next"].numpy(),
-                instances=np.arange(rows),
+        batch = MaskedBatch(
+            inputs_of(
+                inputs["ids"].flatten().numpy(),
+                np.full(rows, LENGTH),
+                inputs["types"].flatten().numpy(),
             ),
-            "cpu",
+            masked_positions=(inputs["places"] + starts).flatten(),
+            masked_labels=inputs["labels"].flatten(),
+            next_sentence_labels=inputs["next"],
+            instances=torch.arange(rows),
         )
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):

@@ -20,17 +20,17 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.data.batch import InputArrays
+from bertwright.data.batch import inputs_of
 from bertwright.data.build import build_shards
 from bertwright.data.parallel.build import build_parallel
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.models.bert.config import PRESETS
-from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.catalogue import system_of, trainable
 from bertwright.models.gpt.config import Gpt2Config
 from bertwright.models.memory_network.generate import generate_stories
+from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import make_batch
@@ -134,7 +134,7 @@ class TinyRun:
             parameter.data.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
         return made
 
-    def arrays(self, rows: int = 11) -> Any:
+    def batch(self, rows: int = 11) -> Batch:
         """A batch of its instances, of mixed lengths, on the host."""
         phase = system_of(self.config).trained_on(self.config, self.shards)[0]
         return phase.instances.batch(0, np.arange(rows))
@@ -307,18 +307,24 @@ def our_learner(size: Size, shrink: bool) -> Learner:
 
 
 def our_batch(size: Size, vocabulary: int, device: torch.device) -> Any:
-    """Random ids of such lengths, as arrays of the loader become a batch."""
+    """Random ids of such lengths, on a device."""
     chance = np.random.default_rng(size.length)
     lengths = np.array(size.lengths())
     total = int(lengths.sum())
-    inputs = InputArrays(chance.integers(5, vocabulary, total), lengths)
+    inputs = inputs_of(chance.integers(5, vocabulary, total), lengths)
     if size.model == "gpt2":
         ends = lengths.cumsum() - 1
         at = np.setdiff1d(np.arange(total), ends)
-        return to_device(TokenStreamBatch(inputs, inputs.ids, at), device)
+        return TokenStreamBatch(inputs, inputs.ids, torch.from_numpy(at)).to(device)
     masked = np.sort(chance.choice(total, int(MASKED * total), replace=False))
     labels = chance.integers(5, vocabulary, len(masked))
-    return to_device(MaskedBatch(inputs, masked, labels, None, np.arange(len(lengths))), device)
+    return MaskedBatch(
+        inputs,
+        torch.from_numpy(masked),
+        torch.from_numpy(labels),
+        None,
+        torch.arange(len(lengths)),
+    ).to(device)
 
 
 def their_model(size: Size, shrink: bool) -> Any:

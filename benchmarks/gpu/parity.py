@@ -23,11 +23,11 @@ from bertwright.config.run import (
     OptimizerConfig,
     ValidationConfig,
 )
-from bertwright.data.to_device import to_device
 from bertwright.decoding.search import Row, RowsInFlight, finish
 from bertwright.decoding.texts import CausalDecoder
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import begin_targets
+from bertwright.nn.batch import Batch
 from bertwright.nn.features import pool
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Sequences
@@ -247,8 +247,7 @@ def compare(
 def check_system(device: Device, system: str, folder: Path) -> dict[str, Any]:
     """Losses and gradients of a system's own objectives on its own instances."""
     tiny = tiny_run(system, folder)
-    arrays = tiny.arrays()
-    return compare(tiny.learner(), lambda place: to_device(arrays, place), device)
+    return compare(tiny.learner(), tiny.batch().to, device)
 
 
 def check_task(device: Device, name: str) -> dict[str, Any]:
@@ -259,17 +258,17 @@ def check_task(device: Device, name: str) -> dict[str, Any]:
 class Batches:
     """Steps of two micro-batches of a tiny run, the same on every device."""
 
-    def __init__(self, arrays: list[Any], device: torch.device) -> None:
-        self.arrays, self.device = arrays, device
+    def __init__(self, batches: list[Batch], device: torch.device) -> None:
+        self.batches, self.device = batches, device
 
-    def step(self, at: DataPosition, done: float) -> tuple[list[Any], DataPosition]:
+    def step(self, at: DataPosition, done: float) -> tuple[list[Batch], DataPosition]:
         """See `train.loop.Source`."""
-        batches = [to_device(each, self.device) for each in self.arrays]
+        batches = [batch.to(self.device) for batch in self.batches]
         return batches, replace(at, step=at.step + 1)
 
 
 def make_trainer(
-    learner: Learner, arrays: list[Any], place: torch.device, matrices: str, steps: int
+    learner: Learner, batches: list[Batch], place: torch.device, matrices: str, steps: int
 ) -> Trainer:
     """The training loop itself over such steps."""
     config = OptimizerConfig(matrices=matrices)  # type: ignore[arg-type]
@@ -292,7 +291,7 @@ def make_trainer(
     return Trainer(
         learner,
         optimizers,
-        Batches(arrays, place),
+        Batches(batches, place),
         Budget(steps=steps),
         loop,
         Ranks(0, 1, place),
@@ -304,9 +303,9 @@ def make_trainer(
     )
 
 
-def _arrays(folder: Path) -> tuple[Any, list[Any]]:
+def _batches(folder: Path) -> tuple[Any, list[Batch]]:
     tiny = tiny_run("bert", folder)
-    phase_rows = [tiny.arrays(8), tiny.arrays(5)]
+    phase_rows = [tiny.batch(8), tiny.batch(5)]
     return tiny, phase_rows
 
 
@@ -317,12 +316,12 @@ def _weights(learner: Learner) -> Tensor:
 def check_loop(device: Device, matrices: str, folder: Path) -> dict[str, Any]:
     """Four steps of the training loop, with its optimizers, clipping and late reading: the change
     of all weights, as on the CPU."""
-    tiny, arrays = _arrays(folder)
+    tiny, batches = _batches(folder)
     start = _weights(tiny.learner())
     changes: list[Tensor] = []
     for place in (torch.device("cpu"), device.device):
         learner = tiny.learner().to(place)
-        trainer = make_trainer(learner, arrays, place, matrices, 4)
+        trainer = make_trainer(learner, batches, place, matrices, 4)
         trainer.reads_late = trainer.reads_late or (device.smoke and bool(changes))
         trainer.run(Position())
         changes.append(_weights(learner) - start)
@@ -332,9 +331,9 @@ def check_loop(device: Device, matrices: str, folder: Path) -> dict[str, Any]:
 
 def check_bad_step(device: Device, folder: Path) -> dict[str, Any]:
     """A step whose loss is infinite leaves the weights as they were, and the next ones go on."""
-    tiny, arrays = _arrays(folder)
+    tiny, batches = _batches(folder)
     learner = tiny.learner().to(device.device)
-    trainer = make_trainer(learner, arrays, device.device, "muon", 3)
+    trainer = make_trainer(learner, batches, device.device, "muon", 3)
     trainer.reads_late = True
     forward, calls, states = learner.forward, [0], []
 
@@ -350,7 +349,7 @@ def check_bad_step(device: Device, folder: Path) -> dict[str, Any]:
     position = trainer.run(Position())
     moved = [relative_error(b, a) for a, b in ((states[0], states[2]), (states[2], states[4]))]
     last = relative_error(_weights(learner), states[4])
-    one_step = sum(int(each.num_tokens) for each in arrays)
+    one_step = sum(int(each.num_tokens) for each in batches)
     return {
         "ok": moved[0] > 0 and moved[1] == 0 and 0 < last < 1 and position.tokens == 2 * one_step,
         "moved": [*moved, last],
@@ -400,18 +399,18 @@ def _agree(found: list[list[list[int]]]) -> dict[str, Any]:
 
 def check_resuming(device: Device, folder: Path) -> dict[str, Any]:
     """Two steps on one device, saved, two more on the other: the weights of four on the CPU."""
-    tiny, arrays = _arrays(folder)
+    tiny, batches = _batches(folder)
     cpu = torch.device("cpu")
     straight = tiny.learner()
     start = _weights(straight)
-    make_trainer(straight, arrays, cpu, "muon", 4).run(Position())
+    make_trainer(straight, batches, cpu, "muon", 4).run(Position())
     expected, errors = _weights(straight) - start, {}
     for name, first, second in (
         ("from the device to the CPU", device.device, cpu),
         ("from the CPU to the device", cpu, device.device),
     ):
         learner = tiny.learner().to(first)
-        trainer = make_trainer(learner, arrays, first, "muon", 2)
+        trainer = make_trainer(learner, batches, first, "muon", 2)
         position = trainer.run(Position())
         files = encode_state(position, learner, trainer.optimizers, trainer.ranks)
         with tempfile.TemporaryDirectory() as place:
@@ -419,7 +418,7 @@ def check_resuming(device: Device, folder: Path) -> dict[str, Any]:
                 Path(place), learner, tiny.shards.tokenizer_folder, "", extra_files=files
             )
             again = checkpoint.load(place, list(learner.objectives)).learner.to(second)
-            trainer = make_trainer(again, arrays, second, "muon", 4)
+            trainer = make_trainer(again, batches, second, "muon", 4)
             position = load_state(Path(place), again, trainer.optimizers)
         trainer.run(replace(position, finished=False))
         errors[name] = relative_error(_weights(again) - start, expected)

@@ -23,7 +23,6 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import open_shards
-from bertwright.data.to_device import to_device
 from bertwright.models.bert.config import BertRun
 from bertwright.models.catalogue import system_of
 from bertwright.progress import silent
@@ -126,7 +125,7 @@ def pretraining(
     def evaluate() -> dict[str, float]:
         def batches() -> Iterator[Any]:
             for batch in held_out.step(0, 0, most, max(65536, held_out.instances.longest)):
-                yield to_device(batch, device.device)
+                yield batch.to(device.device)
 
         return mean_losses(learner, batches(), "bf16", ranks)
 

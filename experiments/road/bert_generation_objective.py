@@ -17,6 +17,7 @@ import json
 import math
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,10 @@ BATCH, RATE, WARMUP, MASKED, LONGEST = 32, 3e-4, 0.1, 0.7, 48
 def make_inputs(texts: list[list[int]], prefixes: list[int]) -> tuple[Inputs, list[int]]:
     """Sequences of ids with their sources' lengths; the order in which they lie."""
     segments = [[0] * p + [1] * (len(t) - p) for t, p in zip(texts, prefixes, strict=True)]
-    arrays, order = collate(texts, segments)
-    sequences = Sequences(arrays.lengths.tolist(), prefixes=[prefixes[n] for n in order])
-    assert arrays.segments is not None
-    made = Inputs(torch.from_numpy(arrays.ids), sequences, torch.from_numpy(arrays.segments))
-    return made, order.tolist()
+    inputs, order = collate(texts, segments)
+    lengths = inputs.sequences.lengths
+    sequences = Sequences(lengths, prefixes=[prefixes[n] for n in order])
+    return replace(inputs, sequences=sequences), order.tolist()
 
 
 def train(

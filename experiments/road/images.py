@@ -76,7 +76,7 @@ class Cnn(Encoder):
 def batch(images: Tensor, labels: Tensor) -> LabelledBatch:
     """A token an image."""
     inputs = Inputs(images, Sequences([1] * len(images)))
-    return LabelledBatch("digits", inputs, tuple(range(len(images))), labels)
+    return LabelledBatch(inputs, tuple(range(len(images))), labels, task="digits")
 
 
 def train(encoder: Cnn, way: str, images: Tensor, labels: Tensor, steps: int, seed: int) -> Learner:

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint import checkpoint
+from bertwright.data.batch import make_inputs
 from bertwright.data.shards import open_shards
-from bertwright.data.to_device import make_inputs
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 TOKENS, MASKED = 510, 76

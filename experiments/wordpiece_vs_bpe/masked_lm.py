@@ -23,7 +23,6 @@ from bertwright.config.run import LogConfig
 from bertwright.data.build import build_shards
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import open_shards
-from bertwright.data.to_device import to_device
 from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
 from bertwright.models.bert.masked_pairs import MaskedPairs
 from bertwright.recipes.pretrain import pretrain
@@ -47,7 +46,7 @@ def bits_per_character(run: Path, held_out: Path) -> dict[str, float]:
     asked = min(WORDS_ASKED, data.tokens_in_epoch(0))
     for batch in data.step(0, 0, asked, 4096):
         with torch.inference_mode():
-            loss = learner(to_device(batch, "cpu"))["masked_lm"]
+            loss = learner(batch)["masked_lm"]
         nats += float(loss.total)
         right += int(loss.correct)
         count += loss.count

@@ -81,13 +81,13 @@ TYPES = (torch.arange(13) > 6).long().expand(4, 13)
 def batch(task: str, kind: str) -> LabelledBatch:
     """Four windows of 13 tokens, one an example; tags of every token."""
     return LabelledBatch(
-        task,
         Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten()),
         (0, 1) if kind == "multiple-choice" else (0, 1, 2, 3),
         owners=None if kind in ("tagging", "span") else torch.arange(4),
         words=torch.arange(52) if kind == "tagging" else None,
         counts={"tagging": (13,) * 4, "multiple-choice": (2, 2)}.get(kind, ()),
         texts=tuple("abcd" * 13) if kind == "tagging" else (),
+        task=task,
     )
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from bertwright.config.run import RunConfig
 from bertwright.data.phases import Phase
 from bertwright.data.shards import Shards
-from bertwright.data.to_device import to_device
 from bertwright.models.catalogue import system_of_config, trainable
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, GoesOn
@@ -67,7 +66,7 @@ def test_any_split_and_order_of_a_batch_gives_the_same_gradient(
     rows = np.arange(11)
 
     def batches(*splits: Any) -> list[Any]:
-        return [to_device(phase.instances.batch(0, np.asarray(each)), "cpu") for each in splits]
+        return [phase.instances.batch(0, np.asarray(each)) for each in splits]
 
     whole = gradients(learner, batches(rows))
     assert whole
@@ -79,7 +78,7 @@ def test_any_split_and_order_of_a_batch_gives_the_same_gradient(
 
 
 def test_every_parameter_that_is_trained_has_a_gradient(learner: Learner, phase: Phase) -> None:
-    batch = to_device(phase.instances.batch(0, np.arange(8)), "cpu")
+    batch = phase.instances.batch(0, np.arange(8))
     found = gradients(learner, [batch])
     assert set(found) == {name for name, p in learner.named_parameters() if p.requires_grad}
 
@@ -90,12 +89,13 @@ def test_a_batch_is_made_of_its_own_epoch(config: RunConfig, phase: Phase) -> No
     assert lengths.max() <= instances.longest <= config.longest_sequence
     rows = np.array([5, 1, 3])
     first, again = instances.batch(0, rows), instances.batch(0, rows)
-    assert first.inputs.lengths.tolist() == sorted(first.inputs.lengths.tolist(), reverse=True)
+    in_batch = first.inputs.sequences.lengths
+    assert in_batch == sorted(in_batch, reverse=True)
     assert first.inputs.ids.tolist() == again.inputs.ids.tolist()
     assert first.inputs.ids.tolist() != instances.batch(1, rows).inputs.ids.tolist()
     assert first.num_tokens == lengths[rows].sum()
     if not config.reads_pairs:  # else the targets are beside what the encoder reads
-        assert first.num_tokens == len(first.inputs.ids) == first.inputs.lengths.sum()
+        assert first.num_tokens == len(first.inputs.ids) == sum(in_batch)
 
 
 def test_the_specification_is_true(learner: Learner) -> None:

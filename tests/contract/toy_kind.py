@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
@@ -23,7 +24,7 @@ from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import merge
 from bertwright.tasks.catalogue import KINDS, Entry
-from bertwright.tasks.collation import Collated, windows_of
+from bertwright.tasks.collation import windows_of
 from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.kind import Row, Scored, TaskKind, are_texts
@@ -48,11 +49,12 @@ def make_instances(
 
 def collate_counts(
     task: TaskConfig, instances: Sequence[Instance], rows: Sequence[int], with_labels: bool
-) -> Collated:
+) -> LabelledBatch:
     """Return the batch of some instances."""
-    inputs, _, owners = windows_of(instances)
-    labels = np.array([each.label for each in instances], np.float32) if with_labels else None
-    return Collated(inputs, rows, labels, owners)
+    windows = windows_of(instances)
+    labels = torch.tensor([float(each.label) for each in instances]) if with_labels else None
+    owners = torch.from_numpy(windows.owners)
+    return LabelledBatch(windows.inputs, rows=tuple(rows), labels=labels, owners=owners)
 
 
 class Counter(TextHead):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import pytest
 import torch
+from torch import Tensor
 
 from bertwright.data.batch import collate, token_batches
-from bertwright.data.to_device import inputs_to_device
+from bertwright.nn.batch import Batch
+from bertwright.nn.sequences import Inputs
 
 
 def test_collate_sorts_and_says_how() -> None:
@@ -15,7 +20,7 @@ def test_collate_sorts_and_says_how() -> None:
     assert inputs.ids.tolist() == [2, 7, 8, 9, 3, 2, 7, 3, 2, 3]
     assert inputs.segments is not None
     assert inputs.segments.tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-    assert inputs.lengths.tolist() == [5, 3, 2]
+    assert inputs.sequences.lengths == [5, 3, 2]
     assert order.tolist() == [1, 0, 2]
     assert collate(sequences)[0].segments is None
 
@@ -30,17 +35,28 @@ def test_several_ids_a_token() -> None:
 
 
 def test_collate_of_nothing() -> None:
-    inputs, order = collate([])
-    assert len(inputs.lengths) == len(inputs.ids) == len(order) == 0
+    with pytest.raises(ValueError, match="one or more"):
+        collate([])
 
 
-def test_on_a_device() -> None:
-    inputs = inputs_to_device(collate([[1, 2], [3, 4, 5]], [[0, 1], [0, 0, 1]])[0], "cpu")
-    assert inputs.ids.dtype == torch.int64
-    assert inputs.ids.tolist() == [3, 4, 5, 1, 2]
-    assert inputs.segments is not None
-    assert inputs.segments.tolist() == [0, 0, 1, 0, 1]
-    assert inputs.sequences.lengths == [3, 2]
+@dataclass(frozen=True)
+class Labelled(Batch):
+    labels: Tensor
+    target: Inputs
+    missing: Tensor | None = None
+
+
+def test_a_batch_goes_to_a_device_whole() -> None:
+    inputs, _ = collate([[1, 2], [3, 4, 5]], [[0, 1], [0, 0, 1]])
+    batch = Labelled(inputs, torch.tensor([1, 0]), collate([[7]])[0], task="head")
+    assert batch.to("cpu") is batch
+    moved = batch.to("meta")
+    assert isinstance(moved, Labelled)
+    on = {moved.inputs.ids, moved.inputs.segments, moved.labels, moved.target.ids}
+    assert {x.device.type for x in on if x is not None} == {"meta"}
+    assert moved.inputs.sequences.positions.device.type == "meta"
+    assert moved.inputs.sequences.lengths == [3, 2]
+    assert (moved.task, moved.missing, moved.num_tokens) == ("head", None, 5)
 
 
 def test_batches_by_tokens() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bertwright.data.checkup import Checkup, Finding
 from bertwright.data.doctor import check
-from bertwright.data.instances import Checkup, Finding, Instances
+from bertwright.data.instances import Instances
 from bertwright.data.parallel.build import build_parallel
 from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards, open_shards

@@ -13,8 +13,8 @@ import pytest
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data.build import build_shards
+from bertwright.data.checkup import Checkup, Finding
 from bertwright.data.doctor import check, scan_shards
-from bertwright.data.instances import Checkup, Finding
 from bertwright.data.shards import Shards
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
 from bertwright.models.bert.masked_pairs import MaskedPairs

@@ -13,7 +13,8 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
-from bertwright.models.bert.masked_pairs import MaskedBatch, MaskedPairs
+from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.models.bert.masked_pairs import MaskedPairs
 from bertwright.models.bert.system import held_out
 
 MakeShards = Callable[..., Shards]
@@ -30,9 +31,8 @@ def by_position(batches: list[MaskedBatch]) -> dict[int, tuple[list[int], list[i
     found = {}
     for batch in batches:
         assert batch.next_sentence_labels is not None
-        ends = np.cumsum(batch.inputs.lengths)
         for row, position in enumerate(batch.instances.tolist()):
-            start, stop = int(ends[row] - batch.inputs.lengths[row]), int(ends[row])
+            start, stop = batch.inputs.sequences.offsets[row : row + 2]
             places = batch.masked_positions
             inside = places[(places >= start) & (places < stop)] - start
             ids = batch.inputs.ids[start:stop].tolist()

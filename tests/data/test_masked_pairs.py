@@ -35,13 +35,14 @@ def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[l
         masker = masker_of(shards, MaskingConfig(), 40)
         batch = assemble(shards, plan, positions, masker, make_key("masks"))
         assert sorted(batch.instances.tolist()) == positions.tolist()
-        assert (np.diff(batch.inputs.lengths) <= 0).all()
-        assert batch.num_tokens == batch.inputs.lengths.sum() == len(batch.inputs.ids)
+        lengths = batch.inputs.sequences.lengths
+        assert lengths == sorted(lengths, reverse=True)
+        assert batch.num_tokens == sum(lengths) == len(batch.inputs.ids)
         ids = batch.restored().inputs.ids
         segments = batch.inputs.segments
-        ends = np.cumsum(batch.inputs.lengths)
-        for row, (position, stop) in enumerate(zip(batch.instances, ends, strict=True)):
-            sequence = slice(stop - batch.inputs.lengths[row], stop)
+        offsets = batch.inputs.sequences.offsets
+        for row, position in enumerate(batch.instances.tolist()):
+            sequence = slice(*offsets[row : row + 2])
             a = shards.tokens(plan.a_start[position], plan.a_stop[position]).tolist()
             b = shards.tokens(plan.b_start[position], plan.b_stop[position]).tolist()
             paired = objectives != "mlm"
@@ -63,13 +64,14 @@ def test_whole_word_masking_reads_the_word_bits(
     plan = plan_epoch(shards, np.arange(60), InstanceConfig(objectives="mlm"), 0, 0)
     masker = masker_of(shards, MaskingConfig(whole_word=True), 128)
     batch = assemble(shards, plan, np.arange(40), masker, make_key("masks"))
-    starts = np.cumsum(batch.inputs.lengths) - batch.inputs.lengths
-    row = np.searchsorted(starts, batch.masked_positions, side="right") - 1
-    place = plan.a_start[batch.instances[row]] + batch.masked_positions - starts[row] - 1
+    sequences, instances = batch.inputs.sequences, batch.instances.numpy()
+    row = sequences.index[batch.masked_positions].numpy()
+    within = sequences.positions[batch.masked_positions].numpy()
+    place = plan.a_start[instances[row]] + within - 1
     words = place // 3
     for position in set(row.tolist()):
-        first = plan.a_start[batch.instances[position]]
-        last = plan.a_stop[batch.instances[position]]
+        first = plan.a_start[instances[position]]
+        last = plan.a_stop[instances[position]]
         found = words[row == position]
         for word in set(found.tolist()):
             inside = min(3 * word + 3, last) - max(3 * word, first)

@@ -10,7 +10,6 @@ import torch
 
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards
-from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreams
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.outputs.next_token import NextToken
@@ -41,8 +40,8 @@ def test_each_token_is_predicted_once_from_the_one_before(
     found: list[tuple[int, int]] = []
     for step in range(loader.steps_in_epoch(1, 200)):
         for batch in loader.step(1, step, 200, 9999):
-            assert batch.inputs.lengths.max() <= length
-            assert batch.num_tokens == batch.inputs.lengths.sum()
+            assert max(batch.inputs.sequences.lengths) <= length
+            assert batch.num_tokens == len(batch.inputs.ids)
             found += zip(
                 batch.tokens[batch.positions].tolist(),
                 batch.tokens[batch.positions + 1].tolist(),
@@ -55,16 +54,16 @@ def test_each_token_is_predicted_once_from_the_one_before(
 def test_a_burn_in_gives_every_prediction_that_much_context(shards: Shards) -> None:
     streams = TokenStreams(shards, DOCUMENTS, 20, burn_in=6)
     batch = streams.batch(0, np.arange(len(streams.lengths(0))))
-    starts = np.cumsum(batch.inputs.lengths) - batch.inputs.lengths
-    window = np.searchsorted(starts, batch.positions, side="right") - 1
-    within = batch.positions - starts[window]
-    begins = batch.tokens[starts] == shards.special["cls"]
+    sequences = batch.inputs.sequences
+    window = sequences.index[batch.positions]
+    within = sequences.positions[batch.positions]
+    begins = batch.tokens[sequences.first] == shards.special["cls"]
     assert (within[~begins[window]] >= 6).all()
     assert within[begins[window]].min() == 0
 
 
 def test_the_loss_is_of_what_follows(shards: Shards) -> None:
-    batch = to_device(TokenStreams(shards, DOCUMENTS, 12).batch(0, np.array([2, 0])), "cpu")
+    batch = TokenStreams(shards, DOCUMENTS, 12).batch(0, np.array([2, 0]))
     x = torch.randn(batch.num_tokens, 5)
     head = NextToken(5, shards.vocab_size)
     loss = head(Encoded(batch.inputs.sequences, x), batch)

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
-from bertwright.models.bert.masked_pairs import MaskedBatch, MaskedPairs
+from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.models.bert.masked_pairs import MaskedPairs
 from tests.data.conftest import write_shards
 from tests.recipes.sample import build_data, config_of, records, train
 
@@ -52,11 +54,11 @@ def batches(folder: Path) -> dict[str, list[str]]:
 
 def _hash(batch: MaskedBatch) -> str:
     inputs = batch.inputs
-    segments = np.zeros_like(inputs.ids) if inputs.segments is None else inputs.segments
+    segments = torch.zeros_like(inputs.ids) if inputs.segments is None else inputs.segments
     arrays = {
         "input_ids": inputs.ids,
         "token_type_ids": segments,
-        "lengths": inputs.lengths,
+        "lengths": inputs.sequences.lengths,
         "masked_positions": batch.masked_positions,
         "masked_labels": batch.masked_labels,
         "next_sentence_labels": batch.next_sentence_labels,

@@ -10,8 +10,6 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config.generation import GenerationConfig
-from bertwright.data.batch import InputArrays
-from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.decoding.search import Row, RowsInFlight, beam_steps, finish
 from bertwright.decoding.texts import CausalDecoder
@@ -19,6 +17,7 @@ from bertwright.errors import DataError
 from bertwright.models.catalogue import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.storage.tensor_names import to_foreign
 from tests.parity.conftest import transformers
 
@@ -85,8 +84,7 @@ def test_logits_losses_gradients(pair: Pair, texts: list[list[int]], training: b
     tokens = torch.tensor([token for ids in texts for token in ids])
     ends = torch.tensor(LENGTHS).cumsum(0)
     positions = torch.tensor([n for n in range(len(tokens)) if n + 1 not in ends])
-    arrays = InputArrays(tokens.numpy(), torch.tensor(LENGTHS).numpy())
-    batch = to_device(TokenStreamBatch(arrays, tokens.numpy(), positions.numpy()), "cpu")
+    batch = TokenStreamBatch(Inputs(tokens, Sequences(LENGTHS)), tokens, positions)
     head = learner.objectives["next_token"]
     assert isinstance(head, NextToken)
     with torch.no_grad():

@@ -90,7 +90,7 @@ def label(kind: str, loaded: Loaded, rows: Labelled) -> tuple[LabelledBatch, dic
         padded = {name: x[by_choice].unflatten(0, (-1, 2)) for name, x in padded.items()}
         padded["labels"] = labels
     (name,) = loaded.tasks
-    return LabelledBatch(name, rows.inputs, **given), padded
+    return LabelledBatch(rows.inputs, task=name, **given), padded
 
 
 def their_scores(kind: str, expected: Any, batch: LabelledBatch, rows: Labelled) -> Tensor:

@@ -89,13 +89,13 @@ def make_batch(kind: str, chosen: list[int]) -> LabelledBatch:
         own = [sum(counts[:p]) + CHOICES[example][number] for _, p, example, number in windows]
         given |= {"owners": torch.tensor(own), "counts": tuple(counts)}
     return LabelledBatch(
-        "task",
         Inputs(
             torch.cat([ids_of(example, number) for _, _, example, number in windows]),
             Sequences(lengths),
         ),
         tuple(chosen),
         torch.tensor(labels),
+        task="task",
         **given,
     )
 

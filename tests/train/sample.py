@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
-from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
@@ -54,7 +53,7 @@ def make_batch(rows: Sequence[int], step: int = 0) -> MaskedBatch:
         torch.cat(positions),
         torch.cat(labels),
         torch.tensor(pairs),
-        np.asarray(rows),
+        torch.tensor(rows),
     )
 
 

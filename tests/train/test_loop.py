@@ -13,7 +13,7 @@ import torch
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.errors import BertwrightError
-from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.threads import generator_on
 from bertwright.train import loop

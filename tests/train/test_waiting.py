@@ -24,7 +24,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.shards import open_shards
-from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import system_of
 from bertwright.nn import host
@@ -83,7 +82,7 @@ def pretraining(system: str, build: Callable[[Path], Path]) -> Callable[[Path], 
         learner = make_learner(config, shards)
         phase = system_of(config).trained_on(config, shards)[0]
         batch = phase.instances.batch(0, np.arange(9))
-        return learner, lambda device: to_device(batch, device)
+        return learner, batch.to
 
     return make
 

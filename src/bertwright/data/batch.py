@@ -1,57 +1,67 @@
-"""Sequences laid end to end: what an encoder reads. There is no padding (docs/architecture.md).
+"""Ids of sequences as the inputs of an encoder: laid end to end, without padding.
 
-Sequences are sorted by length, longest first, so that equal lengths lie side by side. Letters: B
-sequences, N tokens in all, T a sequence's length, C ids of a token.
+Sequences are sorted by length, longest first, so that equal lengths are neighbours
+(`nn/sequences.py`). Letters: B sequences, N tokens in all, T a sequence's length, C ids of a token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import torch
 
 from bertwright.arrays import Int64s
+from bertwright.nn.sequences import Inputs, Sequences
 
 
-@dataclass(frozen=True)
-class InputArrays:
-    """What an encoder reads, as arrays of NumPy; on a device it is `nn.sequences.Inputs`."""
+def inputs_of(
+    ids: Int64s, lengths: Int64s, segments: Int64s | None = None, prefixes: Int64s | None = None
+) -> Inputs:
+    """Return arrays as the inputs of an encoder on the host, which share their memory.
 
-    ids: Int64s
-    """`[N]`; `[N, C]` where a token is several ids."""
-    lengths: Int64s
-    """`[B]`, falling."""
-    segments: Int64s | None = None
-    """`[N]`: 0 in the first text of a pair, 1 in the second; None: all 0."""
-    prefixes: Int64s | None = None
-    """`[B]`: tokens of each one's source, where a target follows it (`Sequences.prefixes`)."""
-
-
-class Batch(Protocol):
-    """Any batch before it goes to a device: a frozen dataclass of arrays."""
-
-    @property
-    def inputs(self) -> InputArrays:
-        """What the encoder reads of it."""
+    Args:
+        ids: `[N]`; `[N, C]` where a token is several ids.
+        lengths: `[B]`.
+        segments: `[N]`: 0 in the first text of a pair, 1 in the second; None: all 0.
+        prefixes: `[B]`, the length of each sequence's source (`Sequences.prefixes`).
+    """
+    sequences = Sequences(lengths.tolist(), "cpu", None if prefixes is None else prefixes.tolist())
+    types = None if segments is None else torch.from_numpy(segments)
+    return Inputs(torch.from_numpy(ids), sequences, types)
 
 
 def collate(
     sequences: Sequence[Any], segments: Sequence[Sequence[int]] | None = None
-) -> tuple[InputArrays, Int64s]:
+) -> tuple[Inputs, Int64s]:
     """Lay B sequences of `[T]` or `[T, C]` ids, and their segments, end to end, longest first.
 
     Returns:
         The inputs, and `[B]`: which of the given sequences each is (`results[order] = rows`).
+
+    Raises:
+        ValueError: there are no sequences, or one is empty.
     """
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-    order = np.argsort(-lengths, kind="stable")
-    return InputArrays(
-        _end_to_end(sequences, order),
-        lengths[order],
-        None if segments is None else _end_to_end(segments, order),
-    ), order.astype(np.int64)
+    order = np.argsort(-lengths, kind="stable").astype(np.int64)
+    ids = _end_to_end(sequences, order)
+    types = None if segments is None else _end_to_end(segments, order)
+    return inputs_of(ids, lengths[order], types), order
+
+
+def make_inputs(
+    rows: list[int],
+    ids: Sequence[Sequence[int]],
+    segments: Sequence[Sequence[int]] | None,
+    device: torch.device,
+) -> tuple[list[int], Inputs]:
+    """Return the sequences numbered `rows`, longest first: their numbers, and the inputs of the
+    encoder on a device."""
+    inputs, order = collate(
+        [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]
+    )
+    return [rows[number] for number in order], inputs.to(device)
 
 
 def _end_to_end(sequences: Sequence[Any], order: Int64s) -> Int64s:
@@ -60,7 +70,8 @@ def _end_to_end(sequences: Sequence[Any], order: Int64s) -> Int64s:
 
 
 def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Indices of sequences, longest first, in batches of at most so many tokens (or of one)."""
+    """Yield the indices of sequences, longest first, in batches of at most `most_tokens` tokens (or
+    of one sequence)."""
     rows: list[int] = []
     tokens = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):

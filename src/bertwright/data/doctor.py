@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bertwright.arrays import Int64s, UInt64s
 from bertwright.atomic import verify_manifest
 from bertwright.config.run import ValidationConfig
-from bertwright.data.instances import Checkup, Instances, grade
+from bertwright.data.checkup import Checkup, grade
 from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import (
@@ -30,6 +30,10 @@ from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.accents import MOST
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from bertwright.data.instances import Instances
+    from bertwright.nn.batch import Batch
 
 CHUNK_TOKENS = 1 << 20
 MOST_KEPT = 1 << 20
@@ -70,7 +74,7 @@ which fraction of the sentences (of titles: of the documents)."""
 
 def check(
     folder: Path | str,
-    instances: Callable[[Shards], Instances[Any]] | None = None,
+    instances: Callable[[Shards], Instances[Batch]] | None = None,
     *,
     on_progress: OnProgress = silent,
 ) -> Checkup:

@@ -18,9 +18,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from bertwright.arrays import Int64s
-from bertwright.data.batch import Batch
 from bertwright.data.instances import Instances
 from bertwright.errors import ConfigError
+from bertwright.nn.batch import Batch
 
 B = TypeVar("B", bound=Batch)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from bertwright.data.instances import Instances
+from bertwright.nn.batch import Batch
 
 
 @dataclass(frozen=True)
 class Phase:
     """A part of a run."""
 
-    instances: Instances[Any]
+    instances: Instances[Batch]
     """What it trains on."""
     tokens: int
     """Tokens of its optimizer steps, over all ranks."""

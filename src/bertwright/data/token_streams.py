@@ -15,31 +15,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from bertwright.arrays import Int64s, ranges
-from bertwright.data.batch import InputArrays
+from bertwright.data.batch import inputs_of
 from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
+from bertwright.nn.batch import Batch
 from bertwright.text.framing import ends_of
 
 
 @dataclass(frozen=True)
-class TokenStreamBatch:
-    """Windows end to end, and where in them tokens are predicted."""
+class TokenStreamBatch(Batch):
+    """B windows, longest first, and the positions in them at which tokens are predicted."""
 
-    inputs: InputArrays
-    """B windows, longest first."""
-    tokens: Int64s
-    """[N]: their ids, of which those to predict are taken."""
-    positions: Int64s
-    """[K]: i of each pair (i, i + 1) in N of which the second token is predicted from what ends
-    with the first (by ELMo also the first from what begins with the second)."""
-
-    @property
-    def num_tokens(self) -> int:
-        """N, the tokens of all windows."""
-        return len(self.tokens)
+    tokens: Tensor
+    """`[N]`: the ids of the tokens, which are the labels."""
+    positions: Tensor
+    """`[K]`: i of each pair (i, i + 1) in N of which the second token is predicted from the tokens
+    up to the first (ELMo also predicts the first from the tokens that begin with the second)."""
 
 
 class TokenStreams(Shuffled):
@@ -80,7 +76,8 @@ class TokenStreams(Shuffled):
         tokens = framed_tokens(self.shards, np.repeat(self._document[rows], lengths), at)
         predicted = (at >= np.repeat(first + self._skipped[rows], lengths)).nonzero()[0]
         predicted = np.setdiff1d(predicted, np.cumsum(lengths) - 1, assume_unique=True)
-        return TokenStreamBatch(InputArrays(tokens, lengths), tokens, predicted)
+        inputs = inputs_of(tokens, lengths)
+        return TokenStreamBatch(inputs, inputs.ids, torch.from_numpy(predicted))
 
 
 def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:

@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import TranslationConfig
-from bertwright.data.batch import token_batches
+from bertwright.data.batch import make_inputs, token_batches
 from bertwright.data.parallel.build import is_of_tree, writes_trees
-from bertwright.data.to_device import make_inputs
 from bertwright.decoding.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.errors import DataError
 from bertwright.nn.finite import require_finite

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.data.to_device import make_inputs
+from bertwright.data.batch import make_inputs
 from bertwright.decoding.search import (
     BeamSteps,
     Generates,

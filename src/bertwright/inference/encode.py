@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
-from bertwright.data.batch import token_batches
-from bertwright.data.to_device import make_inputs
+from bertwright.data.batch import make_inputs, token_batches
 from bertwright.errors import DataError
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.host import send_numbers

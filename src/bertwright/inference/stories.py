@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.data.batch import collate
-from bertwright.data.to_device import to_device
 from bertwright.errors import DataError
 from bertwright.models.memory_network.answer import Answer
 from bertwright.models.memory_network.stories import StoryBatch
@@ -40,9 +38,12 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
         memory = sentences[-head.config.memory_size :]
         ids = tokenizer.encode_bare_ids([*memory, question])
         inputs, _ = collate([[token for sentence in ids for token in sentence]])
-        lengths = np.array([len(sentence) for sentence in ids])
-        story = StoryBatch(inputs, lengths, np.array([len(ids)]), np.zeros(1, int))
-        batch = to_device(story, "cpu")
+        batch = StoryBatch(
+            inputs,
+            sentence_lengths=torch.tensor([len(sentence) for sentence in ids]),
+            story_sentences=torch.tensor([len(ids)]),
+            answers=torch.zeros(1, dtype=torch.long),
+        )
         with torch.no_grad():
             logits, maps = head.hops(learner.encoder(batch.inputs), batch)
         probability, best = require_finite(logits[0].softmax(0), "probabilities").max(0)

@@ -25,6 +25,7 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split, rule_of_new_run
 from bertwright.errors import ConfigError
 from bertwright.models.layout import Layout
+from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoder, EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner, Objective
@@ -129,7 +130,7 @@ class System:
     """R, the class of its runs; None: its models are read from files and never trained."""
     trained_with: Callable[[Any], Sequence[str]] | None = None
     """R -> the names of the objectives of a run; None: all."""
-    instances: Callable[[Any, Shards, Split, int], Instances[Any]] | None = None
+    instances: Callable[[Any, Shards, Split, int], Instances[Batch]] | None = None
     """(R, shards, split, seed) -> the instances for training and evaluation; None: the system has
     no held-out loss.
     """
@@ -195,7 +196,7 @@ class System:
         assert self.instances is not None
         return [Phase(self.instances(run, shards, "train", run.seed), run.batch.tokens)]
 
-    def evaluated_on(self, run: RunConfig, shards: Shards, split: Split) -> Instances[Any] | None:
+    def evaluated_on(self, run: RunConfig, shards: Shards, split: Split) -> Instances[Batch] | None:
         """Return the instances that a run is evaluated on, which are the same for every seed; None:
         the system has no held-out loss.
         """

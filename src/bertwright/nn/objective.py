@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from torch import Tensor, nn
 
+from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.sequences import Inputs
 
@@ -44,18 +45,10 @@ class GivesLogits(Protocol):
         """Return the scores of C classes before the softmax: vectors `[R, H]` -> `[R, C]`."""
 
 
-class HasInputs(Protocol):
-    """A batch of any kind, as tensors on the learner's device."""
-
-    @property
-    def inputs(self) -> Inputs:
-        """The inputs of the encoder."""
+B = TypeVar("B", contravariant=True)
 
 
-Batch = TypeVar("Batch", contravariant=True)
-
-
-class Objective(nn.Module, Generic[Batch]):
+class Objective(nn.Module, Generic[B]):
     """Computes a `Loss` from an encoder's vectors and the labels of a batch."""
 
     title: str = ""
@@ -67,22 +60,22 @@ class Objective(nn.Module, Generic[Batch]):
     reads_embeddings: bool = False
     """Whether it multiplies by the whole table of the encoder's token embeddings."""
 
-    def forward(self, encoded: Encoded, batch: Batch) -> Loss:
+    def forward(self, encoded: Encoded, batch: B) -> Loss:
         """Return the loss summed over a batch."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
-    def count(self, batch: Batch) -> int:
+    def count(self, batch: B) -> int:
         """Return the number of predictions of a batch, before it is encoded."""
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
-    def positions(self, batch: Batch) -> Tensor | None:
+    def positions(self, batch: B) -> Tensor | None:
         """Return the positions in N at which it reads the last layer by `Encoded.at`, `[R]`.
 
         They are empty if it reads the pooled vector alone; None: it reads all positions.
         """
         return None
 
-    def flops(self, batch: Batch) -> float:
+    def flops(self, batch: B) -> float:
         """Return the floating-point operations of its own matrix products, forward and backward."""
         return 0.0
 
@@ -97,18 +90,17 @@ class Learner(nn.Module):
         self.auxiliary: dict[str, float] = {}
         """Objectives that a batch of any task trains too, and the factor of their gradient."""
 
-    def active(self, batch: HasInputs) -> dict[str, Objective[Any]]:
+    def active(self, batch: Batch) -> dict[str, Objective[Any]]:
         """Return the objectives that a batch trains: the one named by `batch.task` and the
         auxiliary ones, or all if it names none."""
-        task = getattr(batch, "task", None)
-        names = list(self.objectives) if task is None else [task, *self.auxiliary]
+        names = list(self.objectives) if batch.task is None else [batch.task, *self.auxiliary]
         return {name: cast("Objective[Any]", self.objectives[name]) for name in names}
 
-    def counts(self, batch: HasInputs) -> dict[str, int]:
+    def counts(self, batch: Batch) -> dict[str, int]:
         """Return the number of predictions of a batch by objective, before it is encoded."""
         return {name: objective.count(batch) for name, objective in self.active(batch).items()}
 
-    def encode(self, batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Encoded:
+    def encode(self, batch: Batch, objectives: Sequence[Objective[Any]]) -> Encoded:
         """Encode a batch up to the highest layer that `objectives` read."""
         needed = [objective.layers for objective in objectives]
         layers = [number for numbers in needed if numbers is not None for number in numbers]
@@ -128,19 +120,19 @@ class Learner(nn.Module):
         top = max(1, len(stages))
         return {name: depth_of.get(id(p), top) for name, p in self.named_parameters()}
 
-    def tokens_read(self, batch: HasInputs) -> int:
+    def tokens_read(self, batch: Batch) -> int:
         """Return the number of tokens for which a batch computes the last layer."""
         positions = _positions(batch, list(self.active(batch).values()))
         sequences = batch.inputs.sequences
         return sequences.total if positions is None else sequences.count + len(positions)
 
-    def flops(self, batch: HasInputs) -> float:
+    def flops(self, batch: Batch) -> float:
         """Return the floating-point operations of the matrix products of a forward and a backward
         pass."""
         encoder = self.encoder.flops(batch.inputs.sequences.lengths, self.tokens_read(batch))
         return encoder + sum(objective.flops(batch) for objective in self.active(batch).values())
 
-    def forward(self, batch: HasInputs) -> dict[str, Loss]:
+    def forward(self, batch: Batch) -> dict[str, Loss]:
         """Return the losses by objective."""
         active = self.active(batch)
         encoded = self.encode(batch, list(active.values()))
@@ -150,7 +142,7 @@ class Learner(nn.Module):
         }
 
 
-def _positions(batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Tensor | None:
+def _positions(batch: Batch, objectives: Sequence[Objective[Any]]) -> Tensor | None:
     """Return the positions in N at which the last layer is read; None, so all, if more than one
     objective reads tokens."""
     needed = [objective.positions(batch) for objective in objectives]

@@ -62,6 +62,12 @@ class Sequences:
         self.prefixes = None if prefixes is None else [int(each) for each in prefixes]
         self._made: dict[Hashable, Any] = {}
 
+    def to(self, device: torch.device | str) -> Sequences:
+        """Return the same lengths with the index tensors on a device."""
+        if torch.device(device) == self.device:
+            return self
+        return Sequences(self.lengths, device, self.prefixes)
+
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return the result of `make`, which is called once for all layers of a batch."""
         if key not in self._made:
@@ -144,3 +150,14 @@ class Inputs:
     """B lengths that sum to N."""
     segments: Tensor | None = None
     """`[N]`: 0 in the first text of a pair, 1 in the second; None: all 0."""
+
+    def to(self, device: torch.device | str) -> Inputs:
+        """Return the inputs on a device; copies to CUDA do not block the host."""
+        device = torch.device(device)
+        if device == self.ids.device:
+            return self
+        sequences = self.sequences.to(device)
+        if device.type != "cpu":
+            _ = sequences.cu_seqlens  # the offsets are copied to the device with the batch
+        segments = None if self.segments is None else send(self.segments, device)
+        return Inputs(send(self.ids, device), sequences, segments)

@@ -24,7 +24,6 @@ from bertwright.config.run import RunConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
-from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.machine import keep_few_kernels, keep_freed_memory
@@ -519,6 +518,6 @@ def _validation(
 
     def batches() -> Iterator[Any]:
         for batch in loader.step(0, 0, tokens, micro):
-            yield to_device(batch, ranks.device)
+            yield batch.to(ranks.device)
 
     return lambda: mean_losses(learner, batches(), precision, ranks)

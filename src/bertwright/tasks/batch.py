@@ -6,16 +6,12 @@ Letters: see `tasks/head.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
-import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.data.batch import token_batches
-from bertwright.data.to_device import inputs_to_device
-from bertwright.nn.host import send
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
@@ -47,22 +43,8 @@ def make_batch(
                 raise ValueError(
                     f"instance {row} has no label; make the batch with with_labels=False"
                 )
-    arrays = kind_of(task.kind).collate(task, chosen, rows, with_labels)
-
-    def put(array: npt.NDArray[Any]) -> Tensor:
-        return send(torch.from_numpy(array), device)
-
-    return LabelledBatch(
-        task=name,
-        inputs=inputs_to_device(arrays.inputs, device),
-        rows=tuple(arrays.rows),
-        labels=None if arrays.labels is None else put(arrays.labels),
-        owners=put(arrays.owners),
-        words=None if arrays.words is None else put(arrays.words),
-        counts=arrays.counts,
-        first_words=arrays.first_words,
-        texts=arrays.texts,
-    )
+    batch = kind_of(task.kind).collate(task, chosen, rows, with_labels)
+    return replace(batch, task=name).to(device)
 
 
 def instance_batches(

@@ -35,7 +35,7 @@ from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send_numbers
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge, owners_of
-from bertwright.tasks.collation import Collated, flat, windows_of
+from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.kind import Row, Scored, ScoreGraph, TaskKind, are_texts, input_values
@@ -153,15 +153,21 @@ def choice_metrics(
 
 def collate_choices(
     task: TaskConfig, instances: Sequence[ChoiceInstance], rows: Sequence[int], with_labels: bool
-) -> Collated:
+) -> LabelledBatch:
     """Return the batch of some instances; the choices of all of them are numbered consecutively."""
-    inputs, order, owners = windows_of(instances)
+    windows = windows_of(instances)
     counts = [max(instance.owners) + 1 for instance in instances]
     sizes = np.array(counts, np.int64)
     before = sizes.cumsum() - sizes
-    own = flat(instance.owners for instance in instances)[order]
-    labels = np.array([each.label for each in instances], np.int64) if with_labels else None
-    return Collated(inputs, rows, labels, own + before[owners], counts=tuple(counts))
+    own = flat(instance.owners for instance in instances)[windows.order]
+    labels = torch.tensor([each.label for each in instances]) if with_labels else None
+    return LabelledBatch(
+        windows.inputs,
+        rows=tuple(rows),
+        labels=labels,
+        owners=torch.from_numpy(own + before[windows.owners]),
+        counts=tuple(counts),
+    )
 
 
 def decode_choices(

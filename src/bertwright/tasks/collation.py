@@ -1,4 +1,4 @@
-"""Collate instances into NumPy arrays, end to end; `batch.py` turns them into tensors.
+"""Windows of instances laid end to end: what the collations of all kinds of task share.
 
 The windows of a batch are sorted, longest first, so that windows of nearly equal length are
 neighbours (`nn/sequences.py`). Letters: see `tasks/head.py`.
@@ -7,36 +7,23 @@ neighbours (`nn/sequences.py`). Letters: see `tasks/head.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bertwright.arrays import Int64s
-from bertwright.data.batch import InputArrays, collate
+from bertwright.data.batch import collate
+from bertwright.nn.sequences import Inputs
 from bertwright.tasks.instances import Instance
-
-
-@dataclass(frozen=True)
-class Collated:
-    """A batch as arrays; the fields are those of `LabelledBatch`."""
-
-    inputs: InputArrays
-    rows: Sequence[int]
-    labels: npt.NDArray[Any] | None
-    owners: Int64s
-    words: Int64s | None = None
-    counts: tuple[int, ...] = ()
-    first_words: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()
 
 
 class Windows(NamedTuple):
     """The windows of some instances, longest first."""
 
-    inputs: InputArrays
+    inputs: Inputs
+    lengths: Int64s
+    """[B]: the tokens of each window."""
     order: Int64s
     """[B]: the index of each window among all windows of the instances in their order."""
     owners: Int64s
@@ -49,7 +36,8 @@ def windows_of(instances: Sequence[Instance]) -> Windows:
     segments = [each for instance in instances for each in instance.segments]
     inputs, order = collate(ids, segments)
     owners = np.repeat(np.arange(len(instances)), [len(each.ids) for each in instances])
-    return Windows(inputs, order, owners[order])
+    lengths = np.array(inputs.sequences.lengths)
+    return Windows(inputs, lengths, order, owners[order])
 
 
 def flat(numbers: Iterable[Iterable[int]]) -> Int64s:

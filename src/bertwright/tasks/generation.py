@@ -61,8 +61,9 @@ from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner, Loss
 from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
 from bertwright.nn.products import lay_out
+from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress
-from bertwright.tasks.collation import Collated, flat, windows_of
+from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.tasks.instances import (
     Instance,
@@ -316,7 +317,7 @@ def collate_targets(
     instances: Sequence[GenerationInstance],
     rows: Sequence[int],
     with_labels: bool,
-) -> Collated:
+) -> LabelledBatch:
     """Return the batch of some instances: without labels only the sources, otherwise each sequence
     without its last token.
     """
@@ -327,16 +328,22 @@ def collate_targets(
         replace(each, ids=(own[:end],), segments=(each.segments[0][:end],))
         for each, own, end in zip(instances, ids, ends, strict=True)
     ]
-    inputs, order, owners = windows_of(read)
+    inputs, lengths, order, owners = windows_of(read)
+    batch = LabelledBatch(inputs, rows=tuple(rows), owners=torch.from_numpy(owners))
     if not with_labels:
-        return Collated(inputs, rows, None, owners)
+        return batch
     sources = np.array(prefixes)[order]
-    inputs = replace(inputs, prefixes=sources)
+    sequences = Sequences(lengths.tolist(), prefixes=sources.tolist())
     labels = flat(ids[n][prefixes[n] :] for n in order)
-    stops = inputs.lengths.cumsum()
-    starts = stops - inputs.lengths + sources - 1
+    stops = lengths.cumsum()
+    starts = stops - lengths + sources - 1
     words = np.concatenate([*map(np.arange, starts, stops)])
-    return Collated(inputs, rows, labels, owners, words)
+    return replace(
+        batch,
+        inputs=replace(inputs, sequences=sequences),
+        labels=torch.from_numpy(labels),
+        words=torch.from_numpy(words),
+    )
 
 
 def _no_scores(

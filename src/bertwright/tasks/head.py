@@ -17,23 +17,20 @@ from torch import Tensor, nn
 
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.config.vectors import poolings_of
+from bertwright.nn.batch import Batch
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.features import Inside, LayerMix, pool
 from bertwright.nn.host import send
 from bertwright.nn.objective import Objective
 from bertwright.nn.recurrent import Lstm
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Sequences
 
 
 @dataclass(frozen=True)
-class LabelledBatch:
-    """The windows of some examples of one task, end to end, longest first."""
+class LabelledBatch(Batch):
+    """The B windows of some examples of one task, end to end, longest first."""
 
-    task: str
-    """The name of the task's head in the learner."""
-    inputs: Inputs
-    """The B windows."""
     rows: tuple[int, ...]
     """[E]: the index of each example in its data, in the order of scores and labels. A span task
     scores every window by itself, so there E = B, in the order of `inputs.sequences`.
@@ -60,11 +57,6 @@ class LabelledBatch:
     """
     texts: tuple[str, ...] = ()
     """Tagging, [W]: the words as they are spelled."""
-
-    @property
-    def num_tokens(self) -> int:
-        """N, the number of tokens of all windows."""
-        return self.inputs.sequences.total
 
     @property
     def tokens(self) -> Tensor:

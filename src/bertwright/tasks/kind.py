@@ -24,7 +24,6 @@ from bertwright.labelled.file import Read, Reader
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress
-from bertwright.tasks.collation import Collated
 from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.metrics import Metrics
@@ -162,8 +161,9 @@ class TaskKind(Generic[E, J, P]):
     # Examples to batches
     make: Callable[[TaskConfig, Tokenizer, Sequence[E]], tuple[list[J], Lengths]]
     """(task, tokenizer, examples) -> instances in the order of the examples, and their lengths."""
-    collate: Callable[[TaskConfig, Sequence[J], Sequence[int], bool], Collated]
-    """(task, instances, their indices, whether with labels) -> a batch."""
+    collate: Callable[[TaskConfig, Sequence[J], Sequence[int], bool], LabelledBatch]
+    """(task, instances, their indices, whether with labels) -> a batch on the host, whose `task` is
+    not set yet."""
     room: Callable[[TaskConfig], str] = windows_read
     """Returns a description of how much of a text is read."""
 

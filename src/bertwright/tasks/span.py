@@ -61,6 +61,7 @@ from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
@@ -74,7 +75,7 @@ from bertwright.labelled.squad import ANSWERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge
-from bertwright.tasks.collation import Collated, windows_of
+from bertwright.tasks.collation import windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.kind import (
@@ -569,15 +570,21 @@ def best_threshold(
 
 def collate_spans(
     task: TaskConfig, instances: Sequence[SpanInstance], rows: Sequence[int], with_labels: bool
-) -> Collated:
+) -> LabelledBatch:
     """Return the batch of some instances. Each window is scored by itself, so the rows are in the
     order of the windows.
     """
-    inputs, _, owners = windows_of(instances)
+    windows = windows_of(instances)
     labels = None
     if with_labels:
-        labels = np.array([instances[n].label for n in owners], np.int64).reshape(-1, 2)
-    return Collated(inputs, [rows[n] for n in owners], labels, np.arange(len(owners)))
+        positions = [instances[n].label for n in windows.owners]
+        labels = torch.tensor(positions, dtype=torch.long).reshape(-1, 2)
+    return LabelledBatch(
+        windows.inputs,
+        rows=tuple(rows[n] for n in windows.owners),
+        labels=labels,
+        owners=torch.arange(len(windows.owners)),
+    )
 
 
 def decode_answers(

@@ -76,7 +76,7 @@ from bertwright.nn.host import send
 from bertwright.nn.objective import Loss
 from bertwright.nn.recurrent import Lstm
 from bertwright.tasks.baselines import tag_baselines
-from bertwright.tasks.collation import Collated, flat, windows_of
+from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.kind import (
@@ -478,19 +478,20 @@ _BYTE_SIZE, _FILTERS, _WIDTH, _MOST_BYTES = 25, ((3, 60),), 30, 50
 
 def collate_tagging(
     task: TaskConfig, instances: Sequence[TaggingInstance], rows: Sequence[int], with_labels: bool
-) -> Collated:
+) -> LabelledBatch:
     """Return the batch of some instances; its rows are all their sentences."""
-    inputs, order, owners = windows_of(instances)
-    starts = np.empty_like(inputs.lengths)
-    starts[order] = inputs.lengths.cumsum() - inputs.lengths
+    windows = windows_of(instances)
+    starts = np.empty_like(windows.lengths)
+    starts[windows.order] = windows.lengths.cumsum() - windows.lengths
     words = np.repeat(starts, [len(each.words) for each in instances])
     words += flat(each.words for each in instances)
-    return Collated(
-        inputs,
-        rows=[each.example + n for each in instances for n in range(len(each.counts))],
-        labels=flat(each.label or () for each in instances) if with_labels else None,
-        owners=owners,
-        words=words,
+    labels = torch.from_numpy(flat(each.label or () for each in instances))
+    return LabelledBatch(
+        windows.inputs,
+        rows=tuple(each.example + n for each in instances for n in range(len(each.counts))),
+        labels=labels if with_labels else None,
+        owners=torch.from_numpy(windows.owners),
+        words=torch.from_numpy(words),
         counts=tuple(chain.from_iterable(each.counts for each in instances)),
         first_words=tuple(each.first_word for each in instances for _ in each.counts),
         texts=tuple(chain.from_iterable(each.texts for each in instances)),

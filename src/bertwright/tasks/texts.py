@@ -51,7 +51,7 @@ from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import merge
 from bertwright.tasks.baselines import number_baselines, text_baselines
-from bertwright.tasks.collation import Collated, flat, windows_of
+from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, TextHead
 from bertwright.tasks.instances import (
     Instance,
@@ -300,14 +300,20 @@ examples.
 
 def collate_texts(
     task: TaskConfig, instances: Sequence[TextInstance], rows: Sequence[int], with_labels: bool
-) -> Collated:
+) -> LabelledBatch:
     """Return the batch of some instances, each with one label or a label set."""
-    inputs, order, owners = windows_of(instances)
+    windows = windows_of(instances)
+    owners = windows.owners
     if task.head.compares:  # of the first text twice the number of the pair, of the second one more
         sides = flat([0] * n.of_first + [1] * (len(n.ids) - n.of_first) for n in instances)
-        owners = 2 * owners + sides[order]
+        owners = 2 * owners + sides[windows.order]
     labels = _labels_of(task, [each.label for each in instances]) if with_labels else None
-    return Collated(inputs, rows, labels, owners)
+    return LabelledBatch(
+        windows.inputs,
+        rows=tuple(rows),
+        labels=None if labels is None else torch.from_numpy(labels),
+        owners=torch.from_numpy(owners),
+    )
 
 
 def _labels_of(task: TaskConfig, labels: Sequence[Any]) -> npt.NDArray[Any]:

@@ -10,7 +10,6 @@ import torch
 
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.phases import Phase
-from bertwright.data.to_device import to_device
 from bertwright.errors import ConfigError
 from bertwright.train.ahead import Ahead, Made
 from bertwright.train.distributed import Ranks
@@ -67,7 +66,7 @@ class PhaseLoader:
                     "processes; raise --batch.tokens"
                 )
         batches = loader.step(at.epoch, at.step, tokens, self._micro_tokens)
-        return [to_device(batch, self._device) for batch in batches], self._next(at)
+        return [batch.to(self._device) for batch in batches], self._next(at)
 
     def steps_of_epochs(self, epochs: float) -> int:
         """Return the number of steps of some passes over the first phase's instances."""

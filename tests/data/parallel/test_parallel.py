@@ -10,9 +10,10 @@ import pytest
 from bertwright.cli.app import run
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.parallel.build import build_parallel
-from bertwright.data.parallel.pairs import PairBatch, ParallelText
+from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import DataError
+from bertwright.nn.outputs.translation import TranslationBatch
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, build_data
 
@@ -39,18 +40,18 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     return build(tmp_path_factory.mktemp("pairs"), SOURCES, TARGETS)
 
 
-def texts_of(batch: PairBatch, shards: Shards) -> list[tuple[str, str]]:
+def texts_of(batch: TranslationBatch, shards: Shards) -> list[tuple[str, str]]:
     """The pairs of a batch; checks their framing."""
     tokenizer, special = load_tokenizer(shards.tokenizer_folder), shards.special
-    sources = np.split(batch.inputs.ids, np.cumsum(batch.inputs.lengths)[:-1])
-    reads = np.split(batch.target.ids, np.cumsum(batch.target.lengths)[:-1])
-    labels = np.split(batch.labels, np.cumsum(batch.target.lengths)[:-1])
+    sources = batch.inputs.ids.split(batch.inputs.sequences.lengths)
+    reads = batch.target.ids.split(batch.target.sequences.lengths)
+    labels = batch.labels.split(batch.target.sequences.lengths)
     for source, read, label in zip(sources, reads, labels, strict=True):
         assert (source[0], source[-1]) == (special["cls"], special["sep"])
         assert (read[0], label[-1]) == (special["cls"], special["sep"])
         assert (read[1:] == label[:-1]).all()
     return [
-        (tokenizer.decode(source), tokenizer.decode(label))
+        (tokenizer.decode(source.tolist()), tokenizer.decode(label.tolist()))
         for source, label in zip(sources, labels, strict=True)
     ]
 
@@ -62,7 +63,9 @@ def test_an_epoch_holds_every_pair_once(shards: Shards) -> None:
     for step in range(loader.steps_in_epoch(1, 64)):
         for batch in loader.step(1, step, 64, 32):
             assert batch.num_tokens <= 32 + pairs.longest
-            lengths = list(zip(batch.inputs.lengths, batch.target.lengths, strict=True))
+            lengths = [
+                *zip(batch.inputs.sequences.lengths, batch.target.sequences.lengths, strict=True)
+            ]
             assert lengths == sorted(lengths, reverse=True)
             found += texts_of(batch, shards)
     assert sorted(found) == sorted(zip(SOURCES, TARGETS, strict=True))

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from bertwright.data.batch import collate
-from bertwright.data.to_device import inputs_to_device
 from bertwright.errors import ConfigError
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.elmo.encoder import Elmo
@@ -53,7 +52,7 @@ def test_sizes_are_those_of_the_published_files(preset: str, millions: float) ->
 
 
 def inputs(ids: list[list[int]] = IDS) -> Inputs:
-    return inputs_to_device(collate(ids)[0], "cpu")
+    return collate(ids)[0]
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

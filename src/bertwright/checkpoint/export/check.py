@@ -90,7 +90,7 @@ def _of_one(
     graph = exported.graph
     of_tokens = graph is not None and graph.of_tokens
     batch = LabelledBatch(
-        task=exported.head or "",
+        task=exported.head,
         inputs=Inputs(torch.tensor(row), Sequences([len(row)]), torch.tensor(kinds)),
         rows=(0,),
         words=torch.arange(len(row)) if of_tokens else None,

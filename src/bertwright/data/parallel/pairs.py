@@ -8,33 +8,17 @@ Letters: B pairs, N source and M target tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+import torch
 
 from bertwright.arrays import Int64s, ranges
-from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths
+from bertwright.data.batch import inputs_of
+from bertwright.data.checkup import Checkup, grade, note_lengths
+from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
+from bertwright.nn.outputs.translation import TranslationBatch
 from bertwright.text.framing import Framing, ends_of
-
-
-@dataclass(frozen=True)
-class PairBatch:
-    """B pairs, those with the longest sources first; of equal ones the longest targets first."""
-
-    inputs: InputArrays
-    """The sources, `[N]`."""
-    target: InputArrays
-    """What the decoder reads, `[M]`: begin, then the target."""
-    labels: Int64s
-    """`[M]`: what it predicts there: the target, then end."""
-
-    @property
-    def num_tokens(self) -> int:
-        """N + M, the tokens of all sources and targets."""
-        return len(self.inputs.ids) + len(self.labels)
 
 
 class ParallelText(Shuffled):
@@ -73,7 +57,7 @@ class ParallelText(Shuffled):
         self._source, self._target = source[short], target[short]  # [pairs] tokens, not framed
         super().__init__(self._source + self._target + 3, 2 * length, seed)
 
-    def batch(self, epoch: int, positions: Int64s) -> PairBatch:
+    def batch(self, epoch: int, positions: Int64s) -> TranslationBatch:
         """See `Instances`."""
         rows = self.rows(epoch, positions)
         rows = rows[np.lexsort((-self._target[rows], -self._source[rows]))]
@@ -81,8 +65,11 @@ class ParallelText(Shuffled):
         ids = self._framed(start, source)
         whole = self._framed(start + source, target)  # begin, target, end
         stops = np.cumsum(target + 2)
-        reads = InputArrays(np.delete(whole, stops - 1), target + 1)
-        return PairBatch(InputArrays(ids, source + 2), reads, np.delete(whole, stops - target - 2))
+        return TranslationBatch(
+            inputs_of(ids, source + 2),
+            target=inputs_of(np.delete(whole, stops - 1), target + 1),
+            labels=torch.from_numpy(np.delete(whole, stops - target - 2)),
+        )
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`: are these translations, and line by line?"""

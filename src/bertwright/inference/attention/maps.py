@@ -14,7 +14,7 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.config.generation import TranslationConfig
-from bertwright.data.to_device import make_inputs
+from bertwright.data.batch import make_inputs
 from bertwright.errors import DataError
 from bertwright.inference.encode import (
     Ids,

@@ -34,8 +34,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.jit import is_scripting  # type: ignore[attr-defined]
 
-from bertwright.data.batch import token_batches
-from bertwright.data.to_device import make_inputs
+from bertwright.data.batch import make_inputs, token_batches
 from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, positions_in
 from bertwright.models.bert.encoder import Bert

@@ -12,8 +12,8 @@ import torch
 
 from bertwright.config.generation import TranslationConfig
 from bertwright.config.task import BleuTokenize
+from bertwright.data.batch import make_inputs
 from bertwright.data.parallel.build import writes_trees
-from bertwright.data.to_device import make_inputs
 from bertwright.decoding.targets import TargetSearch
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, only_text

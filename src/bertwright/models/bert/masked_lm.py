@@ -8,24 +8,16 @@ Letters: N tokens, K masked tokens, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
 
 
-class MaskedLabels(Protocol):
-    """The labels of masked LM in a batch."""
-
-    masked_positions: Tensor
-    masked_labels: Tensor
-
-
-class MaskedLM(VocabularyOutput, Objective[MaskedLabels]):
+class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
     """Predict the tokens that were masked."""
 
     title = "masked LM"
@@ -35,18 +27,18 @@ class MaskedLM(VocabularyOutput, Objective[MaskedLabels]):
         transform = Transform(config.hidden_size, config.hidden_act, config.layer_norm_eps)
         super().__init__(config.vocab_size, token_embeddings, transform=transform)
 
-    def count(self, batch: MaskedLabels) -> int:
+    def count(self, batch: MaskedBatch) -> int:
         """Return K, the masked tokens of a batch."""
         return len(batch.masked_labels)
 
-    def positions(self, batch: MaskedLabels) -> Tensor:
+    def positions(self, batch: MaskedBatch) -> Tensor:
         """Return the masked positions."""
         return batch.masked_positions
 
-    def flops(self, batch: MaskedLabels) -> float:
+    def flops(self, batch: MaskedBatch) -> float:
         """Return those of the dense layer and the vocabulary at the masked positions."""
         return self.output_flops(self.count(batch))
 
-    def forward(self, encoded: Encoded, batch: MaskedLabels) -> Loss:
+    def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
         """Return the cross-entropy summed over the masked positions of a batch."""
         return self.cross_entropy(encoded.at(batch.masked_positions), batch.masked_labels)

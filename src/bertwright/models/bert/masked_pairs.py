@@ -10,53 +10,27 @@ Letters: B sequences, N tokens in all, K masked tokens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import torch
 
 from bertwright.arrays import Bools, Int64s, ranges
 from bertwright.config.run import HoldOut
-from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, Level, grade, note_lengths
+from bertwright.data.batch import inputs_of
+from bertwright.data.checkup import Checkup, Level, grade, note_lengths
 from bertwright.data.randomness import make_key
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.errors import DataError
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.masking import Masker
 from bertwright.models.bert.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.text.framing import Framing
 
 CHECKED_SEQUENCES = 4096
 """The maximum number of sequences whose masks are checked."""
-
-
-@dataclass(frozen=True)
-class MaskedBatch:
-    """Masked sequences and their labels; arrays, or tensors once they are on a device."""
-
-    inputs: InputArrays
-    """The sequences, longest first."""
-    masked_positions: Int64s
-    """`[K]`: the masked positions in N, rising."""
-    masked_labels: Int64s
-    """`[K]`: the original ids at these positions."""
-    next_sentence_labels: Int64s | None
-    """`[B]`: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
-    instances: Int64s
-    """`[B]`: the position of each sequence in the epoch."""
-
-    @property
-    def num_tokens(self) -> int:
-        """N, the tokens of all sequences."""
-        return len(self.inputs.ids)
-
-    def restored(self) -> MaskedBatch:
-        """Return the batch with the original tokens at the masked positions."""
-        ids = self.inputs.ids.copy()
-        ids[self.masked_positions] = self.masked_labels
-        return replace(self, inputs=replace(self.inputs, ids=ids))
 
 
 class MaskedPairs:
@@ -173,11 +147,11 @@ def assemble(
         ids, lengths, positions, mask_key, word_starts
     )
     return MaskedBatch(
-        inputs=InputArrays(input_ids, lengths, segments),
-        masked_positions=masked_positions,
-        masked_labels=masked_labels,
-        next_sentence_labels=labels,
-        instances=positions,
+        inputs_of(input_ids, lengths, segments),
+        masked_positions=torch.from_numpy(masked_positions),
+        masked_labels=torch.from_numpy(masked_labels),
+        next_sentence_labels=None if labels is None else torch.from_numpy(labels),
+        instances=torch.from_numpy(positions),
     )
 
 
@@ -229,7 +203,9 @@ def _check_masks(checkup: Checkup, batch: MaskedBatch, masker: Masker) -> None:
     wanted, predicted = masker.config.probability, len(batch.masked_labels) / batch.num_tokens
     shown = batch.inputs.ids[batch.masked_positions]
     hidden, kept = shown == masker.mask_id, shown == batch.masked_labels
-    fractions = [float(x.mean()) if len(shown) else 0.0 for x in (hidden, ~hidden & ~kept, kept)]
+    fractions = [
+        float(x.double().mean()) if len(shown) else 0.0 for x in (hidden, ~hidden & ~kept, kept)
+    ]
     checkup.note(
         "warning" if predicted < 0.8 * wanted and batch.num_tokens > 20_000 else "ok",
         "predicted_tokens",

@@ -7,23 +7,16 @@ swapped.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
 
 
-class NextSentenceLabels(Protocol):
-    """The labels of next-sentence prediction in a batch."""
-
-    next_sentence_labels: Tensor
-
-
-class NextSentence(Objective[NextSentenceLabels]):
+class NextSentence(Objective[MaskedBatch]):
     """Predict whether B follows A."""
 
     title = "next sentence"
@@ -38,17 +31,18 @@ class NextSentence(Objective[NextSentenceLabels]):
         logits: Tensor = self.classifier(pooled)
         return logits
 
-    def count(self, batch: NextSentenceLabels) -> int:
+    def count(self, batch: MaskedBatch) -> int:
         """Return B, the number of sequences."""
-        return len(batch.next_sentence_labels)
+        return batch.inputs.sequences.count
 
-    def positions(self, batch: NextSentenceLabels) -> Tensor:
+    def positions(self, batch: MaskedBatch) -> Tensor:
         """Return no positions: it reads the pooled vector alone."""
-        return batch.next_sentence_labels.new_empty(0, dtype=torch.long)
+        return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
 
-    def forward(self, encoded: Encoded, batch: NextSentenceLabels) -> Loss:
+    def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
         """Return the cross-entropy summed over the pairs of a batch."""
         assert encoded.pooled is not None
+        assert batch.next_sentence_labels is not None
         logits = self.logits(encoded.pooled).float()  # [B, 2]
         labels = batch.next_sentence_labels
         total = F.cross_entropy(logits, labels, reduction="sum")

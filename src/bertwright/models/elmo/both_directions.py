@@ -10,17 +10,16 @@ samples.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.output import log_uniform, sampled_loss, vocabulary_loss
 
 
-class BothDirections(Objective[Any]):
+class BothDirections(Objective[TokenStreamBatch]):
     """Next and previous token over a `TokenStreamBatch`, from the halves of the top layer."""
 
     title = "next and previous token"
@@ -33,13 +32,13 @@ class BothDirections(Objective[Any]):
         self.samples = samples
         self.directions = 2 if both else 1
 
-    def count(self, batch: Any) -> int:
+    def count(self, batch: TokenStreamBatch) -> int:
         """K of each direction."""
         return self.directions * len(batch.positions)
 
-    def forward(self, encoded: Encoded, batch: Any) -> Loss:
+    def forward(self, encoded: Encoded, batch: TokenStreamBatch) -> Loss:
         """Summed over both directions."""
-        at: Tensor = batch.positions
+        at = batch.positions
         tokens = batch.tokens.clamp(max=self.output.out_features - 1)
         width = self.output.in_features
         x, labels = [encoded.last[at, :width]], [tokens[at + 1]]
@@ -54,7 +53,7 @@ class BothDirections(Objective[Any]):
             loss = vocabulary_loss(rows, weight, bias, gold)
         return Loss(loss.total, len(gold), loss.correct)
 
-    def flops(self, batch: Any) -> float:
+    def flops(self, batch: TokenStreamBatch) -> float:
         """The product with the output matrix, forward and twice backward."""
         outputs = self.samples or self.output.out_features
         return 6.0 * self.count(batch) * self.output.in_features * outputs

@@ -24,12 +24,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertwright.models.memory_network.config import MemoryNetworkConfig
+from bertwright.models.memory_network.stories import StoryBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.ragged import log_softmax
 
 
-class Answer(Objective[Any]):
+class Answer(Objective[StoryBatch]):
     """The objective that predicts the answer of each story of a `StoryBatch`."""
 
     title = "answer"
@@ -42,17 +43,17 @@ class Answer(Objective[Any]):
         times = (config.memory_size, config.hidden_size)
         self.times = nn.ModuleList(nn.Embedding(*times) for _ in range(config.hops + 1))
 
-    def count(self, batch: Any) -> int:
+    def count(self, batch: StoryBatch) -> int:
         """Return B, the number of stories in a batch."""
         return len(batch.answers)
 
-    def forward(self, encoded: Encoded, batch: Any) -> Loss:
+    def forward(self, encoded: Encoded, batch: StoryBatch) -> Loss:
         """Return the cross-entropy summed over stories."""
         logits, _ = self.hops(encoded, batch)
         correct = (logits.argmax(1) == batch.answers).sum()
         return Loss(F.cross_entropy(logits, batch.answers, reduction="sum"), len(logits), correct)
 
-    def hops(self, encoded: Encoded, batch: Any) -> tuple[Tensor, list[Tensor]]:
+    def hops(self, encoded: Encoded, batch: StoryBatch) -> tuple[Tensor, list[Tensor]]:
         """Return the logits of the answers `[B, V]`, and for each hop how much each memory is
         attended to, `[M]`. With a softmax, these weights sum to 1 over a story.
         """
@@ -64,7 +65,7 @@ class Answer(Objective[Any]):
         last: Any = self.tables[-1]
         return F.linear(u, last.weight).float()
 
-    def states(self, encoded: Encoded, batch: Any) -> tuple[list[Tensor], list[Tensor]]:
+    def states(self, encoded: Encoded, batch: StoryBatch) -> tuple[list[Tensor], list[Tensor]]:
         """Return u before the first hop and after each hop, `[B, H]`, and for each hop how much
         each memory is attended to, `[M]`.
         """

@@ -11,31 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from bertwright.arrays import Int64s
-from bertwright.data.batch import InputArrays, collate
+from bertwright.data.batch import collate
 from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
+from bertwright.nn.batch import Batch
 
 
 @dataclass(frozen=True)
-class StoryBatch:
-    """A batch of stories, concatenated, longest first."""
+class StoryBatch(Batch):
+    """B stories, longest first: the sentences of each, then its question."""
 
-    inputs: InputArrays
-    """B sequences: the sentences of each story, then its question."""
-    sentence_lengths: Int64s
-    """[S]: the number of tokens of each sentence."""
-    story_sentences: Int64s
-    """[B]: the number of sentences of each story, including the question."""
-    answers: Int64s
-    """[B]: the token ids of the answers."""
-
-    @property
-    def num_tokens(self) -> int:
-        """N, the number of tokens of all stories."""
-        return len(self.inputs.ids)
+    sentence_lengths: Tensor
+    """`[S]`: the number of tokens of each sentence."""
+    story_sentences: Tensor
+    """`[B]`: the number of sentences of each story, including the question."""
+    answers: Tensor
+    """`[B]`: the token ids of the answers."""
 
 
 class Stories(Shuffled):
@@ -79,4 +75,9 @@ class Stories(Shuffled):
         stories = [starts[a : b + 1] for a, b in zip(first, answer, strict=True)]
         inputs, _ = collate([self.shards.tokens(ends[0], ends[-1]) for ends in stories])
         lengths = np.concatenate([np.diff(ends) for ends in stories])
-        return StoryBatch(inputs, lengths, answer - first, self.shards.tokens_at(starts[answer]))
+        return StoryBatch(
+            inputs,
+            sentence_lengths=torch.from_numpy(lengths),
+            story_sentences=torch.from_numpy(answer - first),
+            answers=torch.from_numpy(self.shards.tokens_at(starts[answer])),
+        )

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from bertwright.models.ngram.config import NgramConfig
+from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
 
@@ -40,7 +41,7 @@ class Table(NamedTuple):
     """`[M]` of those that are contexts; empty in the highest order."""
 
 
-class Ngrams(Objective[Any]):
+class Ngrams(Objective[Batch]):
     """Looks up; nothing in it is trained by gradients."""
 
     title = "next token"

@@ -18,16 +18,15 @@ Letters: H width of a vector, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
 from bertwright.models.word_vectors.config import GloveConfig, Word2VecConfig
+from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Objective
 
 
-class ContextWords(Objective[Any]):
+class ContextWords(Objective[Batch]):
     """Output vectors, one a word, or one an inner node of the Huffman tree; zero at first."""
 
     title = "context words"
@@ -38,7 +37,7 @@ class ContextWords(Objective[Any]):
         self.output = nn.Parameter(torch.zeros(rows, config.hidden_size))
 
 
-class Cooccurrences(Objective[Any]):
+class Cooccurrences(Objective[Batch]):
     """GloVe's vectors and biases of words and of contexts, row 0 and 1 of each tensor, and the
     summed squares of their gradients for AdaGrad."""
 

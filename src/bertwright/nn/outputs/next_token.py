@@ -14,7 +14,7 @@ Letters: K predicted tokens, H hidden, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,19 @@ from bertwright.nn.outputs.output import BLOCK
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
 
-class NextToken(VocabularyOutput, Objective[Any]):
+class NextTokenLabels(Protocol):
+    """A batch in which next tokens are predicted: windows of documents, or labelled texts."""
+
+    @property
+    def tokens(self) -> Tensor:
+        """`[N]`, the ids of all tokens."""
+
+    @property
+    def positions(self) -> Tensor:
+        """`[K]`, the positions in N whose next token is predicted."""
+
+
+class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
     """Cross-entropy over the vocabulary at every position of a `TokenStreamBatch`, or of labelled
     texts (the auxiliary objective of GPT's fine-tuning)."""
 
@@ -59,18 +71,17 @@ class NextToken(VocabularyOutput, Objective[Any]):
         """W, `[V, H]`."""
         return super().weight if self.own is None else self.own.weight
 
-    def count(self, batch: Any) -> int:
+    def count(self, batch: NextTokenLabels) -> int:
         """Return K, the predicted tokens of a batch."""
         return len(batch.positions)
 
-    def positions(self, batch: Any) -> Tensor | None:
+    def positions(self, batch: NextTokenLabels) -> Tensor:
         """Return the positions whose next token is predicted."""
-        positions: Tensor = batch.positions
-        return positions
+        return batch.positions
 
-    def forward(self, encoded: Encoded, batch: Any) -> Loss:
+    def forward(self, encoded: Encoded, batch: NextTokenLabels) -> Loss:
         """Return the cross-entropy summed over the K predicted tokens."""
-        at: Tensor = batch.positions
+        at = batch.positions
         loss = self.cross_entropy(encoded.at(at), batch.tokens[at + 1])
         if self.training and any(self.penalties):
             penalty = self._penalty(encoded, at)
@@ -100,7 +111,7 @@ class NextToken(VocabularyOutput, Objective[Any]):
         ]
         return torch.cat(blocks) if blocks else x.new_zeros(0)
 
-    def flops(self, batch: Any) -> float:
+    def flops(self, batch: NextTokenLabels) -> float:
         """Return those of the product with W, forward and twice backward."""
         return self.output_flops(len(batch.positions))
 

@@ -10,13 +10,15 @@ Letters: B pairs, N source tokens, M target tokens in all, R rows, H hidden, V v
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoded
-from bertwright.nn.objective import HasInputs, Loss, Objective
+from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Inputs
 
@@ -44,11 +46,23 @@ class Decoder(Protocol):
         """Initialize it as published, in place."""
 
 
-class TranslationBatch(HasInputs, Protocol):
-    """A `data.parallel.pairs.PairBatch`."""
+@dataclass(frozen=True)
+class TranslationBatch(Batch):
+    """B pairs, those with the longest sources first; of equal ones the longest targets first.
+
+    `inputs` are the sources.
+    """
 
     target: Inputs
+    """The M tokens that the decoder reads: the token of the begin, then the target."""
     labels: Tensor
+    """`[M]`: the token that is predicted at each of them: the target, then the token of the
+    end."""
+
+    @property
+    def num_tokens(self) -> int:
+        """N + M, the tokens of all sources and targets."""
+        return self.inputs.sequences.total + self.target.sequences.total
 
 
 class Translation(VocabularyOutput, Objective[TranslationBatch]):

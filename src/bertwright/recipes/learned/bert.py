@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
@@ -30,7 +32,7 @@ from bertwright.data.split import Split, split_text
 from bertwright.errors import BertwrightError
 from bertwright.inference.model import Model
 from bertwright.models.bert.config import BertRun, MaskingConfig
-from bertwright.models.bert.masked_pairs import MaskedBatch
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.recipes.learned.run import (
     FinishedRun,
     Record,
@@ -185,7 +187,7 @@ def levels(
     known: dict[str, float] = {}
     if "masked_lm" in heads:
         batches = validation_batches(shards, config, "dev")
-        truth = np.concatenate([batch.masked_labels for batch in batches])
+        truth = torch.cat([batch.masked_labels for batch in batches]).numpy()
         known["masked_lm.accuracy"] = float((truth == counts.argmax()).mean())
     if "next_sentence" in heads:
         level = most_frequent_label(shards, config, "next_sentence_labels")
@@ -198,9 +200,9 @@ def bigram_accuracy(shards: Shards, config: RunConfig, behind: Int64s) -> tuple[
     many."""
     right, count = 0, 0
     for batch in validation_batches(shards, config, "dev"):
-        before = batch.restored().inputs.ids[batch.masked_positions - 1]
+        before = batch.restored().inputs.ids[batch.masked_positions - 1].numpy()
         count += len(batch.masked_labels)
-        right += int((batch.masked_labels == behind[before]).sum())
+        right += int((batch.masked_labels.numpy() == behind[before]).sum())
     return right / count, count
 
 
@@ -344,12 +346,11 @@ def _other(similarity: Float32s) -> Int64s:
 
 def _halves(batch: MaskedBatch) -> list[tuple[str, str]]:
     """A and B of each pair as words for TF-IDF: their ids, those of special tokens too."""
-    lengths, segments = batch.inputs.lengths, batch.inputs.segments
+    segments = batch.inputs.segments
     assert segments is not None
-    ends = np.cumsum(lengths)
     found = []
-    for start, stop in zip((ends - lengths).tolist(), ends.tolist(), strict=True):
-        ids, own = batch.inputs.ids[start:stop], segments[start:stop]
+    for start, stop in pairwise(batch.inputs.sequences.offsets):
+        ids, own = batch.inputs.ids[start:stop].numpy(), segments[start:stop].numpy()
         a, b = (" ".join(map(str, ids[own == half])) for half in (0, 1))
         found.append((a, b))
     return found

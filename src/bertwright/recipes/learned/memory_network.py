@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright.data.to_device import to_device
 from bertwright.models.memory_network.answer import Answer
+from bertwright.models.memory_network.stories import StoryBatch
 from bertwright.recipes.learned.run import (
     FinishedRun,
     most_frequent_label,
@@ -31,9 +31,8 @@ def examine(run: FinishedRun) -> dict[str, Any]:
     head = learner.objectives["answer"]
     assert isinstance(head, Answer)
     right, total = np.zeros(head.config.hops + 1), 0
-    read: list[tuple[Any, int, Any, int]] = []
-    for arrays in validation_batches(run.shards, run.config, "dev"):
-        batch = to_device(arrays, "cpu")
+    read: list[tuple[StoryBatch, int, Any, int]] = []
+    for batch in validation_batches(run.shards, run.config, "dev"):
         with torch.inference_mode():
             states, maps = head.states(learner.encoder(batch.inputs), batch)
             answers = [head.logits(u).argmax(1) for u in states]
@@ -41,7 +40,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
         total += len(batch.answers)
         attention = torch.stack(maps, 1).numpy()  # [M, hops]
         for number, answer in enumerate(answers[-1].tolist()):
-            read.append((arrays, number, attention, answer))
+            read.append((batch, number, attention, answer))
     order = np.random.default_rng(0).permutation(len(read)).tolist()
     order.sort(key=lambda n: int(read[n][0].story_sentences[read[n][1]]) > MOST_SENTENCES + 1)
     stories = [_story(f"Story {n}", run, *read[at]) for n, at in enumerate(order[:STORIES], 1)]
@@ -63,27 +62,25 @@ def _levels(run: FinishedRun) -> dict[str, float]:
 
 
 def _story(
-    title: str, run: FinishedRun, batch: Any, number: int, attention: Any, answer: int
+    title: str, run: FinishedRun, batch: StoryBatch, number: int, attention: Any, answer: int
 ) -> sections.Section:
     """Return the attention of each hop over the sentences of one story of a batch.
 
     Args:
         title: the heading.
         run: the run.
-        batch: a `StoryBatch` of arrays.
+        batch: the batch.
         number: of the story.
         attention: `[M, hops]` of all memories of the batch.
         answer: the id that the model answers.
     """
     tokenizer = run.tokenizer
-    counts = np.asarray(batch.story_sentences)
+    counts = batch.story_sentences.numpy()
     first = int(counts[:number].sum())
-    ends = np.cumsum(batch.sentence_lengths)
-    starts = ends - np.asarray(batch.sentence_lengths)
-    ids = np.asarray(batch.inputs.ids)
+    sentences_of_all = batch.inputs.ids.split(batch.sentence_lengths.tolist())
     texts = [
-        tokenizer.decode(ids[starts[n] : ends[n]].tolist())
-        for n in range(first, first + int(counts[number]))
+        tokenizer.decode(ids.tolist())
+        for ids in sentences_of_all[first : first + int(counts[number])]
     ]
     *sentences, question = texts
     memories = int((counts[:number] - 1).sum())

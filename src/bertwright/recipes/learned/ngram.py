@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import generate
@@ -144,8 +143,7 @@ def runner_of(run: FinishedRun, learner: Learner) -> ModelRunner:
 def losses(run: FinishedRun, learners: Sequence[Learner]) -> list[Losses]:
     """Evaluate language models on the validation of a run."""
     nats, predictions, characters = [0.0] * len(learners), 0, 0
-    for arrays in validation_batches(run.shards, run.config, "dev"):
-        batch = to_device(arrays, "cpu")
+    for batch in validation_batches(run.shards, run.config, "dev"):
         labels = batch.tokens[batch.positions + 1]
         predictions += len(labels)
         characters += len(run.tokenizer.decode(labels.tolist()))
@@ -161,8 +159,7 @@ def seen(run: FinishedRun, learner: Learner) -> list[tuple[float, float]]:
     context of k - 1 tokens that the model holds, and how many an n-gram of k tokens."""
     head: Any = learner.objectives["next_token"]
     contexts, ngrams, total = [0] * head.order, [0] * head.order, 0
-    for arrays in validation_batches(run.shards, run.config, "dev"):
-        batch = to_device(arrays, "cpu")
+    for batch in validation_batches(run.shards, run.config, "dev"):
         at = batch.positions
         with torch.inference_mode():
             x = learner.encoder(batch.inputs).at(at)

@@ -91,7 +91,7 @@ def most_frequent_label(shards: Shards, config: RunConfig, labels: str) -> float
         labels: the name of the labels in a batch.
     """
     batches = validation_batches(shards, config, "dev")
-    truth = np.concatenate([np.asarray(getattr(batch, labels)) for batch in batches])
+    truth = np.concatenate([getattr(batch, labels).numpy() for batch in batches])
     return float(np.bincount(truth).max() / len(truth))
 
 

@@ -27,8 +27,8 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
+from bertwright.data.checkup import Checkup
 from bertwright.data.doctor import check
-from bertwright.data.instances import Checkup
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError, DataError

@@ -1,0 +1,31 @@
+"""The batches of BERT's pre-training: masked sequences with the labels of its objectives.
+
+Letters: B sequences, N tokens in all, K masked tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from bertwright.nn.batch import Batch
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Batch):
+    """Masked sequences or pairs of sequences, longest first, and their labels."""
+
+    masked_positions: Tensor
+    """`[K]`: the masked positions in N, rising."""
+    masked_labels: Tensor
+    """`[K]`: the original ids at these positions."""
+    next_sentence_labels: Tensor | None
+    """`[B]`: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
+    instances: Tensor
+    """`[B]`: the position of each sequence in the epoch."""
+
+    def restored(self) -> MaskedBatch:
+        """Return the batch with the original tokens at the masked positions."""
+        ids = self.inputs.ids.index_copy(0, self.masked_positions, self.masked_labels)
+        return replace(self, inputs=replace(self.inputs, ids=ids))
