@@ -124,6 +124,8 @@ class System:
     """C -> the encoder's specification, without building the encoder."""
     objectives: Mapping[str, Callable[[Any, Encoder], Objective[Any]]] = field(default_factory=dict)
     """Name -> (C, encoder) -> a pre-training head for that encoder."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """The factor of an objective's gradient by its name; 1 where it is not named."""
     layout: type[Layout[Any]] = Layout
     """The layout of its models' folders."""
     run: type[RunConfig] | None = None
@@ -185,7 +187,7 @@ class System:
             for name, make in self.objectives.items()
             if name in objectives
         }
-        return Learner(encoder, heads)
+        return Learner(encoder, heads, self.weights)
 
     def trained_on(self, run: RunConfig, shards: Shards) -> Sequence[Phase]:
         """Return the phases of a run. Most systems have one, over the documents that are not held

@@ -7,15 +7,17 @@ divided once by the count of the whole step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.sequences import Inputs
+from bertwright.threads import generator_on
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class GivesLogits(Protocol):
         """Return the scores of C classes before the softmax: vectors `[R, H]` -> `[R, C]`."""
 
 
-B = TypeVar("B", contravariant=True)
+B = TypeVar("B")
 
 
 class Objective(nn.Module, Generic[B]):
@@ -60,12 +62,29 @@ class Objective(nn.Module, Generic[B]):
     reads_embeddings: bool = False
     """Whether it multiplies by the whole table of the encoder's token embeddings."""
 
+    def prepare(self, batch: B, encoder: Encoder, generator: torch.Generator | None) -> B:
+        """Return the batch that is encoded for this objective; by default the batch itself.
+
+        An objective that replaces tokens (Clark et al. 2020, "ELECTRA") returns a batch with other
+        inputs, and in its fields what `forward` needs, such as a loss with a gradient. Objectives
+        whose batches have the same `inputs` object share one pass of the encoder.
+
+        Args:
+            batch: the batch; it is not changed, as other objectives read it.
+            encoder: the encoder that is trained, for weights that an objective shares with it.
+            generator: the source of random numbers; None: the default generator of torch.
+        """
+        return batch
+
     def forward(self, encoded: Encoded, batch: B) -> Loss:
-        """Return the loss summed over a batch."""
+        """Return the loss summed over a batch, which `prepare` returned."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     def count(self, batch: B) -> int:
-        """Return the number of predictions of a batch, before it is encoded."""
+        """Return the number of predictions of a batch, before it is prepared and encoded.
+
+        It equals `Loss.count`: a step adds the counts of its micro-batches and ranks first.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
     def positions(self, batch: B) -> Tensor | None:
@@ -76,19 +95,38 @@ class Objective(nn.Module, Generic[B]):
         return None
 
     def flops(self, batch: B) -> float:
-        """Return the floating-point operations of its own matrix products, forward and backward."""
+        """Return the floating-point operations of its own matrix products, forward and backward.
+
+        The learner counts one pass of the encoder over a batch. An objective that prepares other
+        inputs beside objectives that do not adds those of its own pass.
+        """
         return 0.0
 
 
 class Learner(nn.Module):
     """An encoder and the objectives that train it: the module that is trained and saved."""
 
-    def __init__(self, encoder: Encoder, objectives: dict[str, Objective[Any]]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        objectives: Mapping[str, Objective[Any]],
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        """Join an encoder and its objectives.
+
+        Args:
+            encoder: the encoder.
+            objectives: the objectives by name.
+            weights: the factor of an objective's gradient by its name; 1 where it is not named.
+        """
         super().__init__()
         self.encoder = encoder
-        self.objectives = nn.ModuleDict(objectives)
-        self.auxiliary: dict[str, float] = {}
-        """Objectives that a batch of any task trains too, and the factor of their gradient."""
+        self.objectives = nn.ModuleDict(dict(objectives))
+        self.weights: dict[str, float] = dict(weights or {})
+        """The factor of an objective's gradient by its name, 1 where it is not named. Logged losses
+        are without it."""
+        self.auxiliary: tuple[str, ...] = ()
+        """The names of the objectives that a batch of any task trains too."""
 
     def active(self, batch: Batch) -> dict[str, Objective[Any]]:
         """Return the objectives that a batch trains: the one named by `batch.task` and the
@@ -102,15 +140,19 @@ class Learner(nn.Module):
 
     def encode(self, batch: Batch, objectives: Sequence[Objective[Any]]) -> Encoded:
         """Encode a batch up to the highest layer that `objectives` read."""
-        needed = [objective.layers for objective in objectives]
-        layers = [number for numbers in needed if numbers is not None for number in numbers]
-        if not layers:
-            return self._encode(batch.inputs, positions=_positions(batch, objectives))
-        top = None if None in needed else max(layers)
-        return self._encode(batch.inputs, top=top, keep_layers=True)
+        return self._encode(batch.inputs, [(objective, batch) for objective in objectives])
 
-    def _encode(self, inputs: Inputs, **options: Any) -> Encoded:
-        return cast(Encoded, self.encoder(inputs, **options))
+    def _encode(self, inputs: Inputs, readers: Sequence[tuple[Objective[Any], Batch]]) -> Encoded:
+        """Encode inputs up to the highest layer that objectives read, each with its batch."""
+        needed = [objective.layers for objective, _ in readers]
+        layers = [number for numbers in needed if numbers is not None for number in numbers]
+        encoded: Encoded
+        if not layers:
+            encoded = self.encoder(inputs, positions=_positions(readers))
+        else:
+            top = None if None in needed else max(layers)
+            encoded = self.encoder(inputs, top=top, keep_layers=True)
+        return encoded
 
     def depths(self) -> dict[str, int]:
         """Return the depth of every parameter by name: 0 the embeddings, 1 to L the layers, L + 1
@@ -122,7 +164,7 @@ class Learner(nn.Module):
 
     def tokens_read(self, batch: Batch) -> int:
         """Return the number of tokens for which a batch computes the last layer."""
-        positions = _positions(batch, list(self.active(batch).values()))
+        positions = _positions([(each, batch) for each in self.active(batch).values()])
         sequences = batch.inputs.sequences
         return sequences.total if positions is None else sequences.count + len(positions)
 
@@ -133,19 +175,35 @@ class Learner(nn.Module):
         return encoder + sum(objective.flops(batch) for objective in self.active(batch).values())
 
     def forward(self, batch: Batch) -> dict[str, Loss]:
-        """Return the losses by objective."""
+        """Return the losses by objective, whose gradients are scaled by `weights`."""
         active = self.active(batch)
-        encoded = self.encode(batch, list(active.values()))
-        return {
-            name: objective(encoded, batch).shared(self.auxiliary.get(name, 1.0))
+        generator = self._generator(batch)
+        prepared: dict[str, Batch] = {
+            name: objective.prepare(batch, self.encoder, generator)
             for name, objective in active.items()
         }
+        passes: dict[int, list[str]] = {}
+        for name, own in prepared.items():
+            passes.setdefault(id(own.inputs), []).append(name)
+        losses: dict[str, Loss] = {}
+        for names in passes.values():
+            readers = [(active[name], prepared[name]) for name in names]
+            encoded = self._encode(prepared[names[0]].inputs, readers)
+            for name, (objective, own) in zip(names, readers, strict=True):
+                losses[name] = objective(encoded, own).shared(self.weights.get(name, 1.0))
+        return {name: losses[name] for name in active}
+
+    def _generator(self, batch: Batch) -> torch.Generator | None:
+        """Return what objectives draw from: in training this thread's generator, or None for that
+        of torch; in evaluation one of a constant seed, so that each evaluation draws the same."""
+        device = batch.inputs.ids.device
+        return generator_on(device) if self.training else torch.Generator(device).manual_seed(0)
 
 
-def _positions(batch: Batch, objectives: Sequence[Objective[Any]]) -> Tensor | None:
+def _positions(readers: Sequence[tuple[Objective[Any], Batch]]) -> Tensor | None:
     """Return the positions in N at which the last layer is read; None, so all, if more than one
     objective reads tokens."""
-    needed = [objective.positions(batch) for objective in objectives]
+    needed = [objective.positions(batch) for objective, batch in readers]
     read = [positions for positions in needed if positions is None or len(positions)]
     if not read:
         return needed[0]

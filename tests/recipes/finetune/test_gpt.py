@@ -50,7 +50,8 @@ def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def learner_of(gpt: Path, task: TaskConfig, share: float) -> Learner:
     chance = torch.Generator().manual_seed(0)
     learner = checkpoint.load(gpt, ["next_token"], chance, tasks={"task": task}).learner
-    learner.auxiliary = {"next_token": share} if share else {}
+    learner.auxiliary = ("next_token",) if share else ()
+    learner.weights = {"next_token": share}
     return learner
 
 

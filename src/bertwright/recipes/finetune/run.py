@@ -197,15 +197,16 @@ def new_learner(
         raise ConfigError(f"dropout_scale is for an AWD-LSTM, but {folder} is none: use dropout")
     architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in keys})
     tasks = {setup.task_name: setup.task for setup in setups}
-    also = {"next_token": config.language_model} if config.language_model else {}
-    if also and "next_token" not in system_of_config(architecture).objectives:
+    auxiliary = ("next_token",) if config.language_model else ()
+    if auxiliary and "next_token" not in system_of_config(architecture).objectives:
         raise ConfigError(
             f"language_model is {config.language_model:g}, but {folder} is no language model that "
             "predicts the next token; leave it out, or pass a GPT or an AWD-LSTM"
         )
-    loaded = checkpoint.load(folder, list(also), generator, architecture, tasks=tasks)
+    loaded = checkpoint.load(folder, auxiliary, generator, architecture, tasks=tasks)
     learner = loaded.learner
-    learner.auxiliary = also
+    learner.auxiliary = auxiliary
+    learner.weights = dict.fromkeys(auxiliary, config.language_model)
     if config.random_start:
         learner.encoder.reset_parameters(generator)
     for setup in setups:
