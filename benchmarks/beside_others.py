@@ -35,6 +35,7 @@ from bertwright.config.run import (
     ValidationConfig,
 )
 from bertwright.data.batch import inputs_of
+from bertwright.data.phases import DataPosition
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.bert.config import PRESETS
 from bertwright.models.bert.masked_batch import MaskedBatch
@@ -43,7 +44,7 @@ from bertwright.train.hardware import choose_precision
 from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 
 ROWS, LENGTH, MASKED, WARM_UP = 32, 128, 19, 2
 WAYS = (1, 2, 4)

@@ -23,6 +23,7 @@ from bertwright.config.run import (
     OptimizerConfig,
     ValidationConfig,
 )
+from bertwright.data.phases import DataPosition
 from bertwright.decoding.search import Row, RowsInFlight, finish
 from bertwright.decoding.texts import CausalDecoder
 from bertwright.inference.encode import ModelRunner
@@ -37,7 +38,7 @@ from bertwright.train.distributed import Ranks
 from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
-from bertwright.train.state import DataPosition, Position, encode_state, load_state
+from bertwright.train.state import Position, encode_state, load_state
 
 from .device import Device, plain_attention, relative_error
 from .models import RUNS, TASKS, tiny_run, tiny_task

@@ -22,6 +22,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.phase_loader import PhaseLoader
 from bertwright.data.shards import open_shards
 from bertwright.models.bert.config import BertRun
 from bertwright.models.catalogue import system_of
@@ -32,10 +33,10 @@ from bertwright.recipes.finetune.setup import TaskSpec, set_up
 from bertwright.recipes.finetune.training import Hardware, train_seed
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import micro_tokens
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.optim import make_optimizers
-from bertwright.train.phase_loader import PhaseLoader
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position
 
@@ -116,7 +117,8 @@ def pretraining(
     ranks = Ranks(0, 1, device.device)
     learner = pretrain.make_learner(config, shards).to(device.device)
     optimizers = make_optimizers(learner, config.optimizer, "bf16")
-    loader = PhaseLoader(system.trained_on(config, shards), config.batch.micro_tokens, ranks)
+    tokens = config.batch.micro_tokens or micro_tokens(device.device)
+    loader = PhaseLoader(system.trained_on(config, shards), tokens, device.device)
     of_dev = system.evaluated_on(config, shards, "dev")
     assert of_dev is not None
     held_out = EpochLoader(of_dev)

@@ -16,6 +16,8 @@ from safetensors.torch import load_file
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
+from bertwright.data.phase_loader import PhaseLoader
+from bertwright.data.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.inference import model as inference
@@ -23,9 +25,6 @@ from bertwright.models.bert import system as bert
 from bertwright.models.bert.config import BertRun, LeftToRightBertRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.pretrain import make_learner
-from bertwright.train.distributed import Ranks
-from bertwright.train.phase_loader import PhaseLoader
-from bertwright.train.state import DataPosition
 from tests.recipes.sample import config_of, fails, newest, records, tensors, train
 
 CPU = torch.device("cpu")
@@ -151,7 +150,7 @@ def test_masked_lm_alone_leaves_the_pooler_as_it_began(data: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
     config = config_of(data, tmp_path / "run", epochs=1.5)
-    batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, Ranks(0, 1, CPU))
+    batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, CPU)
     loader = batches.loaders[0]
     whole, next_one = (loader.steps_in_epoch(epoch, 256) for epoch in (0, 1))
     train(config)

@@ -20,17 +20,17 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
+from bertwright.data.phase_loader import PhaseLoader
+from bertwright.data.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import system as bert
 from bertwright.models.bert.config import BertRun
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
-from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers
-from bertwright.train.phase_loader import PhaseLoader
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 from tests.recipes.sample import (
     WORDS,
     build_data,
@@ -121,7 +121,7 @@ def test_a_step_too_small_for_a_sequence(data: Path, tmp_path: Path) -> None:
     train(config_of(data, tmp_path / "run", steps=3, batch={"tokens": 8}))
     assert records(tmp_path / "run")[-1]["tokens"] > 0
     config = config_of(data, tmp_path / "many", batch={"tokens": 8})
-    batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, Ranks(0, 64, CPU))
+    batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, CPU, 0, 64)
     with pytest.raises(ConfigError, match="no sequence for each of 64 processes; raise --batch"):
         batches.step(DataPosition(), 0.0)
 

@@ -10,6 +10,7 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
+from bertwright.data.phases import DataPosition
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
@@ -19,7 +20,7 @@ from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 from tests.small_bert import STILL
 
 ALONE = Ranks(0, 1, torch.device("cpu"))

@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from bertwright.config.run import OptimizerConfig
+from bertwright.data.phases import DataPosition
 from bertwright.errors import IntegrityError
 from bertwright.train.distributed import Ranks
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
-from bertwright.train.state import STATE, TENSORS, DataPosition, Position, encode_state, load_state
+from bertwright.train.state import STATE, TENSORS, Position, encode_state, load_state
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 POSITION = Position(

@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from bertwright.config.run import ValidationConfig
+from bertwright.data.phases import DataPosition
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.nn.objective import Learner
 from bertwright.train import signals
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 from tests.train.sample import make_trainer, new_learner
 
 

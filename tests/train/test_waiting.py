@@ -23,6 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.data.ahead import Ahead
+from bertwright.data.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import system_of
@@ -35,10 +37,9 @@ from bertwright.tasks.batch import make_batch
 from bertwright.tasks.choices import ChoiceInstance
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.tagging import TaggingInstance
-from bertwright.train.ahead import Ahead
 from bertwright.train.log import Log, read_records
 from bertwright.train.muon import Muon
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 from tests.contract.conftest import config_of
 from tests.recipes.sample import build_data, build_pairs, build_stories
 from tests.tasks.sample import make_learner as make_head

@@ -13,18 +13,30 @@ class Phase:
     """A part of a run."""
 
     instances: Instances[Batch]
-    """What it trains on."""
+    """Its training sequences."""
     tokens: int
-    """Tokens of its optimizer steps, over all ranks."""
+    """The tokens of an optimizer step, over all ranks."""
     begin: float = 0.0
     """The fraction of the budget after which it begins."""
 
 
 @dataclass(frozen=True)
+class DataPosition:
+    """The position of the next step in the data of a run."""
+
+    phase: int = 0
+    """The number of the phase, from 0."""
+    epoch: int = 0
+    """The epoch of the phase."""
+    step: int = 0
+    """The step in the epoch."""
+
+
+@dataclass(frozen=True)
 class Pass:
-    """One pass of a system that has its own loop: what it read and measured."""
+    """The result of one pass of a system that has a training loop of its own."""
 
     tokens: int
-    """Tokens that were read."""
+    """The number of tokens that were read."""
     metrics: dict[str, float]
-    """What goes into the log, by the names of `metrics.jsonl`."""
+    """Values for the log by their names in `metrics.jsonl`."""

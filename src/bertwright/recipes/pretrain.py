@@ -22,6 +22,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.config.run import RunConfig
 from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.phase_loader import PhaseLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError
@@ -29,6 +30,7 @@ from bertwright.inference.word_vectors.table import open_words
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.catalogue import only_bert, system_of
 from bertwright.models.system import KnownWords, Opened, PretrainedEncoder
+from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.layers import FeedForward
 from bertwright.progress import silent
@@ -36,12 +38,11 @@ from bertwright.recipes import run_folder
 from bertwright.recipes.own_loop import own_loop
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
-from bertwright.train.hardware import Precision, choose_precision, use_own_cores
+from bertwright.train.hardware import Precision, choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog, summary_writer
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
-from bertwright.train.phase_loader import PhaseLoader
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state
 from bertwright.transfer.freezing import freeze_unread_pooler
@@ -286,7 +287,8 @@ def _build(
     if system.fit is None:
         optimizers = make_optimizers(learner, config.optimizer, precision)
         phases = system.trained_on(config, shards)
-        batches = PhaseLoader(phases, config.batch.micro_tokens, ranks)
+        tokens = config.batch.micro_tokens or micro_tokens(ranks.device)
+        batches = PhaseLoader(phases, tokens, ranks.device, ranks.rank, ranks.world_size)
     else:
         optimizers, batches = Optimizers(), None
         if ranks.world_size > 1:
@@ -516,7 +518,7 @@ def _validation(
         tokens *= 2  # fewer tokens than a sequence has were requested
     micro = max(4096, instances.longest)
 
-    def batches() -> Iterator[Any]:
+    def batches() -> Iterator[Batch]:
         for batch in loader.step(0, 0, tokens, micro):
             yield batch.to(ranks.device)
 

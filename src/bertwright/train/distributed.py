@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from bertwright.errors import BertwrightError, ConfigError, IntegrityError
 
 Parallel = Literal["ddp", "fsdp"]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Ranks:
         no_sync: contextlib.AbstractContextManager[None] = cast(Any, wrapped).no_sync()
         return no_sync
 
-    def evened(self, batches: Iterable[Any]) -> list[tuple[Any, bool]]:
+    def evened(self, batches: Iterable[Item]) -> list[tuple[Item, bool]]:
         """Return the batches to run, and whether each counts.
 
         Sharded layers are gathered from all ranks, so no rank can run alone. A rank with fewer

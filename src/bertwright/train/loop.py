@@ -21,13 +21,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
+from bertwright.data.phases import DataPosition
 from bertwright.errors import BertwrightError, Interrupted
+from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
 from bertwright.threads import one_core_each, own_draws, torch_threads
 from bertwright.train.distributed import Ranks, reshard
@@ -37,7 +39,7 @@ from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.optim import Optimizers, add_gradients, clip_gradients, clip_unread
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 from bertwright.train.width import Width
 
 MOST_SKIPPED = 5
@@ -64,7 +66,7 @@ class Unread:
 class Source(Protocol):
     """Provides the batches of a run."""
 
-    def step(self, at: DataPosition, done: float) -> tuple[Sequence[Any], DataPosition]:
+    def step(self, at: DataPosition, done: float) -> tuple[Sequence[Batch], DataPosition]:
         """Return this rank's micro-batches at a data position, and the next data position.
 
         `done` is the fraction of the run before the step.
@@ -98,7 +100,7 @@ class Trainer:
         config: LoopConfig,
         ranks: Ranks,
         log: Log | None,
-        flops: Callable[[Any], float],
+        flops: Callable[[Batch], float],
         evaluate: Callable[[], dict[str, float]] | None,
         save: Callable[[Position], None],
         begin_step: Callable[[float, float], float],
@@ -311,7 +313,7 @@ class Trainer:
         self._pools = []
 
     def _in_turn(
-        self, step: int, batches: Sequence[Any], weights: dict[str, float]
+        self, step: int, batches: Sequence[Batch], weights: dict[str, float]
     ) -> Iterator[dict[str, Loss]]:
         """Yield the losses of each micro-batch after its backward pass, one after the other."""
         run = self.ranks.evened(batches)
@@ -326,7 +328,7 @@ class Trainer:
                 yield losses
 
     def _at_once(
-        self, step: int, batches: Sequence[Any], weights: dict[str, float]
+        self, step: int, batches: Sequence[Batch], weights: dict[str, float]
     ) -> Iterator[dict[str, Loss]]:
         """Yield the losses of each micro-batch, computing one on each core.
 
@@ -505,7 +507,7 @@ class Trainer:
 
 
 def mean_losses(
-    learner: Learner, batches: Iterable[Any], precision: Precision, ranks: Ranks
+    learner: Learner, batches: Iterable[Batch], precision: Precision, ranks: Ranks
 ) -> dict[str, float]:
     """Return the mean loss and accuracy of each objective over batches, without training; the same
     on all ranks.

@@ -16,22 +16,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from bertwright.data.phases import DataPosition
 from bertwright.errors import IntegrityError
 from bertwright.train.distributed import Ranks, laid_like
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers
 
 STATE, TENSORS = "trainer.json", "trainer.safetensors"
-
-
-@dataclass(frozen=True)
-class DataPosition:
-    """The place of the next step's batch in the data."""
-
-    phase: int = 0
-    epoch: int = 0
-    step: int = 0
-    """The step of the epoch."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import TaskConfig
+from bertwright.data.phases import DataPosition
 from bertwright.errors import ConfigError, DataError, Interrupted
 from bertwright.labelled.examples import SpanExample, TaggingExample, TextExample
 from bertwright.labelled.read import read_examples
@@ -34,7 +35,6 @@ from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
-from bertwright.train.state import DataPosition
 from tests.recipes.task_files import SPEC, learn, write_files
 
 MAINS = {

@@ -22,6 +22,8 @@ from bertwright.arrays import Int64s
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.task import TaskConfig
+from bertwright.data.ahead import Ahead
+from bertwright.data.phases import DataPosition
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import BertwrightError, DataError
 from bertwright.nn.finite import NotFinite
@@ -35,13 +37,12 @@ from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
-from bertwright.train.ahead import Ahead, Made
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.schedule import Budget
-from bertwright.train.state import DataPosition, Position
+from bertwright.train.state import Position
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
 
@@ -202,7 +203,7 @@ class TaskLoader:
         self.on_tokens(sum(batch.num_tokens for batch in batches))
         return batches, following
 
-    def _make(self, at: DataPosition) -> Made:
+    def _make(self, at: DataPosition) -> tuple[list[LabelledBatch], DataPosition]:
         steps = self._epoch(at.epoch)
         number, rows = steps[at.step]
         name, task, instances, _ = self.tasks[number]

@@ -1,61 +1,68 @@
-"""Load the steps of a pre-training run from one phase of instances, or several in sequence."""
+"""The steps of a pre-training run, over one phase of instances or several in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
+from bertwright.data.ahead import Ahead
 from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.phases import Phase
+from bertwright.data.phases import DataPosition, Phase
 from bertwright.errors import ConfigError
-from bertwright.train.ahead import Ahead, Made
-from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import micro_tokens
-from bertwright.train.state import DataPosition
+from bertwright.nn.batch import Batch
 
 
 class PhaseLoader:
-    """Provides the training loop with the steps of a run."""
+    """Makes the micro-batches of each step of a run on the device."""
 
-    def __init__(self, phases: Sequence[Phase], tokens: int | None, ranks: Ranks) -> None:
+    def __init__(
+        self,
+        phases: Sequence[Phase],
+        micro_tokens: int,
+        device: torch.device,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
         """Open the phases.
 
         Args:
-            phases: the phases in order; the first begins at 0.
-            tokens: the number of tokens in a micro-batch, which has at least one sequence; None: a
-                number that suits the hardware.
-            ranks: the processes that share each step.
+            phases: in order; the first begins at 0.
+            micro_tokens: tokens of a micro-batch; it has one sequence at least.
+            device: the device of the batches.
+            rank: the number of this process.
+            world_size: the number of processes that share each step.
 
         Raises:
             DataError: the data gives no instances.
         """
-        on_gpu = ranks.device.type == "cuda"
-        self._device: torch.device = ranks.device
-        self._world_size = ranks.world_size
+        self._device = device
+        self._world_size = world_size
         self._phases = list(phases)
-        longest = max(phase.instances.longest for phase in phases)
-        self._micro_tokens = max(tokens or micro_tokens(ranks.device), longest)
-        self.loaders: list[EpochLoader[Any]] = [
-            EpochLoader(phase.instances, ranks.rank, ranks.world_size) for phase in phases
+        self._micro_tokens = max(micro_tokens, *(phase.instances.longest for phase in phases))
+        self.loaders: list[EpochLoader[Batch]] = [
+            EpochLoader(phase.instances, rank, world_size) for phase in phases
         ]
-        self._ahead = Ahead(self._make, on_gpu)
-        self.loaders[0].tokens_in_epoch(0)  # raises an error now if the data gives no instances
+        self._ahead = Ahead(self._make, device.type == "cuda")
+        self.loaders[0].tokens_in_epoch(0)  # data that gives no instances is an error now
 
-    def step(self, at: DataPosition, done: float) -> tuple[list[Any], DataPosition]:
-        """Return the micro-batches at a data position, and the next position.
+    def step(self, at: DataPosition, done: float) -> tuple[list[Batch], DataPosition]:
+        """Return the micro-batches at a data position, and the next data position.
 
-        `done` is the fraction of the budget that is used, which decides the phase. Steps with fewer
-        sequences than ranks are skipped. On a GPU a thread prepares the following step.
+        A step with fewer sequences than processes is skipped. On a GPU a thread makes the batches
+        of the following step.
+
+        Args:
+            at: the position.
+            done: the fraction of the budget that is used.
         """
         following = at.phase + 1
         if following < len(self._phases) and done >= self._phases[following].begin:
             at = DataPosition(phase=following)
         return self._ahead(at)
 
-    def _make(self, at: DataPosition) -> Made:
+    def _make(self, at: DataPosition) -> tuple[list[Batch], DataPosition]:
         loader, tokens = self.loaders[at.phase], self._phases[at.phase].tokens
         skipped = 0
         while len(loader.positions(at.epoch, at.step, tokens)) < self._world_size:
@@ -69,7 +76,7 @@ class PhaseLoader:
         return [batch.to(self._device) for batch in batches], self._next(at)
 
     def steps_of_epochs(self, epochs: float) -> int:
-        """Return the number of steps of some passes over the first phase's instances."""
+        """Return the number of steps in a number of epochs of the first phase."""
         loader, tokens = self.loaders[0], self._phases[0].tokens
         whole = int(epochs)
         steps = sum(loader.steps_in_epoch(epoch, tokens) for epoch in range(whole))
