@@ -41,3 +41,7 @@ def test_files_that_make_no_task() -> None:
         TaskFilesConfig("train.tsv", weight=0.0)
     with pytest.raises(ConfigError, match="dev_label"):
         TaskFilesConfig("train.tsv", dev_label="3")
+    with pytest.raises(ConfigError, match="label names 2 columns"):
+        TaskFilesConfig("train.tsv", label=("a", "b"))
+    for one in ("a", ("a",), ()):  # an option of several words that has one, or none
+        assert TaskFilesConfig("train.tsv", label=one, dev_label=()).label == one

@@ -138,16 +138,14 @@ class TaskFilesConfig:
         above(self, 0, "weight")
         for key in ("label", "dev_label"):
             value = getattr(self, key)
-            if isinstance(value, tuple) and len(value) < 2:
-                object.__setattr__(self, key, value[0] if value else None)
-            elif isinstance(value, tuple) and not self.multi_label:
+            if isinstance(value, tuple) and len(value) > 1 and not self.multi_label:
                 raise ConfigError(
                     f"{key} names {len(value)} columns, but a text has one label; if each column "
                     "is a class, pass multi_label too"
                 )
         label_map(self.label_map)
         for key in ("dev_text", "dev_text2", "dev_label"):
-            if self.dev is None and getattr(self, key) is not None:
+            if self.dev is None and getattr(self, key) not in (None, ()):
                 raise ConfigError(f"{key} names a column of dev, but there is no dev; pass --dev")
         at_least(self, 1, "max_windows")
         if self.truncate and self.max_windows not in (None, 1):
