@@ -74,6 +74,9 @@ class Loaded(NamedTuple):
 class LoadPlan(NamedTuple):
     """What `load` makes, checked against headers: no weights are read yet."""
 
+    config: Any
+    """The configuration of the model: the folder's, without a pooler if the folder has none and
+    nothing that is loaded reads one."""
     learner: Learner
     """On the meta device."""
     report: Report
@@ -173,8 +176,8 @@ def load(
         path: a checkpoint, a run or a Hugging Face folder, as `find_checkpoint` takes it.
         objectives: names of the pre-training heads to load (`masked_lm`, `next_sentence`).
         generator: initializes heads that are requested but not in the folder; None: they are an
-            error. A pooler that is not there (a masked LM of transformers has none) is always
-            initialized.
+            error. A pooler that is not there (a masked LM of transformers has none) is
+            initialized if a head reads it; else the model has none.
         config: used in place of the folder's (another dropout); the sizes must be the same.
         tasks: the task heads to load. The weights of one are the folder's if it has a head of the
             same name for the same kind, labels and `HeadConfig` (but for dropout); what else a
@@ -191,7 +194,8 @@ def load(
     if config is None:
         config = sources.read_config(source)
     planned = plan(source, config, objectives, tasks, generator is not None)
-    learner, report, tasks = planned.learner, planned.report, planned.tasks
+    config, learner = planned.config, planned.learner
+    report, tasks = planned.report, planned.tasks
     require_memory(learner, str(folder))
     read, headers = planned.adapter.read, planned.headers
     for repeat, original in planned.repeats:
@@ -267,6 +271,10 @@ def plan(
         )
     with torch.device("meta"):
         learner = make_learner(config, wanted, tasks)
+        no_pooler = "pooler" in parts and "pooler" not in there
+        if no_pooler and not any(head.reads_pooled for head in learner.objectives.values()):
+            config, no_pooler = replace(config, pooler=False), False
+            learner = make_learner(config, wanted, tasks)
     state = learner.state_dict()
     skipped = [name for name in heads.tasks if name not in tasks or name in new]
     mappings = [
@@ -274,7 +282,6 @@ def plan(
         for mapping in found.mappings
         if mapping.ours in state and part_of(mapping.ours) not in skipped
     ]
-    no_pooler = "pooler" in parts and "pooler" not in there
     unread = [n for name in skipped for mapping in heads.parts[name] for n in mapping.theirs]
     report = replace(
         found.report,
@@ -286,7 +293,7 @@ def plan(
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     task_heads.check_shapes(mappings, shapes, headers, folder)
     _check_types(mappings, state, headers)
-    return LoadPlan(learner, report, tasks, new, mappings, adapter, headers, found.repeats)
+    return LoadPlan(config, learner, report, tasks, new, mappings, adapter, headers, found.repeats)
 
 
 def require_memory(learner: Learner, what: str) -> None:

@@ -138,8 +138,6 @@ def convert(
         encoder_alone = to in ("sentence-transformers", "elmo")
         heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
         loaded = checkpoint.load(found, config=config, **heads)
-        if "pooler" in loaded.report.started:
-            loaded.learner.encoder.pooler = None
         given = dict(loaded.learner.state_dict())
         if last is not None:
             mean = average(source, last)

@@ -169,7 +169,7 @@ def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
         }
         for name, task in plan.tasks.items()
     }
-    if "pooler" in plan.report.started:
+    if "pooler" in system_of_config(config).mappings(config).keys() - set(plan.report.parts):
         found.odd.append("no pooler: what needs one initializes it")
     if found.unused:
         found.odd.append(f"tensors that are not used: {quote(found.unused)}")

@@ -96,8 +96,9 @@ def transformer(section: object) -> None:
         value = getattr(section, name, 1)
         if name == "intermediate_size" and value is None:  # GPT's default: 4 H
             continue
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
-            raise OutOfRange(section, name, f"a whole number from 1 to {most}")
+        least = 0 if name == "type_vocab_size" else 1  # a BERT may have no segments
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise OutOfRange(section, name, f"a whole number from {least} to {most}")
     below_one(section, "hidden_dropout_prob", "attention_probs_dropout_prob")
     for name in ("initializer_range", "layer_norm_eps"):
         if not 0 <= getattr(section, name, 0) <= 1:

@@ -192,9 +192,9 @@ def system_of_config(config: object) -> System:
     Raises:
         ConfigError: no system has configurations of this class.
     """
-    for entry in MODELS.values():
-        if type(config) is entry.config:
-            return entry.load()
+    entry = {entry.config: entry for entry in MODELS.values()}.get(type(config))
+    if entry is not None:
+        return entry.load()
     raise ConfigError(
         f"no system has a {type(config).__name__} as its configuration; there are "
         f"{', '.join(MODELS)} (models/catalogue.py)"
@@ -244,8 +244,7 @@ def only_bert(config: object, what: str) -> BertConfig:
     Raises:
         ConfigError: it is the configuration of another model.
     """
-    if type(config) is not BertConfig:
-        raise ConfigError(
-            f"{what} is for BERT only; this model is a {system_of_config(config).name}"
-        )
+    name = system_of_config(config).name
+    if name != "bert" or not isinstance(config, BertConfig):  # subclasses are other systems
+        raise ConfigError(f"{what} is for BERT only; this model is a {name}")
     return config

@@ -106,7 +106,7 @@ class PaddedBert(Graph):
         if self.head is None:
             names = [LAST if n == last else f"hidden_states.{n}" for n in self.layers]
             self.outputs = dict.fromkeys(names, True)
-            if not layers:
+            if not layers and bert.spec.pooled:
                 self.outputs[POOLED] = False
         elif self.graph is not None:
             self.outputs = dict.fromkeys(self.graph.outputs, self.graph.of_tokens)

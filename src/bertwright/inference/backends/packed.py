@@ -177,9 +177,12 @@ class Norm(nn.Module):
 
 
 def packable(encoder: Encoder) -> Bert | None:
-    """Return the encoder if its weights can be packed (a `Bert` on a CPU), else None."""
-    on_cpu = encoder.device.type == "cpu"
-    return encoder if on_cpu and isinstance(encoder, Bert) and not encoder.spec.causal else None
+    """Return the encoder if its weights can be packed (a bidirectional `Bert` on a CPU), else
+    None.
+    """
+    if encoder.device.type != "cpu" or not isinstance(encoder, Bert) or encoder.spec.causal:
+        return None
+    return encoder
 
 
 class PackedBert(nn.Module):
@@ -195,9 +198,11 @@ class PackedBert(nn.Module):
         super().__init__()
         self.dtype = dtype
         embeddings = bert.embeddings
-        self.token, segment = (
-            table.weight.detach() for table in (embeddings.token, embeddings.segment)
-        )
+        self.token = embeddings.token.weight.detach()
+        if embeddings.segment is None:
+            segment = self.token.new_zeros(1, self.token.shape[1])
+        else:
+            segment = embeddings.segment.weight.detach()
         self.positions = embeddings.position.weight.detach() + segment[0]
         self.others = segment - segment[0]
         self.norm = Norm(embeddings.norm, segment.dtype)
@@ -290,7 +295,7 @@ class PackedBert(nn.Module):
         x = F.embedding(ids, self.token)
         for start, stop, count, length in groups:
             x[start:stop].view([count, length, -1]).add_(self.positions[:length])
-        if bool(types.any()):
+        if len(self.others) > 1 and bool(types.any()):
             x.add_(F.embedding(types, self.others))
         y: Tensor = self.norm(x)
         return y

@@ -51,11 +51,15 @@ class BertConfig:
     max_position_embeddings: int = 512
     """Maximum length of a sequence, in tokens."""
     type_vocab_size: int = 2
-    """Number of segments: A and B."""
+    """Number of segments: 2 for A and B; 1: the texts of a pair have the same segment, and only
+    [SEP] separates them; 0: there are no segment vectors (transformers has no such BERT)."""
     initializer_range: float = 0.02
     """Standard deviation of the normal distribution that initializes weights."""
     layer_norm_eps: float = 1e-12
     """Added to the variance in layer normalization."""
+    pooler: bool = True
+    """Whether there is a pooler over [CLS], which next-sentence prediction needs; without it, texts
+    are classified by the pooled vectors of their tokens."""
 
     def __post_init__(self) -> None:
         transformer(self)
@@ -73,7 +77,15 @@ class LeftToRightBertConfig(BertConfig):
     """The same encoder, left to right (table 5 of the paper, LTR & no NSP)."""
 
     causal: ClassVar[bool] = True
-    """It does."""
+    pooler: bool = False
+    """False: [CLS] sees only itself."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooler:
+            raise ConfigError(
+                "pooler is true; a left-to-right BERT has none, as its [CLS] sees only itself"
+            )
 
 
 def _preset(layers: int, hidden: int, heads: int) -> BertConfig:
@@ -196,6 +208,8 @@ class BertChanges(Changes):
     hidden_dropout_prob: float | None = 0.0
     attention_probs_dropout_prob: float | None = 0.0
     max_position_embeddings: int | None = None
+    type_vocab_size: int | None = None
+    pooler: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -233,7 +247,8 @@ class BertRun(RunConfig):
 
 
 LEFT_TO_RIGHT_PRESETS = {
-    f"{name}-ltr": LeftToRightBertConfig(**asdict(of)) for name, of in PRESETS.items()
+    f"{name}-ltr": LeftToRightBertConfig(**{**asdict(size), "pooler": False})
+    for name, size in PRESETS.items()
 }
 """The same sizes, left to right."""
 

@@ -2,7 +2,8 @@
 
 Section 3: the input is `[CLS] A [SEP] B [SEP]`. The embedding of a token is the normalized sum of
 its token, position and segment embeddings; L Transformer layers follow. The pooler, a dense layer
-with tanh over [CLS], represents the whole sequence.
+with tanh over [CLS], represents the whole sequence; a configuration may leave it out, and the
+segment embeddings too.
 
 Where we differ: sequences are laid end to end without padding (`nn/sequences.py`); one product
 computes queries, keys and values; the last layer is computed only at the positions that are read.
@@ -35,12 +36,15 @@ class BertEmbeddings(Embeddings):
         super().__init__(config.hidden_dropout_prob)
         self.token = _vectors(config, config.vocab_size)
         self.position = _vectors(config, config.max_position_embeddings)
-        self.segment = _vectors(config, config.type_vocab_size)
+        segments = config.type_vocab_size
+        self.segment = _vectors(config, segments) if segments else None
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
         x = self.token(ids)
-        x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
+        if self.segment is not None:
+            tells = segments is not None and self.segment.num_embeddings > 1
+            x = x + (self.segment(segments) if tells else self.segment.weight[0])
         normed: Tensor = self.norm(x + self.position(positions))
         return normed
 
@@ -75,12 +79,12 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         depth=config.num_hidden_layers,
         vocab_size=config.vocab_size,
         max_length=config.max_position_embeddings,
-        segments=config.type_vocab_size,
+        segments=max(1, config.type_vocab_size),
         activation=config.hidden_act,
         norm_eps=config.layer_norm_eps,
         causal=config.causal,
         prefixed=not config.causal,
-        pooled=not config.causal,
+        pooled=config.pooler,
         default_layer=-2,  # as in bert-as-service: the last layer is specific to the objectives
         default_pooling="last" if config.causal else "mean",
     )
@@ -97,7 +101,7 @@ class Bert(GoingOn):
         self.config = config
         self.embeddings = BertEmbeddings(config)
         self.layers = layers_of(config, causal=config.causal)
-        self.pooler = None if config.causal else Pooler(config.hidden_size)
+        self.pooler = Pooler(config.hidden_size) if config.pooler else None
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize matrices from a truncated normal distribution, biases to 0 and norms to 1

@@ -129,10 +129,13 @@ class BertLayout(Layout[BertConfig]):
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
         """What `config.json` says of a BERT with these pre-training heads."""
+        sizes = to_dict(config)
+        if config.pooler:
+            del sizes["pooler"]  # as transformers writes it
         return {
             "architectures": [_ARCHITECTURES[objectives]],
             "model_type": "bert",
-            **to_dict(config),
+            **sizes,
             "hidden_act": _WRITTEN_ACTIVATIONS[config.hidden_act],
             "position_embedding_type": "absolute",
             "tie_word_embeddings": True,
@@ -146,6 +149,7 @@ class BertLayout(Layout[BertConfig]):
                 f"encoder.embeddings.{ours}.weight", (f"bert.embeddings.{theirs}.weight",)
             )
             for ours, theirs in _TABLES.items()
+            if ours != "segment" or config.type_vocab_size
         ]
         encoder += pair("encoder.embeddings.norm", f"bert.embeddings.{norm}")
         for index in range(config.num_hidden_layers):
@@ -160,9 +164,10 @@ class BertLayout(Layout[BertConfig]):
                 *pair(f"{ours}.feed_forward_norm", f"{theirs}.output.{norm}"),
             ]
         head = "cls.predictions"
+        pooler = {"pooler": pair("encoder.pooler.dense", "bert.pooler.dense")}
         return {
             "encoder": encoder,
-            "pooler": pair("encoder.pooler.dense", "bert.pooler.dense"),
+            **(pooler if config.pooler else {}),
             "masked_lm": [
                 *pair("objectives.masked_lm.transform", f"{head}.transform.dense"),
                 *pair("objectives.masked_lm.norm", f"{head}.transform.{norm}"),

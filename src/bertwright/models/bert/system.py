@@ -100,7 +100,16 @@ def masked_lm(config: BertConfig, encoder: Encoder) -> MaskedLM:
 
 
 def next_sentence(config: BertConfig, encoder: Encoder) -> NextSentence:
-    """Return next-sentence prediction over the pooled [CLS]."""
+    """Return next-sentence prediction over the pooled [CLS].
+
+    Raises:
+        ConfigError: the model has no pooler.
+    """
+    if not config.pooler:
+        raise ConfigError(
+            "next-sentence prediction reads the pooler, and architecture.pooler is false; train "
+            "with --instances.objectives mlm"
+        )
     return NextSentence(config.hidden_size)
 
 
