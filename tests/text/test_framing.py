@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertwright.text.framing import Framing
+from bertwright.text.framing import Framing, framing_of
 
 CLS, SEP = 2, 3
 
@@ -49,3 +49,24 @@ def test_arrays_are_framed_as_lists(framing: Framing, paired: bool) -> None:
     assert frames.ids.tolist() == [token for one in lists for token in one]
     assert frames.lengths.tolist() == [len(one) for one in lists]
     assert frames.starts.tolist() == np.cumsum([0, *frames.lengths[:-1]]).tolist()
+
+
+@pytest.mark.parametrize(
+    "framing", [Framing((CLS,), (SEP,)), Framing(), Framing((1,))], ids=["cls-sep", "bare", "bos"]
+)
+def test_special_tokens_are_put_at_their_positions(framing: Framing) -> None:
+    texts = [[7, 8, 9], [], [4]]
+    framed = [framing.one(text) for text in texts]
+    at = np.concatenate([np.arange(len(ids)) for ids in framed])
+    lengths = np.repeat([len(text) for text in texts], [len(ids) for ids in framed])
+    tokens = np.array([n for ids in framed for n in ids])
+    special = np.isin(tokens, [*framing.begin, *framing.end])
+    given = np.where(special, 0, tokens)
+    framing.put(given, at, lengths)
+    assert given.tolist() == tokens.tolist()
+
+
+def test_a_vocabulary_frames_by_its_own_tokens() -> None:
+    assert framing_of({"cls": 2, "sep": 3, "bos": 5, "eos": 6}) == Framing((2,), (3,))
+    assert framing_of({"bos": 5, "eos": 6}) == Framing((5,), (6,))
+    assert framing_of({"bos": 5}) == Framing()

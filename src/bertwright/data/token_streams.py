@@ -24,7 +24,7 @@ from bertwright.data.instances import Shuffled
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.nn.batch import Batch
-from bertwright.text.framing import ends_of
+from bertwright.text.framing import framing_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class TokenStreams(Shuffled):
         """
         self.shards = shards
         starts = shards.sentence_tokens[shards.document_sentences]
-        framed = starts[documents + 1] - starts[documents] + len(ends_of(shards.special) or ())
+        added = framing_of(shards.special).special_tokens()
+        framed = starts[documents + 1] - starts[documents] + added
         step = length - 1 - burn_in
         windows = np.maximum(0, -(-(framed - 1) // step))  # [D]
         if not windows.sum():
@@ -81,13 +82,11 @@ class TokenStreams(Shuffled):
 
 
 def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:
-    """The token at each position `at` of framed documents, `[N]` both."""
+    """Return the token at each position `at` of framed documents, `[N]` both."""
     starts = shards.sentence_tokens[shards.document_sentences]
     start, stop = starts[document], starts[document + 1]
-    framing = ends_of(shards.special)
-    if framing is None:
-        return shards.tokens_at(start + at)
-    begins, ends = at == 0, at == stop - start + 1
-    tokens = shards.tokens_at(np.clip(start + at - 1, 0, shards.num_tokens - 1))
-    tokens[begins], tokens[ends] = framing
+    framing = framing_of(shards.special)
+    inside = start + at - len(framing.begin)
+    tokens = shards.tokens_at(np.clip(inside, 0, shards.num_tokens - 1))
+    framing.put(tokens, at, stop - start)
     return tokens

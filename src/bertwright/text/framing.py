@@ -111,7 +111,30 @@ class Framing:
             np.zeros(0, np.int64) if second is None else ranges(starts + middle, second),
         )
 
+    def put(self, tokens: Int64s, at: Int64s, lengths: Int64s) -> None:
+        """Write the special tokens of single texts into `tokens` `[N]`, in place.
+
+        Args:
+            tokens: a token each of N framed texts.
+            at: `[N]`, the position of the token in its framed text.
+            lengths: `[N]`, tokens of its text, special tokens not included.
+        """
+        for number, token in enumerate(self.begin):
+            tokens[at == number] = token
+        for number, token in enumerate(self.end, len(self.begin)):
+            tokens[at == lengths + number] = token
+
     def segments_of(self, first: Int64s, second: Int64s) -> Int64s:
         """Return the segment of each token of B pairs laid end to end, `[N]`; see `frames`."""
         halves = np.stack([first + self.special_tokens(), second + len(self.end)], axis=1)
         return np.repeat(np.tile(np.arange(2), len(halves)), halves.ravel())
+
+
+def framing_of(special: Mapping[str, int]) -> Framing:
+    """Return the framing of a vocabulary: by its tokens for begin and end, or none.
+
+    Args:
+        special: role -> id.
+    """
+    ends = ends_of(special)
+    return Framing() if ends is None else Framing(ends[:1], ends[1:])

@@ -33,7 +33,7 @@ import tokenizers
 
 from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
-from bertwright.text.framing import Framing, ends_of
+from bertwright.text.framing import Framing, framing_of
 from bertwright.text.tokenizer.file_words import (
     FILE_KINDS,
     FILE_WORDS,
@@ -163,10 +163,10 @@ class Tokenizer:
         """How the ids of a text become a sequence: with [CLS] and [SEP] if the vocabulary has
         them.
         """
-        ends = ends_of(self.special)
-        if ends is None and self.file_words is not None and "bos" in self.special:
+        framing = framing_of(self.special)
+        if not framing.begin and self.file_words is not None and "bos" in self.special:
             return Framing((self.special["bos"],))  # an n-gram file without `</s>`
-        return Framing() if ends is None else Framing(ends[:1], ends[1:])
+        return framing
 
     @cached_property
     def stated_begin(self) -> tuple[int, ...]:
@@ -247,24 +247,9 @@ class Tokenizer:
 
     @guarded
     def encode(self, text: str, pair: str | None = None) -> Encoding:
-        """Tokenize a text, or a pair, with the special tokens that the model adds."""
+        """Tokenize a text, or a pair, with the special tokens that `framing` adds."""
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
-        if self.file_words is not None:
-            return self._framed([self._bare_file_words(text) for text in texts])
-        if self._memo is not None and max(map(len, texts)) > _LONG:
-            return self._framed([self._in_parts(text) for text in texts])
-        if self._backend.num_special_tokens_to_add(False) != self.framing.special_tokens():
-            # for example GPT-2, whose folder adds no token to a text, or only the first
-            bare = self._backend.encode_batch(texts, add_special_tokens=False)
-            return self._framed([(each.ids, each.offsets, each.word_ids) for each in bare])
-        if self._memo is None:  # the rules may be slow, and `encode` would block other threads
-            (raw,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
-        else:
-            raw = self._backend.encode(texts[0], None if pair is None else texts[1])
-        return Encoding(raw.ids, raw.tokens, raw.offsets, raw.type_ids, raw.word_ids)
-
-    def _framed(self, bare: Sequence[_Bare]) -> Encoding:
-        """Return texts with the special tokens that `framing` adds."""
+        bare = [self._bare(part) for part in texts]
         lengths = [len(ids) for ids, _, _ in bare]
         framed = self.framing.one if len(bare) == 1 else self.framing.two
         ids = framed(*(ids for ids, _, _ in bare))
@@ -275,11 +260,16 @@ class Tokenizer:
         types = list(self.framing.segments(*lengths))
         return Encoding(ids, self.tokens_of(ids), offsets, types, words)
 
-    def _bare_file_words(self, text: str) -> _Bare:
-        """Return a text in the words of a file, each of which is a token."""
-        assert self.file_words is not None
-        words = self.file_words.read(text)
-        return [w.id for w in words], [(w.start, w.stop) for w in words], [*range(len(words))]
+    def _bare(self, text: str) -> _Bare:
+        """Tokenize a text without adding tokens; special tokens written in it are recognized."""
+        if self.file_words is not None:
+            words = self.file_words.read(text)
+            return [w.id for w in words], [(w.start, w.stop) for w in words], [*range(len(words))]
+        if self._memo is not None and len(text) > _LONG:
+            return self._in_parts(text)
+        # the rules may be slow, and `encode` would block other threads
+        (encoding,) = self._backend.encode_batch([text], add_special_tokens=False)
+        return encoding.ids, encoding.offsets, encoding.word_ids
 
     def _in_parts(self, text: str) -> _Bare:
         """Tokenize a huge text in parts, split at blanks, because `tokenizers` takes 200 bytes of
@@ -341,11 +331,7 @@ class Tokenizer:
         """Return the ids of a text without added tokens; special tokens written in it are
         recognized.
         """
-        if self._memo is not None and len(text) > _LONG:
-            return self._in_parts(text)[0]
-        # `encode` would block other threads
-        (encoding,) = self._backend.encode_batch([text], add_special_tokens=False)
-        return list(encoding.ids)
+        return self._bare(text)[0]
 
     @guarded
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
