@@ -27,7 +27,7 @@ from bertwright.tasks.catalogue import KINDS, Entry
 from bertwright.tasks.collation import windows_of
 from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
-from bertwright.tasks.kind import Row, Scored, TaskKind, are_texts
+from bertwright.tasks.kind import RowColumns, Scored, TaskKind, are_texts
 from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import NumberPrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -121,7 +121,7 @@ TOY_KIND = TaskKind[TextExample, Instance, NumberPrediction](
     inputs=("text",),
     parse_input=parse_input,
     expected_input="a text",
-    row=lambda task: Row((task.text_column or "text",), "a text"),
+    row=lambda task: RowColumns((task.text_column or "text",), "a text"),
     make=make_instances,
     collate=collate_counts,
     head=Counter,

@@ -18,7 +18,7 @@ import pytest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data import build as build_file
 from bertwright.data.build import build_shards
-from bertwright.data.encode import Encoder
+from bertwright.data.encode import BlockEncoder
 from bertwright.data.shards import ShardWriter, open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
@@ -108,7 +108,7 @@ def test_the_bytes_do_not_depend_on_the_workers(build: Build) -> None:
 
 
 def test_few_blocks_are_under_way(tokenizer_folder: Path) -> None:
-    make = partial(Encoder, load_tokenizer(tokenizer_folder), CorpusConfig())
+    make = partial(BlockEncoder, load_tokenizer(tokenizer_folder), CorpusConfig())
     asked = 0
 
     def blocks() -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bertwright.inference.attention.maps import AttentionMaps
-from bertwright.inference.senses import Usage
+from bertwright.inference.senses import WordUsage
 from bertwright.report.attention_page import attention_page
 from bertwright.report.pages import run_page, vector_page
 from bertwright.report.read import read_run
@@ -32,7 +32,7 @@ def vectors(_: Path) -> str:
 
 def senses(_: Path) -> str:
     usages = [
-        Usage(word, sense, f"a {word} {n}", 2)
+        WordUsage(word, sense, f"a {word} {n}", 2)
         for word in ("bank", "bat")
         for n, sense in enumerate(["one", "two"] * 3)
     ]

@@ -8,7 +8,7 @@ from typing import Any, cast
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from bertwright.serve.metrics import Metrics
+from bertwright.serve.metrics import ServerMetrics
 
 
 def figures(text: str) -> dict[str, float]:
@@ -22,7 +22,7 @@ def figures(text: str) -> dict[str, float]:
 
 
 def test_requests_and_what_a_model_read() -> None:
-    metrics = Metrics()
+    metrics = ServerMetrics()
     for status, seconds in ((200, 0.5), (200, 1.5), (429, 0.25)):
         metrics.count("/embed", status, seconds)
     metrics.count("/tag", 200, 4.0)
@@ -39,7 +39,7 @@ def test_requests_and_what_a_model_read() -> None:
 
 
 def test_batches() -> None:
-    metrics, batcher = Metrics(), cast(Any, SimpleNamespace(waiting=[1, 2, 3], tokens=40))
+    metrics, batcher = ServerMetrics(), cast(Any, SimpleNamespace(waiting=[1, 2, 3], tokens=40))
     metrics.follow(batcher)
     batcher.on_batch(2, 30, 0.25)
     batcher.on_batch(1, 12, 0.5)

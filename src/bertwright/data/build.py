@@ -32,7 +32,7 @@ from bertwright.atomic import (
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import differing_keys, to_dict
-from bertwright.data.encode import Encoder
+from bertwright.data.encode import BlockEncoder
 from bertwright.data.shards import FORMAT, ShardWriter, write_shards_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_cores
@@ -110,7 +110,7 @@ def build_shards(
             try:
                 _encode_all(
                     blocks,
-                    partial(Encoder, tokenizer, corpus, segmented),
+                    partial(BlockEncoder, tokenizer, corpus, segmented),
                     workers or usable_cores(),
                     cluster,
                     journal,
@@ -128,7 +128,7 @@ def build_shards(
 
 def _encode_all(
     blocks: Iterator[list[str]],
-    make_encoder: Callable[[], Encoder],
+    make_encoder: Callable[[], BlockEncoder],
     workers: int,
     cluster: str | None,
     journal: Journal,

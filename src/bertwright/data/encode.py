@@ -24,7 +24,7 @@ SAMPLED_CHARACTERS = 20_000
 """Of each block, in which words that lose marks are counted."""
 
 
-class Encoder:
+class BlockEncoder:
     """Splits, cleans and encodes blocks of documents."""
 
     def __init__(self, tokenizer: Tokenizer, corpus: CorpusConfig, segmented: bool = False) -> None:

@@ -33,7 +33,7 @@ _TIE = 1e-5
 
 
 @dataclass(frozen=True)
-class Usage:
+class WordUsage:
     """A word in a sentence."""
 
     word: str
@@ -44,7 +44,7 @@ class Usage:
     """The word's first character in the sentence."""
 
 
-def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usage]:
+def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[WordUsage]:
     """Read sentences with a word each, and the word's senses if the file has them.
 
     Args:
@@ -84,7 +84,7 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usa
         at = re.search(rf"\b{re.escape(word)}\b", sentence, re.IGNORECASE)
         if at is None:
             raise DataError(f"{name}, line {number}: the word {word!r} is not in {sentence!r}")
-        usages.append(Usage(word, sense, sentence, at.start()))
+        usages.append(WordUsage(word, sense, sentence, at.start()))
     if not usages:
         raise DataError(f"{name} has no sentence of {', '.join(words) or 'any word'}")
     if missing := sorted(set(words) - {usage.word for usage in usages}):
@@ -101,7 +101,7 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Usa
 
 
 def vectors_of_usages(
-    model: Model, usages: Sequence[Usage], on_progress: OnProgress = silent
+    model: Model, usages: Sequence[WordUsage], on_progress: OnProgress = silent
 ) -> list[Float32s]:
     """Return the vectors of a word in its n sentences at each layer: the mean over the word's
     tokens.
@@ -168,7 +168,7 @@ def cluster(vectors: Float32s, count: int) -> list[int]:
     return [order[number] for number in labels.tolist()]
 
 
-def score_words(layers: Sequence[Float32s], usages: Sequence[Usage]) -> Float64s:
+def score_words(layers: Sequence[Float32s], usages: Sequence[WordUsage]) -> Float64s:
     """Return `score_senses` for each layer and each of W words, in the order of `rows_of_words`:
     `[L, W, 2]`.
     """
@@ -178,7 +178,7 @@ def score_words(layers: Sequence[Float32s], usages: Sequence[Usage]) -> Float64s
     )
 
 
-def cluster_words(vectors: Float32s, usages: Sequence[Usage], count: int) -> list[int]:
+def cluster_words(vectors: Float32s, usages: Sequence[WordUsage], count: int) -> list[int]:
     """Return the cluster of each of n sentences among those of its word; `count` clusters if senses
     are not known.
     """
@@ -190,7 +190,7 @@ def cluster_words(vectors: Float32s, usages: Sequence[Usage], count: int) -> lis
     return clusters
 
 
-def rows_of_words(usages: Sequence[Usage]) -> Mapping[str, list[int]]:
+def rows_of_words(usages: Sequence[WordUsage]) -> Mapping[str, list[int]]:
     """Return word -> the indices of its usages."""
     rows: dict[str, list[int]] = {}
     for number, usage in enumerate(usages):

@@ -12,7 +12,7 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.data.batch import collate
 from bertwright.errors import DataError
-from bertwright.models.memory_network.answer import Answer
+from bertwright.models.memory_network.answer import StoryAnswer
 from bertwright.models.memory_network.stories import StoryBatch
 from bertwright.nn.finite import require_finite
 from bertwright.text.corpus.stories import babi_questions, is_babi
@@ -30,7 +30,7 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
     """
     loaded = checkpoint.load(model)
     head = getattr(loaded.learner.objectives, "answer", None)
-    if not isinstance(head, Answer):
+    if not isinstance(head, StoryAnswer):
         raise DataError(f"{model} is no memory network: train one with --model memory-network")
     tokenizer = load_tokenizer(loaded.folder)
     learner = loaded.learner.eval()

@@ -28,7 +28,7 @@ class Skipped:
     lines: list[int] = field(default_factory=list)
 
 
-class Counts(dict[str, Skipped]):
+class RowCounts(dict[str, Skipped]):
     """Counts examples by what was done with them, or why."""
 
     def add(self, line: int, what: str) -> None:
@@ -49,9 +49,9 @@ class BadRowLog:
     """The unit in which places are counted: `line`, `row` or `question`."""
     never: str = ""
     """A reason that is always an error, even with `--bad-rows skip`."""
-    skipped: Counts = field(default_factory=Counts)
+    skipped: RowCounts = field(default_factory=RowCounts)
     """The skipped rows, by reason."""
-    mended: Counts = field(default_factory=Counts)
+    mended: RowCounts = field(default_factory=RowCounts)
     """The rows that were read differently from how they are written, by description."""
     warnings: list[str] = field(default_factory=list)
 

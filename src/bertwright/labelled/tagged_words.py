@@ -36,7 +36,7 @@ _Word = tuple[tuple[int, int], int, list[str]]  # sentence and document by numbe
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """How lines are divided into columns."""
 
     tabs: bool
@@ -99,7 +99,7 @@ def read_conll(file: File) -> Stream:
     return file.stream(examples, chosen, form)
 
 
-def _layout(source: Source, universal: bool = False) -> Layout:
+def _layout(source: Source, universal: bool = False) -> ColumnLayout:
     """Return the layout of the first lines. They are CoNLL-U with `universal`, or if there are ten
     columns with numbered words.
     """
@@ -114,7 +114,7 @@ def _layout(source: Source, universal: bool = False) -> Layout:
     counts = [row[0] for row in body if len(row) > 2 and _NUMBER.fullmatch(row[0])]
     numbered = len(counts) == len(body) and "1" in counts and {*counts} != {"1"}
     if universal or (tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}):
-        return Layout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True, usual_word=1)
+        return ColumnLayout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True, usual_word=1)
     sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
     a_line = tabs and 2 * len(sentences) > len(rows)
     names = () if word is None else tuple(rows[0])
@@ -122,10 +122,10 @@ def _layout(source: Source, universal: bool = False) -> Layout:
     width = 2 if a_line else len(rows[0])
     last = {row[-1] for row in body if len(row) == width}
     tags = frozenset(last if width > 1 and all(map(is_tag, last)) else ())
-    return Layout(tabs, width, names, a_line, word, numbered, usual_word=word, tags=tags)
+    return ColumnLayout(tabs, width, names, a_line, word, numbered, usual_word=word, tags=tags)
 
 
-def _chosen_columns(file: File, layout: Layout) -> tuple[Layout, int | None]:
+def _chosen_columns(file: File, layout: ColumnLayout) -> tuple[ColumnLayout, int | None]:
     """Return the layout with its column of words, and the column of tags (None if tags are not
     read).
 
@@ -168,7 +168,7 @@ def _chosen_columns(file: File, layout: Layout) -> tuple[Layout, int | None]:
     return layout, _tag_index(file, layout)
 
 
-def _column(layout: Layout, name: str) -> int | None:
+def _column(layout: ColumnLayout, name: str) -> int | None:
     """Return the index of the column with this name or number (from 1), or None."""
     names = [*map(plain, layout.names)]
     if plain(name) in names:
@@ -177,7 +177,7 @@ def _column(layout: Layout, name: str) -> int | None:
     return index if layout.numbered <= index < layout.width else None
 
 
-def _entity_column(file: File, layout: Layout) -> int | None:
+def _entity_column(file: File, layout: ColumnLayout) -> int | None:
     """Return the one column that holds only entity tags; None if there is not exactly one, or it is
     the last.
     """
@@ -203,7 +203,7 @@ def is_tag(value: str) -> bool:
     return value == "O" or bool(_ENTITY_TAG.fullmatch(value))
 
 
-def _no_column(file: File, layout: Layout, what: str, name: str, option: str) -> DataError:
+def _no_column(file: File, layout: ColumnLayout, what: str, name: str, option: str) -> DataError:
     there = listed(layout.names or range(1, layout.width + 1))
     return DataError(
         f"{file.log.name} has no column {shorten(name)} of {what}; it has {there}. Name one: "
@@ -229,7 +229,7 @@ def _word_of_header(cells: Sequence[str]) -> int | None:
     return next(words, None) if {*chain(*NAMES["tags"])}.intersection(names) else None
 
 
-def _tag_index(file: File, layout: Layout) -> int:
+def _tag_index(file: File, layout: ColumnLayout) -> int:
     """Return the index of the column of tags, from 0.
 
     It is the column that an option names or numbers from 1, else that of the training file if it
@@ -251,7 +251,7 @@ def _tag_index(file: File, layout: Layout) -> int:
     )
 
 
-def _words(source: Source, layout: Layout, log: BadRowLog) -> Iterator[_Word]:
+def _words(source: Source, layout: ColumnLayout, log: BadRowLog) -> Iterator[_Word]:
     sentence, document, is_new, begins = 0, 0, True, True
     for number, line in source.lines():
         is_comment = layout.is_comment(line, begins)
@@ -304,7 +304,9 @@ def _sentences(
         yield TaggingExample(spelled, tags[0] if tags else None, document, line=rows[0][0])
 
 
-def _check(layout: Layout, tag: list[int], cells: list[str], before: list[str] | None) -> None:
+def _check(
+    layout: ColumnLayout, tag: list[int], cells: list[str], before: list[str] | None
+) -> None:
     """Raise BadValue if a line does not have the columns of a word that follows the word
     `before`.
     """

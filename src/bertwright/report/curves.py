@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from bertwright.report.numbers import baseline_title, direction, is_fraction, number, title
 from bertwright.report.plots import Series, chart
-from bertwright.report.read import Run, mapping
+from bertwright.report.read import RunFiles, mapping
 from bertwright.report.verdict import Results, baselines
 
 _OBJECTIVES = {"masked_lm": "masked LM"}
@@ -51,7 +51,7 @@ def objective_title(name: str) -> str:
     return _OBJECTIVES.get(name, name.replace("_", " "))
 
 
-def run_curves(run: Run) -> list[Markup]:
+def run_curves(run: RunFiles) -> list[Markup]:
     """Return the charts of a run, over tokens."""
     charts: dict[str, tuple[str, bool]] = {}
     metrics_of = objectives(run.records)

@@ -33,7 +33,7 @@ from bertwright.report.numbers import (
     title,
 )
 from bertwright.report.plots import Series, chart, key
-from bertwright.report.read import Run, mapping, whole
+from bertwright.report.read import RunFiles, mapping, whole
 from bertwright.report.sections import prepared
 from bertwright.report.vector_plot import dots_of
 from bertwright.report.verdict import (
@@ -76,7 +76,7 @@ def write_page(out: Path, page: str) -> None:
         file.write(page)
 
 
-def write_report(run: Run, out: Path | None = None) -> Path:
+def write_report(run: RunFiles, out: Path | None = None) -> Path:
     """Write the page of a run and return its path; the default is `report.html` in the run's
     folder.
 
@@ -90,7 +90,7 @@ def write_report(run: Run, out: Path | None = None) -> Path:
     return out
 
 
-def run_page(run: Run) -> str:
+def run_page(run: RunFiles) -> str:
     """Return the page of a run.
 
     Raises:
@@ -148,7 +148,7 @@ def _templates() -> Environment:
     return environment
 
 
-def _pretrained_page(run: Run) -> str:
+def _pretrained_page(run: RunFiles) -> str:
     config, environment = run.config, run.environment
     data, threads = config.get("data"), environment.get("threads")
     on = f"{threads} thread{'s' * (threads != 1)}" if threads else None
@@ -175,7 +175,7 @@ def _pretrained_page(run: Run) -> str:
     )
 
 
-def _pretraining_verdict(run: Run) -> Verdict:
+def _pretraining_verdict(run: RunFiles) -> Verdict:
     """Return the verdict that was written with the examples, or that of the log where the run went
     on since."""
     written = mapping(run.examples.get("verdict"))
@@ -185,7 +185,7 @@ def _pretraining_verdict(run: Run) -> Verdict:
     return pretraining_verdict(run.records, mapping(run.examples.get("baselines")))
 
 
-def _headline(run: Run) -> Iterator[tuple[str, str]]:
+def _headline(run: RunFiles) -> Iterator[tuple[str, str]]:
     dev, train = run.split("dev"), run.split("train")
     last = dev[-1] if dev else train[-1] if train else run.records[-1]
     where = "on held-out text" if dev else "on training text"
@@ -207,7 +207,7 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
         yield count(sorted(rates)[len(rates) // 2]), "tokens per second, median"
 
 
-def _finetuned_page(run: Run) -> str:
+def _finetuned_page(run: RunFiles) -> str:
     results = run.results
     several = results.get("tasks", {})
     tasks = [

@@ -25,11 +25,11 @@ from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
 _FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
-"""The files of a `Run` after its configuration, in the order of its fields."""
+"""The files of a `RunFiles` after its configuration, in the order of its fields."""
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFiles:
     """The files of a run's folder."""
 
     folder: Path
@@ -62,7 +62,7 @@ def is_run(folder: Path) -> bool:
     return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
 
 
-def read_run(folder: Path | str) -> Run:
+def read_run(folder: Path | str) -> RunFiles:
     """Read a run's folder.
 
     Raises:
@@ -85,7 +85,7 @@ def read_run(folder: Path | str) -> Run:
             "end; let the run continue and write the page again"
         )
     objects = (read_object(folder / name) for name in _FILES)
-    return Run(folder, records, config, *objects)
+    return RunFiles(folder, records, config, *objects)
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertwright.arrays import Float32s
-from bertwright.inference.senses import Usage, rows_of_words
+from bertwright.inference.senses import WordUsage, rows_of_words
 from bertwright.report.pages import render
 from bertwright.report.plots import Series, chart
 from bertwright.report.vector_plot import dots_of, project
@@ -17,7 +17,7 @@ _STYLES = "dev", "train", "frozen", "words", "random"
 
 
 def senses_page(
-    found: Sequence[Mapping[str, Any]], vectors: Sequence[Float32s], usages: Sequence[Usage]
+    found: Sequence[Mapping[str, Any]], vectors: Sequence[Float32s], usages: Sequence[WordUsage]
 ) -> str:
     """Return the page.
 

@@ -19,7 +19,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 TOKENS = tuple(float(2**n) for n in range(3, 17))
 
 
-class Metrics:
+class ServerMetrics:
     """The figures of one server."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem, hand_over
 from bertwright.serve.engine import Engine, RequestItem, load_engine
 from bertwright.serve.errors import HttpError, busy, invalid_request, unavailable
 from bertwright.serve.generation.flight import Flight
-from bertwright.serve.metrics import Metrics
+from bertwright.serve.metrics import ServerMetrics
 from bertwright.serve.outputs import Vectors
 from bertwright.serve.requests import Prepare, Prepared, prepare
 
@@ -72,7 +72,7 @@ class Service:
         self.config = config
         self.folders = config.models
         self.engines: dict[str, Engine] = {}
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self.keys: ApiKeys | None = None
         self.read_keys()
         self.active = 0

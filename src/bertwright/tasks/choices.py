@@ -38,7 +38,7 @@ from bertwright.nn.ragged import log_softmax, merge, owners_of
 from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import LabelledBatch, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
-from bertwright.tasks.kind import Row, Scored, ScoreGraph, TaskKind, are_texts, input_values
+from bertwright.tasks.kind import RowColumns, Scored, ScoreGraph, TaskKind, are_texts, input_values
 from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import ChoicePrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -214,7 +214,7 @@ MULTIPLE_CHOICE = TaskKind[ChoiceExample, ChoiceInstance, ChoicePrediction](
     inputs=("text", "text2", "choices"),
     parse_input=_parse_input,
     expected_input="a text and a list of choices",
-    row=lambda task: Row(("text", "choices"), "a text and its choices", lists_the_rest=True),
+    row=lambda task: RowColumns(("text", "choices"), "a text and its choices", lists_the_rest=True),
     make=make_choice_instances,
     collate=collate_choices,
     head=MultipleChoice,

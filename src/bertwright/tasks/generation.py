@@ -73,7 +73,15 @@ from bertwright.tasks.instances import (
     tokenized,
     whole_length,
 )
-from bertwright.tasks.kind import Data, Row, Scored, TaskKind, are_texts, input_values, one_window
+from bertwright.tasks.kind import (
+    Data,
+    RowColumns,
+    Scored,
+    TaskKind,
+    are_texts,
+    input_values,
+    one_window,
+)
 from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature, rouge_l_of
@@ -384,7 +392,7 @@ GENERATION = TaskKind[GenerationExample, GenerationInstance, GenerationPredictio
     check_files=_check_files,
     parse_input=_parse_input,
     expected_input="a source text",
-    row=lambda task: Row((task.text_column or "source",), "a source"),
+    row=lambda task: RowColumns((task.text_column or "source",), "a source"),
     make=make_generation_instances,
     collate=collate_targets,
     room=_room,

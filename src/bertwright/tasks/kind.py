@@ -68,7 +68,7 @@ class Data(Protocol):
         """The number of tokens of all windows."""
 
 
-class Row(NamedTuple):
+class RowColumns(NamedTuple):
     """How a text given on the command line is split into columns, at tabs."""
 
     columns: tuple[str, ...]
@@ -155,7 +155,7 @@ class TaskKind(Generic[E, J, P]):
     """
     expected_input: str
     """A description of such an input, for messages."""
-    row: Callable[[TaskConfig], Row]
+    row: Callable[[TaskConfig], RowColumns]
     """Returns, for a task, how a text given on the command line becomes a row."""
 
     # Examples to batches

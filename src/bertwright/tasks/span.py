@@ -79,7 +79,7 @@ from bertwright.tasks.collation import windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.kind import (
-    Row,
+    RowColumns,
     Scored,
     ScoreGraph,
     TaskKind,
@@ -666,7 +666,7 @@ SPAN = TaskKind[SpanExample, SpanInstance, SpanPrediction](
     usual_stride=128,
     parse_input=_parse_input,
     expected_input="a question and a passage",
-    row=lambda task: Row(("question", "context"), "a question and a passage"),
+    row=lambda task: RowColumns(("question", "context"), "a question and a passage"),
     make=make_span_instances,
     collate=collate_spans,
     room=one_window,

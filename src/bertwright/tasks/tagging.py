@@ -80,7 +80,7 @@ from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.kind import (
-    Row,
+    RowColumns,
     Scored,
     ScoreGraph,
     TaskKind,
@@ -592,7 +592,7 @@ TAGGING = TaskKind[TaggingExample, TaggingInstance, TaggingPrediction](
     needs_labels=True,
     parse_input=_parse_input,
     expected_input="a text, or a list of words",
-    row=lambda task: Row(("text",), "a text"),
+    row=lambda task: RowColumns(("text",), "a text"),
     make=make_tagging_instances,
     collate=collate_tagging,
     head=Tagger,

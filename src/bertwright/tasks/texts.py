@@ -61,7 +61,7 @@ from bertwright.tasks.instances import (
     tokenized,
     whole_length,
 )
-from bertwright.tasks.kind import Row, Scored, ScoreGraph, TaskKind, are_texts, input_values
+from bertwright.tasks.kind import RowColumns, Scored, ScoreGraph, TaskKind, are_texts, input_values
 from bertwright.tasks.metrics import (
     Metrics,
     calibration,
@@ -365,12 +365,12 @@ def parse_text_input(given: Any) -> TextExample | None:
     return TextExample(first, second) if fits else None
 
 
-def text_row(task: TaskConfig) -> Row:
+def text_row(task: TaskConfig) -> RowColumns:
     """Return the columns of a text or a pair, named as in training."""
     first, second = task.text_column or "text", task.text2_column or "text2"
     if task.text2_column is None:
-        return Row((first,), "a text")
-    return Row((first, second), "two texts")
+        return RowColumns((first,), "a text")
+    return RowColumns((first, second), "two texts")
 
 
 def _parse_class(value: Any, example: TextExample, where: str) -> TextPrediction:

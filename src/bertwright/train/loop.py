@@ -63,7 +63,7 @@ class Unread:
     """The event after which the numbers are on the host; None: they are already."""
 
 
-class Source(Protocol):
+class StepSource(Protocol):
     """Provides the batches of a run."""
 
     def step(self, at: DataPosition, done: float) -> tuple[Sequence[Batch], DataPosition]:
@@ -95,7 +95,7 @@ class Trainer:
         self,
         learner: Learner,
         optimizers: Optimizers,
-        source: Source,
+        source: StepSource,
         budget: Budget,
         config: LoopConfig,
         ranks: Ranks,

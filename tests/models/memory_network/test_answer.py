@@ -14,7 +14,7 @@ from bertwright.checkpoint.checkpoint import load
 from bertwright.cli.app import run as run_verb
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import DataError
-from bertwright.models.memory_network.answer import Answer
+from bertwright.models.memory_network.answer import StoryAnswer
 from bertwright.models.memory_network.config import MemoryNetworkConfig
 from bertwright.models.memory_network.stories import Stories
 from bertwright.models.word_vectors.encoder import WordVectors
@@ -67,7 +67,7 @@ def by_hand(
 def test_it_is_the_papers(shards: Shards, softmax: bool) -> None:
     config = replace(CONFIG, vocab_size=shards.vocab_size, softmax=softmax)
     torch.manual_seed(0)
-    encoder, head = WordVectors(config).double(), Answer(config).double()
+    encoder, head = WordVectors(config).double(), StoryAnswer(config).double()
     encoder.table.weight.data.normal_()
     stories = Stories(shards, np.arange(20), config.memory_size, 999)
     batch = stories.batch(0, np.arange(6))

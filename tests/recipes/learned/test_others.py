@@ -10,7 +10,7 @@ import pytest
 
 from bertwright.data.shards import open_shards
 from bertwright.inference.attention.maps import AttentionMaps
-from bertwright.inference.senses import Usage
+from bertwright.inference.senses import WordUsage
 from bertwright.inference.word_vectors.table import WordTable
 from bertwright.recipes.examine import read_run_config, write_findings
 from bertwright.recipes.learned import layers, translation, word_vectors
@@ -197,7 +197,7 @@ def test_the_page_of_a_memory_network(tmp_path: Path) -> None:
 def test_senses_by_layer(translator: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Layer 1 tells two senses of six words apart, the embeddings do not."""
     usages = [
-        Usage(f"w{word}", sense, "a sentence", 0)
+        WordUsage(f"w{word}", sense, "a sentence", 0)
         for word in range(6)
         for sense in ("one", "two")
         for _ in range(4)

@@ -74,7 +74,7 @@ class CachedGpt(Graph):
         return [self.head.logits(x), *present]
 
 
-class Source(Graph):
+class SourceGraph(Graph):
     """The encoder, a Transformer or a BERT; its keys and values for each layer of the decoder."""
 
     file = "encoder_model"
@@ -142,7 +142,7 @@ def graphs_of(learner: Learner) -> list[Graph]:
     if isinstance(encoder, (Transformer, Bert)) and isinstance(translation, Translation):
         decoder: Any = translation.decoder
         cached = CachedDecoder(decoder, encoder.embeddings, translation)
-        return [Source(encoder, decoder), cached]
+        return [SourceGraph(encoder, decoder), cached]
     raise ConfigError(
         "an export is of a BERT, of a GPT or a left-to-right BERT with its head next_token, or of "
         "a Transformer or bert2rnd with its head translation; this model is a "

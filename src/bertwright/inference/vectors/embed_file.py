@@ -137,7 +137,7 @@ def embed_file(
         most = min(most, ON_CLUSTER)
         path = str(Path(find_checkpoint(model)).resolve())
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
-    counts = Counts(0, 0, 0, 0)
+    counts = TextCounts(0, 0, 0, 0)
     with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
         unread, resumed = (text for text, _ in texts.rows), writer.rows
         for part in bounded(islice(unread, resumed)):
@@ -155,7 +155,7 @@ def embed_file(
                 else:
                     columns["vector"] = coder(vectors)
                 writer.write(columns, part)
-                counts = Counts(*map(sum, zip(counts, counts_of_part, strict=True)))
+                counts = TextCounts(*map(sum, zip(counts, counts_of_part, strict=True)))
                 on_progress(writer.rows - resumed, remaining)
         if not writer.rows:
             why = " ".join(texts.log.summary())
@@ -245,7 +245,7 @@ def _differing(
     return ""
 
 
-class Counts(NamedTuple):
+class TextCounts(NamedTuple):
     """What an `Embedder` counts while it reads texts."""
 
     truncated: int
@@ -254,7 +254,7 @@ class Counts(NamedTuple):
     unknown: int
 
 
-_Part = tuple[list[Text], Any, Counts]
+_Part = tuple[list[Text], Any, TextCounts]
 """The texts of a part, their vectors (or `TokenVectors`), and what was counted."""
 _Work = Callable[[list[Text]], _Part]
 
@@ -264,11 +264,11 @@ def _embed(embedder: Embedder, tokens: bool, part: list[Text]) -> _Part:
     before = _counts(embedder)
     vectors = embedder.embed_tokens(part) if tokens else embedder.embed(part)
     counted = (now - then for now, then in zip(_counts(embedder), before, strict=True))
-    return part, vectors, Counts(*counted)
+    return part, vectors, TextCounts(*counted)
 
 
-def _counts(embedder: Embedder) -> Counts:
-    return Counts(*(getattr(embedder, name) for name in Counts._fields))
+def _counts(embedder: Embedder) -> TextCounts:
+    return TextCounts(*(getattr(embedder, name) for name in TextCounts._fields))
 
 
 def _on_worker(

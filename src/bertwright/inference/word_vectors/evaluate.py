@@ -29,7 +29,7 @@ _CELLS = 1 << 24
 MOST_FREQUENT = 300_000
 
 
-class Question(NamedTuple):
+class VectorQuestion(NamedTuple):
     """A line of a test file."""
 
     section: str
@@ -40,7 +40,7 @@ class Question(NamedTuple):
     """The rated similarity of a pair."""
 
 
-def read_word_test(path: str | Path) -> list[Question]:
+def read_word_test(path: str | Path) -> list[VectorQuestion]:
     """Read a file of similarity ratings or of analogies.
 
     A line of ratings is two words and a number, separated by tabs, semicolons, commas or blanks;
@@ -55,7 +55,7 @@ def read_word_test(path: str | Path) -> list[Question]:
     rows = [(number, line) for number, line in numbered_lines(path) if line[0] != "#"]
     analogies = bool(rows) and rows[0][1].startswith(":")
     cells = _cells_of([line for _, line in rows])
-    questions: list[Question] = []
+    questions: list[VectorQuestion] = []
     section = ""
     for place, (number, line) in enumerate(rows):
         if analogies:
@@ -64,13 +64,13 @@ def read_word_test(path: str | Path) -> list[Question]:
                 section = line[1:].strip()
                 continue
             if len(fields) == 4:
-                questions.append(Question(section, fields))
+                questions.append(VectorQuestion(section, fields))
                 continue
             raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
         fields = cells(line)
         rating = _rating(fields)
         if rating is not None and all(fields[:2]):
-            questions.append(Question("", fields[:2], rating))
+            questions.append(VectorQuestion("", fields[:2], rating))
         elif place:  # the first line may be a header
             raise DataError(
                 f"line {number} of {path} ({line[:40]!r}) is not two words and a number"
@@ -127,7 +127,7 @@ def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
     return evaluate_questions(table, read_word_test(path), str(path))
 
 
-def evaluate_questions(table: WordTable, test: list[Question], name: str) -> WordTestResult:
+def evaluate_questions(table: WordTable, test: list[VectorQuestion], name: str) -> WordTestResult:
     """Evaluate a table on the lines of a file.
 
     Args:
@@ -155,7 +155,7 @@ Measured = tuple[Statistic, int, dict[str, tuple[int, int]]]
 """The statistic of the metric, `covered` and `sections`."""
 
 
-def _pairs(table: WordTable, test: list[Question]) -> Measured:
+def _pairs(table: WordTable, test: list[VectorQuestion]) -> Measured:
     cosines_and_ratings = []
     for each in test:
         a, b = map(table.vector, each.words)
@@ -176,7 +176,7 @@ def _spearman(both: Float64s, counts: Float64s) -> float:
     return float((ranks[0] * ranks[1]).sum() / norm) if norm else 0.0
 
 
-def _analogies(table: WordTable, test: list[Question]) -> Measured:
+def _analogies(table: WordTable, test: list[VectorQuestion]) -> Measured:
     rows, names = [], []
     for each in test:
         of_words = [table.row.get(table.spelling(word) or "", MOST_FREQUENT) for word in each.words]

@@ -30,7 +30,7 @@ from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.ragged import log_softmax
 
 
-class Answer(Objective[StoryBatch]):
+class StoryAnswer(Objective[StoryBatch]):
     """The objective that predicts the answer of each story of a `StoryBatch`."""
 
     title = "answer"

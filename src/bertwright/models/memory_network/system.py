@@ -7,7 +7,7 @@ from torch import nn
 
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
-from bertwright.models.memory_network.answer import Answer
+from bertwright.models.memory_network.answer import StoryAnswer
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
 from bertwright.models.memory_network.stories import Stories
 from bertwright.models.system import Opened, System
@@ -16,9 +16,9 @@ from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
 
 
-def answer(config: MemoryNetworkConfig, encoder: Encoder) -> Answer:
+def answer(config: MemoryNetworkConfig, encoder: Encoder) -> StoryAnswer:
     """Return the objective: the memory and the output layer of the answer."""
-    return Answer(config)
+    return StoryAnswer(config)
 
 
 def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:

@@ -28,7 +28,7 @@ import torch
 
 from bertwright.arrays import Float64s, Int64s
 from bertwright.errors import DataError
-from bertwright.models.ngram.tables import NEVER, Table
+from bertwright.models.ngram.tables import NEVER, NgramTable
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, decoded_lines, open_bytes
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ def is_arpa(path: Path) -> bool:
     return name.endswith(SUFFIX) and path.is_file()
 
 
-def write(file: TextIO, words: Sequence[str], tables: Sequence[Table]) -> None:
+def write(file: TextIO, words: Sequence[str], tables: Sequence[NgramTable]) -> None:
     """Write the tables of the orders 1 to n as an ARPA file.
 
     Args:
@@ -96,7 +96,7 @@ def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
     return words
 
 
-def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
+def read(path: Path) -> tuple[list[str], list[NgramTable], tuple[str, ...]]:
     """Return the vocabulary and the tables of an ARPA file, and what it lacks, in words.
 
     A file without `<s>` gets it, with a probability of 0 and no n-gram that begins with it, so that
@@ -109,7 +109,7 @@ def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
     sizes = _sizes(path, lines)
     ids: dict[str, int] = {}
     rows = {"": 0}  # of the n-grams of the order below
-    tables: list[Table] = []
+    tables: list[NgramTable] = []
     notes: tuple[str, ...] = ()
     for k, size in enumerate(sizes, 1):
         if k > 1:
@@ -124,7 +124,7 @@ def read(path: Path) -> tuple[list[str], list[Table], tuple[str, ...]]:
             backoff = torch.empty(0)
         else:
             rows = {texts[n]: row for row, n in enumerate(order.tolist())}
-        tables.append(Table(torch.from_numpy(keys[order]), log_p, backoff))
+        tables.append(NgramTable(torch.from_numpy(keys[order]), log_p, backoff))
     _expect(path, lines, "\\end\\")
     return list(ids), tables, notes
 

@@ -28,7 +28,7 @@ from bertwright.text.framing import ends_of
 
 
 @dataclass(frozen=True)
-class Counts:
+class NgramCounts:
     """The n-grams of one order k, sorted."""
 
     keys: Int64s
@@ -41,7 +41,7 @@ class Counts:
 
 def count_ngrams(
     shards: Shards, documents: Int64s, order: int, folder: Path, memory: int
-) -> list[Counts]:
+) -> list[NgramCounts]:
     """Count the n-grams of the orders 1 to n in framed documents of these numbers; none reaches
     across their ends. Counts take `memory` bytes, about, sorting three times as much; `folder`,
     which the caller removes, gets files as large as the text and its n-grams.
@@ -67,7 +67,7 @@ def count_ngrams(
         begins[start:stop] = within == 0
         unigrams += np.bincount(tokens[start:stop], minlength=size)
     ending[:] = tokens
-    found = [Counts(np.arange(size), unigrams, np.zeros(size, np.int64))]
+    found = [NgramCounts(np.arange(size), unigrams, np.zeros(size, np.int64))]
     for k in range(2, order + 1):
         found.append(_count_order(k, tokens, begins, ending, size, block, folder))
     return found
@@ -75,7 +75,7 @@ def count_ngrams(
 
 def _count_order(
     k: int, tokens: Any, begins: Any, ending: Any, size: int, block: int, folder: Path
-) -> Counts:
+) -> NgramCounts:
     """Count order k; `ending` holds which of order k - 1 ends at each token, then which of k."""
     place = folder / f"order-{k}"
     place.mkdir()
@@ -102,7 +102,7 @@ def _count_order(
         suffixes[rows[held]] = ending[start:stop][held]
         ending[start:stop] = rows
     ending[0] = -1
-    return Counts(columns[0], columns[1], suffixes)
+    return NgramCounts(columns[0], columns[1], suffixes)
 
 
 def _keys(

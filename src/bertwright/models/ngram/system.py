@@ -35,9 +35,9 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
 from bertwright.models.ngram.config import NgramConfig, NgramRun
-from bertwright.models.ngram.count import Counts, count_ngrams
+from bertwright.models.ngram.count import NgramCounts, count_ngrams
 from bertwright.models.ngram.encoder import NgramContext, ngram_spec
-from bertwright.models.ngram.tables import NEVER, Ngrams, Table
+from bertwright.models.ngram.tables import NEVER, Ngrams, NgramTable
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
@@ -78,8 +78,8 @@ def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[
 
 
 def estimate(
-    counts: list[Counts], begin: int | None, thresholds: list[int], k: float | None
-) -> tuple[list[Table], float]:
+    counts: list[NgramCounts], begin: int | None, thresholds: list[int], k: float | None
+) -> tuple[list[NgramTable], float]:
     """The tables of the orders 1 to n, and the loss of the counted text by them. `begin` is the
     token that begins documents and is never predicted, if there is one; of each order n-grams that
     occur as often as its threshold, or less, are left out; `k` is of add-k, or None: Kneser-Ney."""
@@ -87,7 +87,7 @@ def estimate(
     uniform = 1 / (size - (begin is not None))
     # of the order below: probabilities, and which of its n-grams are held
     below, before = np.array([uniform]), np.ones(1, np.bool_)
-    tables: list[Table] = []
+    tables: list[NgramTable] = []
     summed = predicted = 0.0
     for number, (own, threshold) in enumerate(zip(counts, thresholds, strict=True), 1):
         highest = number == len(counts)
@@ -118,7 +118,7 @@ def estimate(
             tables[-1] = tables[-1]._replace(backoff=_log(rest[before]))
         rows = np.cumsum(before) - 1
         keys = rows[prefix[kept]] * size + np.asarray(own.keys)[kept] % size
-        tables.append(Table(torch.from_numpy(keys), _log(p[kept]), torch.empty(0)))
+        tables.append(NgramTable(torch.from_numpy(keys), _log(p[kept]), torch.empty(0)))
         below, before = p, kept
     return tables, summed / max(1.0, predicted)
 

@@ -30,7 +30,7 @@ NEVER = -99 * 2.302585092994046
 """The logarithm of a probability of 0, as ARPA files have it."""
 
 
-class Table(NamedTuple):
+class NgramTable(NamedTuple):
     """The n-grams of one order."""
 
     keys: Tensor
@@ -57,19 +57,19 @@ class Ngrams(Objective[Batch]):
             if k < self.order:
                 self.register_buffer(f"backoff_{k}", torch.zeros(size))
 
-    def set_tables(self, tables: Sequence[Table]) -> None:
+    def set_tables(self, tables: Sequence[NgramTable]) -> None:
         """Hold these n-grams, of the orders 1 to n."""
         for k, table in enumerate(tables, 1):
             for name, values in table._asdict().items():
                 if hasattr(self, f"{name}_{k}"):
                     setattr(self, f"{name}_{k}", values)
 
-    def table(self, k: int) -> Table:
+    def table(self, k: int) -> NgramTable:
         """The n-grams of order k."""
         log_p = self.get_buffer(f"log_p_{k}")
         keys = self.get_buffer(f"keys_{k}") if k > 1 else torch.arange(self.vocab_size)
         backoff = self.get_buffer(f"backoff_{k}") if k < self.order else log_p[:0]
-        return Table(keys, log_p, backoff)
+        return NgramTable(keys, log_p, backoff)
 
     def rows(self, ids: Tensor) -> list[Tensor]:
         """ids `[K, T]`, -1 for none -> of each order k `[K, T - k + 1]`, the rows of the n-grams in

@@ -79,7 +79,7 @@ class Seq2Seq(Encoder):
         _reset(self, generator)
 
 
-class Attention(nn.Module):
+class SourceAttention(nn.Module):
     """How much a state attends to each vector of its source."""
 
     def __init__(self, additive: bool, size: int) -> None:
@@ -98,7 +98,7 @@ class Attention(nn.Module):
 
 
 @dataclass(frozen=True)
-class DecoderState:
+class LstmDecoderState:
     """What the decoder keeps for R rows."""
 
     states: tuple[tuple[Tensor, Tensor], ...]
@@ -112,14 +112,14 @@ class DecoderState:
     owners: Tensor
     """`[R]`, on the host: the index of the source, of B, that each row belongs to."""
 
-    def select(self, rows: Tensor | slice) -> DecoderState:
+    def select(self, rows: Tensor | slice) -> LstmDecoderState:
         """Return the state of these rows, `[r]` on the host; a row may occur more than once."""
         owners, source = self.owners[rows], self.source
         there = rows if isinstance(rows, slice) else send(rows, self.fed.device)
         if not torch.equal(owners, self.owners):  # equal: other beams of the same sources
             source = tuple(x[there] for x in source)
         states = tuple((h[there], c[there]) for h, c in self.states)
-        return DecoderState(states, self.fed[there], source, owners)
+        return LstmDecoderState(states, self.fed[there], source, owners)
 
 
 class Seq2SeqDecoder(nn.Module):
@@ -138,7 +138,7 @@ class Seq2SeqDecoder(nn.Module):
         own = nn.Embedding(config.vocab_size, self.width) if config.fixed_source else None
         self.embeddings = own
         self._table = (own or encoder.embeddings,)  # in a tuple: the encoder may own it
-        self.attention = Attention(config.attention == "additive", size) if attends else None
+        self.attention = SourceAttention(config.attention == "additive", size) if attends else None
 
     @property
     def table(self) -> nn.Embedding:
@@ -150,7 +150,7 @@ class Seq2SeqDecoder(nn.Module):
         vectors: Tensor = self.dropout(self._read(memory, target)[0])
         return vectors
 
-    def begin(self, memory: Encoded) -> DecoderState:
+    def begin(self, memory: Encoded) -> LstmDecoderState:
         """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
         x = memory.last.to(self.initial.weight.dtype)
@@ -161,9 +161,9 @@ class Seq2SeqDecoder(nn.Module):
         states = tuple(zip(first[::2], first[1::2], strict=True))
         owners = torch.arange(sequences.count)
         fed = x.new_zeros(sequences.count, self.width)
-        return DecoderState(states, fed, self._source(x, memory), owners)
+        return LstmDecoderState(states, fed, self._source(x, memory), owners)
 
-    def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def advance(self, ids: Tensor, state: LstmDecoderState) -> tuple[Tensor, LstmDecoderState]:
         """Read the next token of each row, `[R]` -> the vectors that predict the one after, `[R,
         E]`, and the new state.
         """
@@ -199,7 +199,7 @@ class Seq2SeqDecoder(nn.Module):
                 maps.append(weights)
         return torch.cat(vectors)[packing.inverse], maps
 
-    def _step(self, x: Tensor, state: DecoderState) -> tuple[DecoderState, Tensor]:
+    def _step(self, x: Tensor, state: LstmDecoderState) -> tuple[LstmDecoderState, Tensor]:
         """Read tokens `[R, E]` -> the state after them, whose `fed` predicts the next, and the
         attention `[R, S]`.
         """

@@ -81,7 +81,7 @@ class Transformer(Stack):
 
 
 @dataclass(frozen=True)
-class DecoderState:
+class TransformerDecoderState:
     """What the decoder keeps for R rows."""
 
     length: int
@@ -97,7 +97,7 @@ class DecoderState:
     owners: Tensor
     """`[R]`, on the host: the index of the source, of P, that each row belongs to; ascending."""
 
-    def select(self, rows: Tensor) -> DecoderState:
+    def select(self, rows: Tensor) -> TransformerDecoderState:
         """Return the state of these rows, `[r]` on the host; a row may occur more than once."""
 
         def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
@@ -144,7 +144,7 @@ class TransformerDecoder(nn.Module):
         self(memory, target, maps)
         return maps[::2], maps[1::2]
 
-    def begin(self, memory: Encoded) -> DecoderState:
+    def begin(self, memory: Encoded) -> TransformerDecoderState:
         """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
 
@@ -156,9 +156,11 @@ class TransformerDecoder(nn.Module):
         source = tuple((of_rows(k), of_rows(v)) for k, v in parts)
         bias = sequences.bias(memory.last)
         owners = torch.arange(sequences.count)
-        return DecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
+        return TransformerDecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
 
-    def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def advance(
+        self, ids: Tensor, state: TransformerDecoderState
+    ) -> tuple[Tensor, TransformerDecoderState]:
         """Read the next token of each row, `[R]` -> the vectors that predict the one after, `[R,
         H]`, and the new state.
         """

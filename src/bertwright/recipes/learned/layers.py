@@ -12,7 +12,7 @@ from typing import Any
 
 from bertwright.errors import BertwrightError
 from bertwright.inference.senses import (
-    Usage,
+    WordUsage,
     read_usages,
     rows_of_words,
     score_words,
@@ -73,7 +73,7 @@ def senses_by_layer(run: FinishedRun) -> sections.Section | None:
     return sections.table("What the layers are worth", columns, rows, note, numbers=(1, 2))
 
 
-def _known(run: FinishedRun) -> list[Usage]:
+def _known(run: FinishedRun) -> list[WordUsage]:
     """Return the sentences of words that the vocabulary has."""
     tokenizer = run.tokenizer
     unknown = tokenizer.special.get("unk")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright.models.memory_network.answer import Answer
+from bertwright.models.memory_network.answer import StoryAnswer
 from bertwright.models.memory_network.stories import StoryBatch
 from bertwright.recipes.learned.run import (
     FinishedRun,
@@ -29,7 +29,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
     """Return what the page of a run shows: accuracy by hops, attention over three stories."""
     learner = run.model.runner.learner
     head = learner.objectives["answer"]
-    assert isinstance(head, Answer)
+    assert isinstance(head, StoryAnswer)
     right, total = np.zeros(head.config.hops + 1), 0
     read: list[tuple[StoryBatch, int, Any, int]] = []
     for batch in validation_batches(run.shards, run.config, "dev"):

@@ -23,7 +23,7 @@ from bertwright.inference.generate import generate
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.ngram.count import count_ngrams
 from bertwright.models.ngram.system import NGRAM, estimate
-from bertwright.models.ngram.tables import Ngrams, Table
+from bertwright.models.ngram.tables import Ngrams, NgramTable
 from bertwright.nn.objective import Learner
 from bertwright.recipes.learned.run import (
     FinishedRun,
@@ -50,7 +50,7 @@ _CLEAR = 0.01
 class Counted:
     """N-gram models of one training text."""
 
-    tables: dict[int, list[Table]]
+    tables: dict[int, list[NgramTable]]
     """Order -> the tables of the orders 1 to it."""
     tokens: int
     """The training tokens that were counted."""
@@ -102,7 +102,7 @@ def count(run: FinishedRun, orders: Iterable[int], most: int = COUNTED) -> Count
         prune = run.config.prune
         k = run.config.k if run.config.smoothing == "add-k" else None
     begin = (ends_of(shards.special) or [None])[0]
-    tables: dict[int, list[Table]] = {}
+    tables: dict[int, list[NgramTable]] = {}
     with tempfile.TemporaryDirectory(prefix="bertwright-ngrams-") as folder:
         while wanted:
             place = Path(folder) / str(wanted[-1])
@@ -122,7 +122,7 @@ def count(run: FinishedRun, orders: Iterable[int], most: int = COUNTED) -> Count
     return Counted(tables, tokens, total)
 
 
-def model_of(tables: Sequence[Table], vocab_size: int) -> Learner:
+def model_of(tables: Sequence[NgramTable], vocab_size: int) -> Learner:
     """Return the n-gram model of these tables."""
     sizes = tuple(len(table.keys) for table in tables[1:])
     learner = NGRAM.make_learner(NgramConfig(vocab_size, len(tables), sizes), ["next_token"])

@@ -226,7 +226,7 @@ def size_on_disk(paths: Iterable[Path]) -> int | None:
     return total
 
 
-class _Frame(Protocol):
+class _CompressedFrame(Protocol):
     """A compressed frame, which is decompressed in parts of a bounded size."""
 
     @property
@@ -309,7 +309,7 @@ class _Decompressed(io.RawIOBase):
         super().__init__()
         self._file, self._name = file, name
         self._new, self._error = _decompressor(kind)
-        self._frame: _Frame | None = None
+        self._frame: _CompressedFrame | None = None
         self._rest = b""
         """Bytes of the file that no frame has consumed yet."""
         self._ready = memoryview(b"")
@@ -354,7 +354,7 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def _decompressor(kind: str) -> tuple[Callable[[], _Frame], type[Exception]]:
+def _decompressor(kind: str) -> tuple[Callable[[], _CompressedFrame], type[Exception]]:
     """Return a function that makes a decompressor of one frame, and the error that it raises."""
     if kind == ".gz":
         return _ZlibFrame, zlib.error

@@ -27,7 +27,7 @@ _BEGIN = re.compile(r"(?:\ufeff)?1 +\S")
 _SEPARATORS = re.compile(r"[\s,]+")
 
 
-class Question(NamedTuple):
+class StoryQuestion(NamedTuple):
     """A question of a story."""
 
     sentences: list[str]
@@ -63,7 +63,7 @@ def _is_question(match: re.Match[str]) -> bool:
     return match[2].rstrip().endswith("?")
 
 
-def babi_questions(lines: Iterable[str], name: str) -> Iterator[Question]:
+def babi_questions(lines: Iterable[str], name: str) -> Iterator[StoryQuestion]:
     """Yield the questions of a file, each with the sentences before it.
 
     Raises:
@@ -92,7 +92,7 @@ def babi_questions(lines: Iterable[str], name: str) -> Iterator[Question]:
                 f"{name}, line {at:,} is the question {text!r} with no sentence of its story "
                 "before it; expected that each story begins with the number 1 and a sentence"
             )
-        yield Question(list(sentences), text, (answer or "").strip(), at)
+        yield StoryQuestion(list(sentences), text, (answer or "").strip(), at)
 
 
 def babi_documents(lines: Iterable[str], name: str, report: CorpusReport) -> Iterator[list[str]]:

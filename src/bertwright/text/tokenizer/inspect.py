@@ -23,7 +23,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class TextInspection:
     """A text, its normalized form, its words, and its ids without [CLS] and [SEP]."""
 
     text: str
@@ -32,7 +32,7 @@ class Inspection:
     ids: list[int]
 
 
-def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
+def inspect_text(tokenizer: Tokenizer, text: str) -> TextInspection:
     """Tokenize `text` as a model would read it, without [CLS] and [SEP].
 
     Raises:
@@ -62,7 +62,7 @@ def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
             why = why_unknown(normalized, tokenizer.vocab, longest)
         words.append(Word(source, normalized, pieces, ids, offsets, why))
     whole = [index for word in words for index in word.ids]
-    return Inspection(text, tokenizer.normalized(text), words, whole)
+    return TextInspection(text, tokenizer.normalized(text), words, whole)
 
 
 def why_unknown(word: str, vocab: dict[str, int], longest: int) -> str:
