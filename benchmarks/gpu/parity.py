@@ -263,7 +263,7 @@ class Batches:
         self.batches, self.device = batches, device
 
     def step(self, at: DataPosition, done: float) -> tuple[list[Batch], DataPosition]:
-        """See `train.loop.Source`."""
+        """See `train.loop.StepSource`."""
         batches = [batch.to(self.device) for batch in self.batches]
         return batches, replace(at, step=at.step + 1)
 
