@@ -30,7 +30,6 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -40,6 +39,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.generation import GenerationConfig
+from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.decoding.search import Row, RowsInFlight
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import decoder_of
@@ -98,7 +98,7 @@ def training() -> tuple[Sides, int]:
 
     def of_ours(model: nn.Module) -> Tensor:
         fresh = Sequences(sequences.lengths)  # what is made once a batch is made in every step
-        batch = SimpleNamespace(inputs=Inputs(tokens, fresh), tokens=tokens, positions=positions)
+        batch = TokenStreamBatch(Inputs(tokens, fresh), tokens, positions)
         loss = model(batch)["next_token"]
         mean: Tensor = loss.total / loss.count
         return mean

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -34,6 +33,7 @@ import torch.nn.functional as F
 from machine import machine
 from torch import Tensor, nn
 
+from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.machine import keep_freed_memory
 from bertwright.models.awd_lstm.config import DROPOUTS, AwdLstmConfig, AwdLstmRun
 from bertwright.models.awd_lstm.encoder import AwdLstm
@@ -96,9 +96,7 @@ def mixed(config: AwdLstmConfig) -> tuple[Callable[[], None], Callable[[], None]
     sequences, tokens = Sequences(counts), torch.cat(rows)
     ends = torch.tensor(sequences.offsets[1:]) - 1
     inside = torch.ones(len(tokens), dtype=torch.bool).index_fill(0, ends, False)
-    batch = SimpleNamespace(
-        inputs=Inputs(tokens, sequences), tokens=tokens, positions=inside.nonzero()[:, 0]
-    )
+    batch = TokenStreamBatch(Inputs(tokens, sequences), tokens, inside.nonzero()[:, 0])
     padded = PaddedModel(config)
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True)
     labels = nn.utils.rnn.pad_sequence([row[1:] for row in rows], True, -100)

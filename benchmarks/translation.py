@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -42,6 +41,7 @@ from bertwright.inference.encode import ModelRunner
 from bertwright.inference.translation.translate import TargetDecoder
 from bertwright.machine import keep_freed_memory
 from bertwright.models.transformer.config import TransformerConfig
+from bertwright.nn.outputs.translation import TranslationBatch
 from bertwright.nn.sequences import Inputs, Sequences
 
 V, H, A, FF, L = 8000, 256, 4, 1024, 3
@@ -104,8 +104,7 @@ def training() -> tuple[dict[str, Callable[[], None]], int]:
     def inputs(rows: Rows) -> Inputs:
         return Inputs(torch.cat(rows), Sequences([len(row) for row in rows]))
 
-    batch: Any = SimpleNamespace(inputs=inputs(sources), target=inputs(read))
-    batch.labels = torch.cat(wanted)
+    batch = TranslationBatch(inputs(sources), inputs(read), torch.cat(wanted))
     config = TransformerConfig(V, H, L, A, FF, max_position_embeddings=128)
     ours = make_learner(config, ["translation"]).train()
     padded, other = Padded().train(), marian().train()

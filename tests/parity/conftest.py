@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 
@@ -44,13 +45,9 @@ TINY = {
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labelled(MaskedBatch):
     """One batch in both shapes: end to end for us, padded for transformers."""
 
-    inputs: Inputs
-    masked_positions: Tensor
-    masked_labels: Tensor
-    next_sentence_labels: Tensor
     padded: dict[str, Tensor]
 
     def pack(self, x: Tensor) -> Tensor:
@@ -107,6 +104,7 @@ def make_batch(vocab: int, lengths: list[int], share: float = 0.3) -> Labelled:
         positions,
         labels[real][positions],
         follows,
+        torch.arange(len(lengths)),
         padded,
     )
 

@@ -12,7 +12,7 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.models.transformer.encoder import Transformer
 from bertwright.nn.objective import Learner
-from bertwright.nn.outputs.translation import Translation
+from bertwright.nn.outputs.translation import Translation, TranslationBatch
 from bertwright.nn.sequences import Inputs, Sequences
 
 V, H, A, F, L = 23, 12, 3, 20, 2
@@ -135,15 +135,12 @@ def test_the_loss_is_the_smoothed_cross_entropy_in_training_alone() -> None:
     source, target = batch()
     labels = torch.randint(V, (sum(TARGETS),), generator=torch.Generator().manual_seed(4))
 
-    class Batch:
-        inputs, num_tokens = source, 0
-
-    Batch.target, Batch.labels = target, labels
+    pairs = TranslationBatch(source, target, labels)
     translation = learner.objectives["translation"]
     x = translation.decoder(learner.encoder(source), target)
     for training, smoothing in ((True, 0.1), (False, 0.0)):
         learner.train(training)
-        loss = learner(Batch)["translation"]
+        loss = learner(pairs)["translation"]
         expected = nn.functional.cross_entropy(
             x @ learner.encoder.embeddings.token.weight.T + translation.bias,
             labels,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
@@ -189,8 +189,8 @@ def test_operations_are_those_that_are_done(masked: int) -> None:
     learner = make_learner(CONFIG, ["masked_lm"])
     lengths, places = [9, 9, 9], torch.arange(masked) * 3
     ids, types = make_ids(lengths)
-    labels = {"masked_positions": places, "masked_labels": ids[places]}
-    batch = SimpleNamespace(inputs=Inputs(ids, Sequences(lengths), types), **labels)
+    inputs = Inputs(ids, Sequences(lengths), types)
+    batch = MaskedBatch(inputs, places, ids[places], None, torch.arange(len(lengths)))
     with FlopCounterMode(display=False) as counter:
         learner(batch)["masked_lm"].total.backward()
     pooler = 2 * len(lengths) * CONFIG.hidden_size**2
