@@ -77,6 +77,7 @@ class LeftToRightBertConfig(BertConfig):
     """The same encoder, left to right (table 5 of the paper, LTR & no NSP)."""
 
     causal: ClassVar[bool] = True
+    """Whether a token sees those before it alone."""
     pooler: bool = False
     """False: [CLS] sees only itself."""
 
