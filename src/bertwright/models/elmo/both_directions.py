@@ -1,4 +1,4 @@
-"""ELMo's language models: each token from those before it, and from those after it.
+"""The objective of ELMo: predict each token from those before it, and from those after it.
 
 `loss = -sum_i log p(token_(i+1) | left half of x_i) + log p(token_i | right half of x_(i+1))`, with
 one output matrix for both directions (Peters et al. 2018, section 3.1). In training the softmax may
@@ -20,24 +20,32 @@ from bertwright.nn.outputs.output import log_uniform, sampled_loss, vocabulary_l
 
 
 class BothDirections(Objective[TokenStreamBatch]):
-    """Next and previous token over a `TokenStreamBatch`, from the halves of the top layer."""
+    """Predict the next and the previous token of a `TokenStreamBatch` from the halves of the top
+    layer.
+    """
 
     title = "next and previous token"
 
     def __init__(self, width: int, vocab_size: int, both: bool, samples: int) -> None:
-        """P and V, tokens beyond which count as its last; whether there is a direction from the
-        right; S, 0: the whole vocabulary."""
+        """Create the output layer.
+
+        Args:
+            width: P.
+            vocab_size: V; tokens beyond it count as its last.
+            both: whether the model also reads from right to left.
+            samples: S; 0: the whole vocabulary.
+        """
         super().__init__()
         self.output = nn.Linear(width, vocab_size)
         self.samples = samples
         self.directions = 2 if both else 1
 
     def count(self, batch: TokenStreamBatch) -> int:
-        """K of each direction."""
+        """Return the number of predictions in a batch: K for each direction."""
         return self.directions * len(batch.positions)
 
     def forward(self, encoded: Encoded, batch: TokenStreamBatch) -> Loss:
-        """Summed over both directions."""
+        """Return the loss summed over both directions."""
         at = batch.positions
         tokens = batch.tokens.clamp(max=self.output.out_features - 1)
         width = self.output.in_features
@@ -54,6 +62,6 @@ class BothDirections(Objective[TokenStreamBatch]):
         return Loss(loss.total, len(gold), loss.correct)
 
     def flops(self, batch: TokenStreamBatch) -> float:
-        """The product with the output matrix, forward and twice backward."""
+        """Return the FLOPs of the product with the output matrix: one forward and two backward."""
         outputs = self.samples or self.output.out_features
         return 6.0 * self.count(batch) * self.output.in_features * outputs

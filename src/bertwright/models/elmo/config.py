@@ -19,7 +19,7 @@ from bertwright.config.ranges import (
 from bertwright.config.run import Changes
 
 MOST_FILTERS = 100
-"""Widths of convolutions."""
+"""The maximum number of different widths of convolutions."""
 
 
 @dataclass(frozen=True)
@@ -27,42 +27,46 @@ class ElmoConfig:
     """The architecture (Peters et al. 2018, section 3; Jozefowicz et al. 2016)."""
 
     vocab_size: int = 30000
-    """V, tokens it reads."""
+    """V, the number of tokens that the model reads."""
     output_size: int | None = None
-    """Tokens it predicts, the first of the vocabulary; the rest count as one more. Unset: all."""
+    """The number of tokens that the model predicts, the first of the vocabulary; the rest count as
+    one more. Unset: all.
+    """
     max_characters_per_token: int = 50
-    """C, ids of a token: its UTF-8 bytes and the marks of its begin and end; longer ones are
-    truncated."""
+    """C, the maximum number of ids of a token: its UTF-8 bytes and the marks of its begin and end.
+    Longer tokens are truncated.
+    """
     character_size: int = 16
     """Width of a byte's vector."""
     filters: tuple[tuple[int, int], ...] = (
         *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)),
         (7, 1024),
     )
-    """(width in bytes, number) of the convolutions."""
+    """The convolutions, as pairs of a width in bytes and a number."""
     n_highway: int = 2
-    """Highway layers over the convolutions."""
+    """Number of highway layers over the convolutions."""
     activation: Literal["relu"] = "relu"
-    """Over the convolutions."""
+    """Activation of the convolutions."""
     dim: int = 4096
     """Width of an LSTM's cell."""
     projection_dim: int = 512
-    """P, width of a direction's vectors."""
+    """P, the width of the vectors of one direction."""
     n_layers: int = 2
-    """L, layers of LSTM in each direction."""
+    """L, the number of LSTM layers in each direction."""
     cell_clip: float = 3.0
-    """Cells are clipped to this; 0: never, which is faster."""
+    """Cells are clipped to this magnitude; 0: they are not clipped, which is faster."""
     proj_clip: float = 3.0
-    """Projections are clipped to this; 0: never."""
+    """Projections are clipped to this magnitude; 0: they are not clipped."""
     use_skip_connections: bool = True
-    """Whether what a layer of LSTM above the first reads is added to what it gives."""
+    """Whether the input of each LSTM layer after the first is added to its output."""
     direction: Literal["both", "forward"] = "both"
-    """Read from both ends, or from left to right alone (TagLM's forward language model)."""
+    """Read in both directions, or only from left to right (TagLM's forward language model)."""
     hidden_dropout_prob: float = 0.1
-    """Dropout of what goes into the LSTMs and comes out of them."""
+    """Dropout of the inputs and outputs of the LSTMs."""
     negative_samples: int = 0
-    """Sampled softmax with so many wrong tokens in training; 0: the whole vocabulary. Published:
-    8,192."""
+    """Number of wrong tokens that a sampled softmax draws in training; 0: the whole vocabulary.
+    Published: 8,192.
+    """
 
     def __post_init__(self) -> None:
         most_words = LARGEST_SIZES["vocab_size"]
@@ -94,7 +98,7 @@ PRESETS = {
     "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
     "elmo": ElmoConfig(),
 }
-"""elmo and elmo-small have the sizes of the published files of these names."""
+"""`elmo` and `elmo-small` have the sizes of the published files with these names."""
 
 
 @dataclass(frozen=True)

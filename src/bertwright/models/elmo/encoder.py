@@ -1,18 +1,18 @@
-"""ELMo: a language model in each direction over words made of characters.
+"""ELMo: a language model in each direction over words that are built from their characters.
 
 Peters, Neumann, Iyyer, Gardner, Clark, Lee, Zettlemoyer 2018, "Deep contextualized word
-representations", section 3; a token's vector is that of `nn/characters.py`. With `direction`
-"forward" it is the forward language model of TagLM (Peters et al. 2017).
+representations", section 3. A token's vector is that of `nn/characters.py`. With the `direction`
+"forward", the model is the forward language model of TagLM (Peters et al. 2017).
 
     token:     x_0 = W highway(relu(max over positions of convolutions(bytes)))
     layer k:   x_k = LSTM_k(x_(k-1)) + x_(k-1) for k > 1, LSTM_1(x_0) for k = 1, in each direction
     vectors:   layer 0 is [x_0; x_0], layer k is [x_k from the left; x_k from the right]
 
-Each direction predicts its next token from its half of the top layer. What uses it takes
-`gamma * sum_k softmax(s)_k x_k` (equation 1, `nn/features.py`).
+Each direction predicts its next token from its half of the top layer. A task that uses the model
+reads `gamma * sum_k softmax(s)_k x_k` (equation 1, `nn/features.py`).
 
-Letters: N tokens, V vocabulary, C bytes of a token, P projection of a direction, H = 2 P (P where
-there is one direction), L layers, U different tokens of a batch.
+Letters: N tokens, V vocabulary, C bytes of a token, P projection of a direction, H = 2 P (P for one
+direction), L layers, U different tokens of a batch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def elmo_spec(config: ElmoConfig) -> EncoderSpec:
 
 
 class Elmo(Encoder):
-    """Characters -> tokens -> LSTMs from the left and from the right."""
+    """The encoder: characters -> tokens -> LSTMs from the left and from the right."""
 
     characters: Tensor
     """`[V, C]` int16: the character ids of each token of the vocabulary."""
@@ -70,34 +70,39 @@ class Elmo(Encoder):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def set_tokens(self, tokens: Sequence[str], ends: tuple[int, int] | None) -> None:
-        """Spell the vocabulary: V tokens; the ids of those that begin and end a text, if any."""
+        """Set the characters of the vocabulary.
+
+        Args:
+            tokens: the V tokens.
+            ends: the ids of the tokens that begin and end a text; None: there are none.
+        """
         rows = [character_ids(token, self.characters.shape[1]) for token in tokens]
         for index, mark in zip(ends or (), (BEGIN_TEXT, END_TEXT), strict=False):
             rows[index] = character_ids(mark, self.characters.shape[1])
         self.characters.copy_(torch.tensor(rows))
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """See `Encoder`."""
         unique: Any = torch.unique
         different, which = unique(inputs.ids, return_inverse=True)  # [U], [N]
         characters = self.token.trim(self.characters[different].long())
         x = self.token(characters)[which]  # [N, P]
-        own = [x] * len(self.directions)
-        layers = [torch.cat(own, 1)]  # [N, H]
+        halves = [x] * len(self.directions)
+        layers = [torch.cat(halves, 1)]  # [N, H]
         for number, lstms in enumerate(self.layers[:top]):
             assert isinstance(lstms, nn.ModuleList)
-            for k, (lstm, before) in enumerate(zip(lstms, own, strict=True)):
+            for k, (lstm, before) in enumerate(zip(lstms, halves, strict=True)):
                 states = self.dropout(lstm(self.dropout(before), inputs.sequences))
-                own[k] = states + before if number and self.skips else states
-            layers.append(torch.cat(own, 1))
+                halves[k] = states + before if number and self.skips else states
+            layers.append(torch.cat(halves, 1))
         return layers
 
     def stages(self) -> Sequence[nn.Module]:
-        """See `Encoder`."""
         return [self.token, *self.layers]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """See `Encoder`: as in the authors' program; spellings stay."""
+        """Initialize the weights as the authors' program does. The characters of tokens are not
+        changed.
+        """
         initialize(self, 0.1, generator)
         self.token.reset_parameters(generator)
         for name, parameter in self.layers.named_parameters():
@@ -107,6 +112,6 @@ class Elmo(Encoder):
                 bound = (6 / sum(parameter.shape)) ** 0.5  # Glorot and Bengio 2010
                 nn.init.uniform_(parameter, -bound, bound, generator=generator)
         for lstm in self.layers.modules():
-            if isinstance(lstm, nn.LSTM):  # the forget gate begins open
+            if isinstance(lstm, nn.LSTM):  # the forget gate starts open
                 bias = lstm.get_parameter("bias_ih_l0").data
                 nn.init.ones_(bias[lstm.hidden_size : 2 * lstm.hidden_size])

@@ -1,9 +1,9 @@
-"""The published files of ELMo, `options.json` and one `.hdf5` of weights, both ways.
+"""Read and write the published files of ELMo: `options.json` and one `.hdf5` of weights.
 
-Source: allenai/bilm-tf (`bilm/model.py`, `bilm/training.py`), which AllenNLP reads too. Matrices
-are `[in, out]` there, an LSTM's `[in + state, 4 dim]` with gates in the order i, g, f, o (here i,
-f, g, o), and 1 is added to f when it runs. The files have no vocabulary: a token is spelled by its
-bytes, so any tokenizer of words will do.
+Source: allenai/bilm-tf (`bilm/model.py`, `bilm/training.py`), whose files AllenNLP reads too. Its
+matrices are `[in, out]`. Those of an LSTM are `[in + state, 4 dim]`, with gates in the order i, g,
+f, o (here i, f, g, o), and it adds 1 to f when it runs. The files have no vocabulary: a token is
+spelled by its bytes, so any tokenizer of words can be used.
 
 This file holds the names and the parsing; `checkpoint/elmo_folder.py` opens and writes folders.
 """
@@ -34,7 +34,7 @@ def parse_options(content: Mapping[str, Any], path: Path, vocab_size: int) -> El
     """Return the configuration that the content of `options.json` describes.
 
     Raises:
-        DataError: the options of another architecture, or a value that none can have.
+        DataError: the options are of another architecture, or a value is out of range.
     """
     try:
         lstm, characters = content["lstm"], {"n_highway": 0, **content["char_cnn"]}
@@ -58,10 +58,10 @@ def parse_options(content: Mapping[str, Any], path: Path, vocab_size: int) -> El
 
 
 def make_options(config: ElmoConfig) -> dict[str, Any]:
-    """Return the content of `options.json` of a model.
+    """Return the content of `options.json` for a model.
 
     Raises:
-        ConfigError: a model of one direction, which has no such files.
+        ConfigError: the model reads in one direction only, for which there are no such files.
     """
     if config.direction != "both":
         raise ConfigError("ELMo's files are of both directions; this model reads forward alone")
@@ -75,11 +75,11 @@ def make_options(config: ElmoConfig) -> dict[str, Any]:
 
 
 def check_arrays(file: Any, path: Path, config: ElmoConfig) -> None:
-    """Compare the names and shapes of the arrays of an open file with a configuration; no weights
+    """Compare the names and shapes of the arrays of an open file with a configuration. No weights
     are read, and nothing is built.
 
     Raises:
-        DataError: they differ; says which array.
+        DataError: they differ; the message names the array.
     """
     with torch.device("meta"):
         empty = Elmo(config)
@@ -104,13 +104,15 @@ def parse_arrays(file: Any, config: ElmoConfig) -> dict[str, Tensor]:
 
 
 def make_arrays(config: ElmoConfig, state: Mapping[str, Tensor]) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays of a file of weights, of an encoder's parameters by our names."""
+    """Yield the arrays of a file of weights, from an encoder's parameters by our names."""
     for theirs, ours, _, join in _mappings(config):
         yield theirs, join(*(state[name].detach().cpu().numpy() for name in ours))
 
 
 def _shape_there(ours: list[tuple[int, ...]], name: str) -> tuple[int, ...]:
-    """Return the shape of an array of theirs, whose parts here have these shapes."""
+    """Return the shape of an array in the file, given the shapes of the parameters that it
+    holds.
+    """
     first = ours[0]
     if name.endswith("LSTMCell/W_0"):  # the input and the state, one below the other
         return (sum(shape[1] for shape in ours), first[0])
@@ -126,12 +128,14 @@ Pair = tuple[Split, Join]
 
 
 def _mappings(config: ElmoConfig) -> Iterator[tuple[str, list[str], Split, Join]]:
-    """Yield a name of theirs, those of ours, and what turns its array into ours and back."""
+    """Yield the name of each array in the file, our names of the parameters that it holds, and
+    functions that split the array into them and join them back.
+    """
     same: Pair = (lambda x: [x]), (lambda x: x)
     turned: Pair = (lambda x: [x.T]), (lambda x: x.T)
     # [1, width, size, number] <-> [number, size, width]
     convolution: Pair = (lambda x: [x[0].T.copy()]), (lambda x: x.T[None])
-    both: Pair = (  # of the input and of the state
+    both: Pair = (  # the matrices of the input and of the state
         (lambda x: np.split(_gates(x.T), [config.projection_dim], 1)),
         (lambda a, b: _gates(np.concatenate([a, b], 1)).T),
     )

@@ -17,14 +17,18 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 def both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
-    """Return the softmax of each direction; rare tokens count as one where `output_size` is set."""
+    """Return the softmax of each direction. If `output_size` is set, all rare tokens count as
+    one.
+    """
     outputs = min(config.vocab_size, (config.output_size or config.vocab_size) + 1)
     both = config.direction == "both"
     return BothDirections(config.projection_dim, outputs, both, config.negative_samples)
 
 
 def initialize_elmo(learner: Learner, run: ElmoRun, shards: Shards, opened: Opened) -> None:
-    """Initialize the weights as published, and spell every token of the vocabulary."""
+    """Initialize the weights as published, and set the characters of every token of the
+    vocabulary.
+    """
     initialize_as_published(learner, run, shards, opened)
     tokens = load_tokenizer(shards.tokenizer_folder).tokens_of(range(shards.vocab_size))
     cast(Elmo, learner.encoder).set_tokens(tokens, ends_of(shards.special))

@@ -1,4 +1,4 @@
-"""ARPA files, the text form of n-gram models that SRILM, KenLM and others read and write:
+"""ARPA files: the text form of n-gram models that SRILM, KenLM and others read and write.
 
     \\data\\
     ngram 1=5
@@ -8,8 +8,8 @@
 
     \\end\\
 
-The tokens for begin and end are `<s>` and `</s>` there, and unknown words are `<unk>`.
-`checkpoint/ngram_files.py` makes folders of such files, and such files of folders.
+In these files the tokens for begin and end are `<s>` and `</s>`, and unknown words are `<unk>`.
+`checkpoint/ngram_files.py` converts such files to folders and back.
 
 Letters: V vocabulary, M n-grams of order k.
 """
@@ -59,8 +59,8 @@ def write(file: TextIO, words: Sequence[str], tables: Sequence[NgramTable]) -> N
 
     Args:
         file: a text file that is open for writing.
-        words: of the vocabulary, as `spelled` returns them.
-        tables: of the orders 1 to n.
+        words: the vocabulary, as `spelled` returns it.
+        tables: the tables of the orders 1 to n.
     """
     file.write("\\data\\\n")
     file.writelines(f"ngram {k}={len(table.keys)}\n" for k, table in enumerate(tables, 1))
@@ -79,13 +79,13 @@ def write(file: TextIO, words: Sequence[str], tables: Sequence[NgramTable]) -> N
 
 
 def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
-    """Return the tokens of a vocabulary as an ARPA file has them.
+    """Return the tokens of a vocabulary as an ARPA file spells them.
 
     Raises:
-        DataError: a token holds a blank, or nothing.
+        DataError: a token holds a blank or is empty.
     """
     words = tokenizer.tokens_of(range(size))
-    if tokenizer.file_words is None:  # else they have the names of such a file
+    if tokenizer.file_words is None:  # otherwise they were read from such a file
         ends = ends_of(tokenizer.special)
         if ends is not None:
             words[ends[0]], words[ends[1]] = BEGIN, END
@@ -97,18 +97,18 @@ def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
 
 
 def read(path: Path) -> tuple[list[str], list[NgramTable], tuple[str, ...]]:
-    """Return the vocabulary and the tables of an ARPA file, and what it lacks, in words.
+    """Return the vocabulary and the tables of an ARPA file, and what the file lacks, in words.
 
     A file without `<s>` gets it, with a probability of 0 and no n-gram that begins with it, so that
-    the first word of a text is scored; in one without `</s>` no end of a text is scored.
+    the first word of a text is scored. With a file without `</s>`, the end of a text is not scored.
 
     Raises:
-        DataError: the file is truncated, or a line is not what its section says.
+        DataError: the file is truncated, or a line does not fit its section.
     """
     lines: Lines = _lines(path)
     sizes = _sizes(path, lines)
     ids: dict[str, int] = {}
-    rows = {"": 0}  # of the n-grams of the order below
+    rows = {"": 0}  # the rows of the n-grams of the next lower order
     tables: list[NgramTable] = []
     notes: tuple[str, ...] = ()
     for k, size in enumerate(sizes, 1):
@@ -130,7 +130,7 @@ def read(path: Path) -> tuple[list[str], list[NgramTable], tuple[str, ...]]:
 
 
 def _refuse_repeated(path: Path, k: int, keys: Int64s) -> None:
-    """Raise DataError if an n-gram comes twice."""
+    """Raise DataError if an n-gram occurs twice."""
     if len(np.unique(keys)) < len(keys):
         raise DataError(f"{path} has one of its {k}-grams twice: keep one of them")
 
@@ -138,7 +138,9 @@ def _refuse_repeated(path: Path, k: int, keys: Int64s) -> None:
 def _with_markers(
     texts: list[str], keys: Int64s, values: Float64s, ids: dict[str, int]
 ) -> tuple[list[str], Int64s, Float64s, tuple[str, ...]]:
-    """Return the 1-grams with those that every model has here, and notes about what was added."""
+    """Return the 1-grams with those added that every model here has, and notes about what was
+    added.
+    """
     notes: list[str] = []
     missing = [BEGIN] if BEGIN not in ids else []
     if missing:
@@ -155,8 +157,9 @@ def _with_markers(
 
 
 def _lines(path: Path) -> Lines:
-    """Yield the lines of a file that are not empty, with their numbers, without ASCII blanks around
-    them; other blanks may be part of a word."""
+    """Yield the lines of a file that are not empty, with their numbers. ASCII blanks around a line
+    are removed; other blanks may be part of a word.
+    """
     with open_bytes(path) as file:
         for number, line in enumerate(decoded_lines(_bounded_lines(file, path), path), 1):
             if line := line.strip(" \t\r\n"):
@@ -164,7 +167,7 @@ def _lines(path: Path) -> Lines:
 
 
 def _bounded_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; DataError if one is too long."""
+    """Yield the lines of a file; raise DataError if one is too long."""
     number = 0
     while line := file.readline(_LONGEST_LINE):
         number += 1
@@ -177,7 +180,7 @@ def _bounded_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def _expect(path: Path, lines: Lines, title: str) -> None:
-    """Read the title of a section; DataError if another line comes."""
+    """Read the title of a section; raise DataError if the line is another."""
     number, line = next(lines, _END_OF_FILE)
     if line != title:
         raise DataError(
@@ -212,15 +215,19 @@ def _section(
     """Return the n-grams of one order, their keys, and their natural logarithms `[M, 2]`.
 
     Args:
-        rows: the n-grams of the order below -> their rows.
-        ids: word -> id; filled by the first order.
+        path: the file.
+        lines: the lines that follow, with their numbers.
+        k: the order.
+        size: the number of n-grams that the file states.
+        ids: word -> id; the first order fills it.
+        rows: the n-grams of the next lower order -> their rows.
     """
     texts: list[str] = []
     keys, values = np.empty(0, np.int64), np.empty((0, 2))
     for row in range(size):
         number, line = next(lines, _END_OF_FILE)
         fields = _FIELDS.findall(line)
-        if row == len(keys):  # the file's own count is believed line by line
+        if row == len(keys):  # the stated count may be wrong: allocate only as lines come
             _refuse_repeated(path, k, keys)
             room = min(size, max(_AT_FIRST, 2 * row))
             keys.resize(room, refcheck=False)
@@ -229,11 +236,11 @@ def _section(
             if len(fields) not in (k + 1, k + 2):
                 raise ValueError
             values[row, : len(fields) - k] = float(fields[0]), *map(float, fields[k + 1 :])
-            *context, word = own = fields[1 : k + 1]
+            *context, word = ngram = fields[1 : k + 1]
             if k == 1:
                 ids.setdefault(word, row)
             keys[row] = rows[" ".join(context)] * len(ids) + ids[word]
-            texts.append(" ".join(own))
+            texts.append(" ".join(ngram))
         except (ValueError, KeyError) as error:
             raise DataError(
                 f"line {number} of {path} is {line[:60]!r}; expected {k}-gram {row + 1:,} of "

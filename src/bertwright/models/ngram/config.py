@@ -23,11 +23,11 @@ class NgramConfig:
     """The order and the sizes of an n-gram model."""
 
     vocab_size: int = 30000
-    """V."""
+    """V, the number of entries of the vocabulary."""
     order: int = 5
-    """n, the longest n-grams; a token is predicted from the n - 1 before it."""
+    """n, the order of the longest n-grams. A token is predicted from the n - 1 tokens before it."""
     ngrams: tuple[int, ...] = ()
-    """How many it holds of the orders 2 to n; empty before they are counted."""
+    """The number of n-grams of each order from 2 to n; empty before they are counted."""
 
     def __post_init__(self) -> None:
         between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
@@ -38,7 +38,7 @@ class NgramConfig:
 
 
 PRESETS = {"ngram": NgramConfig()}
-"""One order."""
+"""The only preset."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class NgramChanges(Changes):
 
 @dataclass(frozen=True)
 class NgramRun(RunConfig):
-    """A run of an n-gram model: one count of the text."""
+    """A run of an n-gram model, which counts the text once."""
 
     presets = PRESETS
     default_model = "ngram"
@@ -58,16 +58,18 @@ class NgramRun(RunConfig):
     own_loop = True
 
     epochs: float = 1.0
-    """Passes over the text: one, in which it is counted."""
+    """Number of passes over the text: always one, in which it is counted."""
     smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"
-    """Interpolated modified Kneser-Ney, or a constant that is added to every count."""
+    """Interpolated modified Kneser-Ney, or add-k: a constant that is added to every count."""
     k: float = 0.01
     """The constant of add-k."""
     prune: tuple[int, ...] = ()
-    """Of the orders 1 to n: n-grams that occur as often, or less, are left out; the last number is
-    for higher orders, too. 0 0 1 leaves out trigrams and longer ones that occur once."""
+    """A threshold for each order from 1 to n: n-grams that occur at most this often are left out.
+    The last number also holds for higher orders. `0 0 1` leaves out n-grams of order 3 and above
+    that occur once.
+    """
     memory_mb: int = 512
-    """Megabytes that counts may take before they are sorted and go to the disk, into `out`."""
+    """Megabytes that counts may take before they are sorted and written to the disk, into `out`."""
     architecture: NgramChanges = field(default_factory=NgramChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 

@@ -1,13 +1,14 @@
-"""How often each n-gram occurs, counted on the disk.
+"""Count n-grams on the disk.
 
-An n-gram of order k is the number `i V + w` (see `models/ngram/tables.py`): i is the row of
-its first k - 1 tokens among those of order k - 1, so that one int64 holds any order. For each order
-the text is read once, block by block; a block's numbers are sorted and counted, what exceeds memory
-goes to the disk as a sorted run, and runs are merged range by range (`CountedPairs`). A second pass
-writes at each token which n-gram of this order ends there: with the token after it, that makes the
-next order. Tables and these numbers are files, read by memory map.
+An n-gram of order k is the number `i V + w` (see `models/ngram/tables.py`), where i is the row of
+its first k - 1 tokens among the n-grams of order k - 1; so one int64 holds an n-gram of any order.
+For each order the text is read once, block by block. The numbers of a block are sorted and counted;
+counts that exceed the memory go to the disk as a sorted run, and runs are merged range by range
+(`CountedPairs`). A second pass records, for each token, which n-gram of this order ends there;
+together with the token after it, this gives the next order. The tables and these records are files
+that are read by memory map.
 
-Letters: T tokens, documents framed; V vocabulary; M n-grams of an order.
+Letters: T tokens of all framed documents; V vocabulary; M n-grams of an order.
 """
 
 from __future__ import annotations
@@ -32,19 +33,27 @@ class NgramCounts:
     """The n-grams of one order k, sorted."""
 
     keys: Int64s
-    """`[M]` `i V + w`; of order 1 the ids 0 to V - 1."""
+    """`[M]`: `i V + w`; for order 1, the token ids 0 to V - 1."""
     counts: Int64s
-    """`[M]` how often each occurs; 0 for words that do not."""
+    """`[M]`: how often each n-gram occurs; 0 for words that do not occur."""
     suffixes: Int64s
-    """`[M]` the row of each one's last k - 1 tokens in order k - 1; of order 1 all 0."""
+    """`[M]`: the row, in order k - 1, of the last k - 1 tokens of each n-gram; for order 1 all
+    0.
+    """
 
 
 def count_ngrams(
     shards: Shards, documents: Int64s, order: int, folder: Path, memory: int
 ) -> list[NgramCounts]:
-    """Count the n-grams of the orders 1 to n in framed documents of these numbers; none reaches
-    across their ends. Counts take `memory` bytes, about, sorting three times as much; `folder`,
-    which the caller removes, gets files as large as the text and its n-grams.
+    """Count the n-grams of the orders 1 to n in some documents, framed; no n-gram reaches across
+    the end of a document.
+
+    Args:
+        shards: the built corpus.
+        documents: the numbers of the documents.
+        order: n.
+        folder: gets files as large as the text and its n-grams; the caller removes it.
+        memory: about how many bytes the counts may take; sorting takes three times as much.
 
     Raises:
         DataError: no document has n tokens.
@@ -67,16 +76,18 @@ def count_ngrams(
         begins[start:stop] = within == 0
         unigrams += np.bincount(tokens[start:stop], minlength=size)
     ending[:] = tokens
-    found = [NgramCounts(np.arange(size), unigrams, np.zeros(size, np.int64))]
+    orders = [NgramCounts(np.arange(size), unigrams, np.zeros(size, np.int64))]
     for k in range(2, order + 1):
-        found.append(_count_order(k, tokens, begins, ending, size, block, folder))
-    return found
+        orders.append(_count_order(k, tokens, begins, ending, size, block, folder))
+    return orders
 
 
 def _count_order(
     k: int, tokens: Any, begins: Any, ending: Any, size: int, block: int, folder: Path
 ) -> NgramCounts:
-    """Count order k; `ending` holds which of order k - 1 ends at each token, then which of k."""
+    """Count order k. Before, `ending` holds for each token the n-gram of order k - 1 that ends
+    there; afterwards, that of order k.
+    """
     place = folder / f"order-{k}"
     place.mkdir()
     runs = CountedPairs(place, 4 * block * BYTES)
@@ -95,7 +106,7 @@ def _count_order(
             write_array(of_counts, values.astype(np.int64))
     columns = [np.memmap(place / name, np.int64, "r") for name in ("keys", "counts")]
     suffixes = new_memmap(place / "suffixes", np.int64, columns[0].shape)
-    # from the last block: each reads what ends just before it, and overwrites its own
+    # last block first: each block reads `ending` just before itself, and overwrites its own part
     for start, stop in reversed([*_blocks(1, len(tokens), block)]):
         keys, held = _keys(tokens, begins, ending, size, start, stop)
         rows = np.where(held, np.searchsorted(columns[0], np.where(held, keys, 0)), -1)
@@ -108,7 +119,9 @@ def _count_order(
 def _keys(
     tokens: Any, begins: Any, ending: Any, size: int, start: int, stop: int
 ) -> tuple[Int64s, Bools]:
-    """Numbers of the n-grams that end at tokens `start` to `stop` - 1, and which of them are."""
+    """Return the numbers of the n-grams that end at tokens `start` to `stop` - 1, and which of
+    these tokens end one.
+    """
     first = ending[start - 1 : stop - 1]
     held = (first >= 0) & ~begins[start:stop]
     return first * size + tokens[start:stop], held

@@ -1,10 +1,10 @@
-"""N-gram language models: the next token depends on the last n - 1.
+"""N-gram language models: the next token depends on the last n - 1 tokens.
 
-Shannon 1951, "Prediction and Entropy of Printed English"; the smoothing is that of Chen and Goodman
+Shannon 1951, "Prediction and Entropy of Printed English". The smoothing is that of Chen and Goodman
 1998, "An Empirical Study of Smoothing Techniques for Language Modeling".
 
-`NgramContext` reads the ids of those n - 1 tokens and has no weights. Probabilities are in
-`models/ngram/tables.py`; how they are estimated is in `models/ngram/system.py`.
+`NgramContext` reads the ids of those n - 1 tokens and has no weights. The probabilities are in
+`models/ngram/tables.py`; `models/ngram/system.py` estimates them.
 
 Letters: N tokens, B sequences, C = n - 1 (1 for n = 1).
 """
@@ -34,36 +34,35 @@ def ngram_spec(config: NgramConfig) -> EncoderSpec:
 
 
 class NgramContext(Encoder):
-    """A token's "vector" is the ids of the last C tokens, its own last, -1 where there is none."""
+    """An encoder whose "vector" of a token is the ids of the last C tokens, ending with the token
+    itself; -1 stands before the first token of a sequence.
+    """
 
     def __init__(self, config: NgramConfig) -> None:
         super().__init__(ngram_spec(config))
         self.config = config
-        self.register_buffer("place", torch.empty(0), persistent=False)  # of the device
+        self.register_buffer("place", torch.empty(0), persistent=False)  # tells the device
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """ids `[N]` -> int64 `[N, C]`; see `Encoder`."""
+        """Read token ids `[N]` -> int64 `[N, C]`; see `Encoder`."""
         rows = inputs.sequences.last_tokens(self.spec.width).flip(1)
         return [torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows]]
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, LastTokens]:
-        """See `GoesOn`."""
         state = last_tokens(inputs, self.spec.width)
         return state.ids, state
 
     def advance(self, ids: Tensor, state: LastTokens) -> tuple[Tensor, LastTokens]:
-        """See `GoesOn`."""
         state = state.advanced(ids)
         return state.ids, state
 
     def extend(self, inputs: Inputs, state: LastTokens) -> tuple[Tensor, LastTokens]:
-        """See `GoesOn`."""
         state = state.extended(inputs)
         return state.ids, state
 
     def stages(self) -> Sequence[nn.Module]:
-        """See `Encoder`: nothing is trained."""
+        """Return no stages, since nothing is trained."""
         return []
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """See `Encoder`: there are none."""
+        """Do nothing, since there are no parameters."""

@@ -1,19 +1,21 @@
-"""N-gram models as a system: the text is counted once, and probabilities are estimated.
+"""N-gram models as a system: the text is counted once, and probabilities are estimated from the
+counts.
 
 Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section
-3: interpolated Kneser-Ney with three discounts an order,
+3, describe interpolated Kneser-Ney smoothing with three discounts per order,
 
     p(w | h) = max(c(h w) - D(c(h w)), 0) / S(h) + g(h) p(w | h'),   S(h) = sum_w c(h w)
     D(c) = c - (c + 1) Y t_(c+1) / t_c for c = 1, 2 and 3 or more,   Y = t_1 / (t_1 + 2 t_2)
 
-with t_c the n-grams of this order that have the count c, and g(h) what makes the sum 1. In the
-highest order c counts occurrences, in lower ones the different tokens before an n-gram; n-grams
-that nothing precedes (those that begin a document) keep their occurrences, as in KenLM (Heafield et
-al. 2013). Below order 1 all tokens are equally likely. Where D is not between 0 and c, as in tiny
-texts, it is 0.5, 1 and 1.5. Add-k is `(c(h w) + k) / (S(h) + k V)` in the highest order alone.
+where t_c is the number of n-grams of this order with the count c, and g(h) is such that the sum is
+1. In the highest order, c counts occurrences; in lower orders, it counts the different tokens
+before an n-gram. N-grams that nothing precedes (those that begin a document) keep their
+occurrences, as in KenLM (Heafield et al. 2013). Below order 1 all tokens are equally likely. If D
+is not between 0 and c, as in tiny texts, it is 0.5, 1 and 1.5. Add-k is `(c(h w) + k) / (S(h) + k
+V)`, in the highest order only.
 
-Pruned n-grams are left out after the estimate: discounts and sums are of all, and g(h) gets what
-they had, so that p still sums to 1.
+Pruned n-grams are left out after the estimate: discounts and sums are over all n-grams, and g(h)
+gets the probability of the pruned ones, so p still sums to 1.
 
 Letters: V vocabulary, M n-grams of an order.
 """
@@ -48,7 +50,9 @@ _FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 
 
 def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
-    """Documents in windows that overlap, so that every token has its n - 1 before it."""
+    """Return the documents of a split in windows that overlap, so that every token has its n - 1
+    tokens before it.
+    """
     held = run.validation
     shards, documents, _ = split_text(shards, split, held.fraction, held.hold_out)
     order = run.model_config(shards.vocab_size).order
@@ -56,7 +60,9 @@ def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> Tok
 
 
 def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Count and estimate; the one pass, whose loss is that of the counted text itself."""
+    """Count the text and estimate the probabilities. This is the only pass; its loss is that of the
+    counted text itself.
+    """
     if done:
         return
     encoder, head = cast(Any, learner.encoder), cast(Ngrams, learner.objectives["next_token"])
@@ -80,19 +86,24 @@ def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[
 def estimate(
     counts: list[NgramCounts], begin: int | None, thresholds: list[int], k: float | None
 ) -> tuple[list[NgramTable], float]:
-    """The tables of the orders 1 to n, and the loss of the counted text by them. `begin` is the
-    token that begins documents and is never predicted, if there is one; of each order n-grams that
-    occur as often as its threshold, or less, are left out; `k` is of add-k, or None: Kneser-Ney."""
+    """Return the tables of the orders 1 to n, and their loss on the counted text.
+
+    Args:
+        counts: the counts of the orders 1 to n.
+        begin: the token that begins documents and is never predicted; None: there is none.
+        thresholds: for each order, n-grams that occur at most this often are left out.
+        k: the constant of add-k; None: Kneser-Ney.
+    """
     size = len(counts[0].keys)
     uniform = 1 / (size - (begin is not None))
-    # of the order below: probabilities, and which of its n-grams are held
+    # probabilities of the next lower order, and which of its n-grams are held
     below, before = np.array([uniform]), np.ones(1, np.bool_)
     tables: list[NgramTable] = []
     summed = predicted = 0.0
-    for number, (own, threshold) in enumerate(zip(counts, thresholds, strict=True), 1):
+    for number, (counted, threshold) in enumerate(zip(counts, thresholds, strict=True), 1):
         highest = number == len(counts)
-        prefix = np.asarray(own.keys) // size
-        c = np.array(own.counts)
+        prefix = np.asarray(counted.keys) // size
+        c = np.array(counted.counts)
         if not highest:
             left = np.bincount(counts[number].suffixes, minlength=len(c))
             c = np.where(left == 0, c, left if k is None else 0)
@@ -100,48 +111,50 @@ def estimate(
             c[begin] = 0
         sums = np.bincount(prefix, weights=c, minlength=len(below))
         if k is None:
-            share: Float64s = (c - discounts(c)[np.minimum(c, 3)]) / np.maximum(sums, 1)[prefix]
+            discounted: Float64s = (c - discounts(c)[np.minimum(c, 3)]) / np.maximum(sums, 1)[
+                prefix
+            ]
         else:
-            share = c / (sums + k / uniform)[prefix]
-        kept = np.asarray(own.counts) > threshold if number > 1 else np.ones(size, np.bool_)
-        share *= kept
-        given = np.bincount(prefix, weights=share, minlength=len(below))
+            discounted = c / (sums + k / uniform)[prefix]
+        held = np.asarray(counted.counts) > threshold if number > 1 else np.ones(size, np.bool_)
+        discounted *= held
+        given = np.bincount(prefix, weights=discounted, minlength=len(below))
         rest = np.where(sums > 0, np.maximum(1 - given, 1e-30), 1.0)
-        p = share + rest[prefix] * below[np.asarray(own.suffixes)]
+        p = discounted + rest[prefix] * below[np.asarray(counted.suffixes)]
         if number == 1 and begin is not None:
             p[begin] = 0
-        # a predicted token ends one n-gram of the highest order, or a lower one nothing precedes
+        # each predicted token ends an n-gram of the highest order, or a lower one after nothing
         whole = c > 0 if highest else (left == 0) & (c > 0) & (number > 1)
-        summed -= float((own.counts[whole] * np.log(p[whole])).sum())
-        predicted += float(own.counts[whole].sum())
+        summed -= float((counted.counts[whole] * np.log(p[whole])).sum())
+        predicted += float(counted.counts[whole].sum())
         if tables:
             tables[-1] = tables[-1]._replace(backoff=_log(rest[before]))
         rows = np.cumsum(before) - 1
-        keys = rows[prefix[kept]] * size + np.asarray(own.keys)[kept] % size
-        tables.append(NgramTable(torch.from_numpy(keys), _log(p[kept]), torch.empty(0)))
-        below, before = p, kept
+        keys = rows[prefix[held]] * size + np.asarray(counted.keys)[held] % size
+        tables.append(NgramTable(torch.from_numpy(keys), _log(p[held]), torch.empty(0)))
+        below, before = p, held
     return tables, summed / max(1.0, predicted)
 
 
 def discounts(counts: Int64s) -> Float64s:
-    """D of the counts 0, 1, 2 and 3 or more."""
+    """Return D for the counts 0, 1, 2 and 3 or more."""
     t = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
     if not t[1:5].all():
         return _FALLBACK
     c = np.arange(1, 4)
-    found = np.append(0, c - (c + 1) * t[1] / (t[1] + 2 * t[2]) * t[c + 1] / t[c])
-    wrong: Bools = (found < 0) | (found > np.arange(4))
-    return np.where(wrong.any(), _FALLBACK, found)
+    d = np.append(0, c - (c + 1) * t[1] / (t[1] + 2 * t[2]) * t[c + 1] / t[c])
+    wrong: Bools = (d < 0) | (d > np.arange(4))
+    return np.where(wrong.any(), _FALLBACK, d)
 
 
 def _log(p: Float64s) -> torch.Tensor:
-    found = np.full(len(p), NEVER)
-    np.log(p, out=found, where=p > 0)
-    return torch.from_numpy(found.astype(np.float32))
+    logarithms = np.full(len(p), NEVER)
+    np.log(p, out=logarithms, where=p > 0)
+    return torch.from_numpy(logarithms.astype(np.float32))
 
 
 def ngrams(config: NgramConfig, encoder: Encoder) -> Ngrams:
-    """Return the tables of probabilities, of the sizes that the configuration says."""
+    """Return the tables of probabilities, with the sizes of the configuration."""
     return Ngrams(config)
 
 

@@ -4,11 +4,11 @@
                  = backoff[h] + log p(w | h')         else, h' being h without its first token;
                                                       backoff[h] is 0 if h is not held
 
-An interpolated model has this form, too: `log_p` then holds the sum over all orders. An n-gram of
-order k is held as one number, `i V + w`: i is the row of its first k - 1 tokens in the table of
-order k - 1, w its last token. Tables are sorted by it, so that all n-grams that end in a token of a
-text are found by n - 1 binary searches over the whole text, and all that follow a context are
-neighbours. Logarithms are natural.
+An interpolated model has this form too: `log_p` then holds the sum over all orders. An n-gram of
+order k is held as one number, `i V + w`, where i is the row of its first k - 1 tokens in the table
+of order k - 1, and w is its last token. Tables are sorted by this number. So n - 1 binary searches
+over a whole text find all n-grams that end in one of its tokens, and all n-grams that continue a
+context are neighbours. Logarithms are natural.
 
 Letters: K predictions, C = n - 1, V vocabulary, M_k n-grams of order k (M_1 = V).
 """
@@ -34,15 +34,15 @@ class NgramTable(NamedTuple):
     """The n-grams of one order."""
 
     keys: Tensor
-    """`[M]` int64, rising: `i V + w`; of order 1 the ids themselves."""
+    """`[M]` int64, ascending: `i V + w`; for order 1, the token ids."""
     log_p: Tensor
     """`[M]`"""
     backoff: Tensor
-    """`[M]` of those that are contexts; empty in the highest order."""
+    """`[M]` for orders whose n-grams are contexts; empty in the highest order."""
 
 
 class Ngrams(Objective[Batch]):
-    """Looks up; nothing in it is trained by gradients."""
+    """The objective that looks probabilities up; it has no weights that gradients train."""
 
     title = "next token"
 
@@ -58,43 +58,46 @@ class Ngrams(Objective[Batch]):
                 self.register_buffer(f"backoff_{k}", torch.zeros(size))
 
     def set_tables(self, tables: Sequence[NgramTable]) -> None:
-        """Hold these n-grams, of the orders 1 to n."""
+        """Set the n-grams of the orders 1 to n."""
         for k, table in enumerate(tables, 1):
             for name, values in table._asdict().items():
                 if hasattr(self, f"{name}_{k}"):
                     setattr(self, f"{name}_{k}", values)
 
     def table(self, k: int) -> NgramTable:
-        """The n-grams of order k."""
+        """Return the n-grams of order k."""
         log_p = self.get_buffer(f"log_p_{k}")
         keys = self.get_buffer(f"keys_{k}") if k > 1 else torch.arange(self.vocab_size)
         backoff = self.get_buffer(f"backoff_{k}") if k < self.order else log_p[:0]
         return NgramTable(keys, log_p, backoff)
 
     def rows(self, ids: Tensor) -> list[Tensor]:
-        """ids `[K, T]`, -1 for none -> of each order k `[K, T - k + 1]`, the rows of the n-grams in
-        them, -1 where they are not held."""
-        found = [ids]
+        """Return the rows of all n-grams in sequences of token ids `[K, T]`, where -1 is no token:
+        for each order k `[K, T - k + 1]`, -1 for an n-gram that is not held.
+        """
+        rows = [ids]
         for k in range(2, min(self.order, ids.shape[1]) + 1):
-            first, last, keys = found[-1][:, :-1], ids[:, k - 1 :], self.get_buffer(f"keys_{k}")
+            first, last, keys = rows[-1][:, :-1], ids[:, k - 1 :], self.get_buffer(f"keys_{k}")
             wanted = first * self.vocab_size + last
             at = torch.searchsorted(keys, wanted).clamp(max=max(0, len(keys) - 1))
             held = (first >= 0) & (last >= 0) & (keys[at] == wanted if len(keys) else False)
-            found.append(at.where(held, -1))
-        return found
+            rows.append(at.where(held, -1))
+        return rows
 
     def count(self, batch: Any) -> int:
-        """Return K, the predicted tokens of a batch."""
+        """Return K, the number of predicted tokens in a batch."""
         return len(batch.positions)
 
     def forward(self, encoded: Encoded, batch: Any) -> Loss:
-        """Summed over the K predicted tokens."""
+        """Return the loss summed over the K predicted tokens."""
         at = batch.positions
         log_p = self.log_probabilities(encoded.at(at), batch.tokens[at + 1])
         return Loss(-log_p.sum(), len(at), None)
 
     def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
-        """Of each token `[K]` after its context, x `[K, C]`: `[K]`, in nats."""
+        """Return the log-probability of each token `[K]` after its context, x `[K, C]`: `[K]`, in
+        nats.
+        """
         rows = self.rows(torch.cat([x, tokens[:, None]], 1))
         score = self.get_buffer("log_p_1")[tokens]
         for k in range(2, self.order + 1):
@@ -104,7 +107,9 @@ class Ngrams(Objective[Batch]):
         return score
 
     def logits(self, x: Tensor) -> Tensor:
-        """x `[K, C]` -> the log-probabilities of the whole vocabulary, `[K, V]`"""
+        """Return the log-probabilities of the whole vocabulary after contexts x `[K, C]`: `[K,
+        V]`.
+        """
         rows = self.rows(x)
         scores = self.get_buffer("log_p_1").repeat(len(x), 1)
         for k in range(2, self.order + 1):
@@ -121,7 +126,7 @@ class Ngrams(Objective[Batch]):
 
 
 def _or_zero(values: Tensor, rows: Tensor) -> Tensor:
-    """The values of rows, 0 for the row -1."""
+    """Return the values of these rows; 0 for the row -1."""
     if not len(values):
         return values.new_zeros(rows.shape)
     return values[rows.clamp(min=0)].where(rows >= 0, 0.0)

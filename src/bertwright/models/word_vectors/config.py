@@ -1,4 +1,4 @@
-"""Static word vectors: the architectures of word2vec, fastText and GloVe, and their runs."""
+"""The architectures of word2vec, fastText and GloVe, and the keys of their runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class WordVectorsConfig:
     """A table of word vectors."""
 
     vocab_size: int = 30000
-    """V, words."""
+    """V, the number of words."""
     hidden_size: int = 100
-    """H, width of a word's vector."""
+    """H, the width of a word's vector."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_WORDS, "vocab_size")
@@ -37,24 +37,28 @@ class WordVectorsConfig:
 
 @dataclass(frozen=True)
 class Word2VecConfig(WordVectorsConfig):
-    """What word2vec is trained to predict, and how (Mikolov et al. 2013a, b)."""
+    """What word2vec predicts in training, and with which loss (Mikolov et al. 2013a, b)."""
 
     algorithm: Literal["skip-gram", "cbow"] = "skip-gram"
-    """Predict a word from each word of its context, or from the mean of all of them."""
+    """Predict a word from each word of its context (skip-gram), or from the mean of all of them
+    (CBOW).
+    """
     loss: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
-    """Of a word against sampled ones, or of the decisions on its path in a Huffman tree."""
+    """Compare a word with sampled words, or predict the decisions on its path in a Huffman tree."""
 
 
 @dataclass(frozen=True)
 class FastTextConfig(Word2VecConfig):
-    """fastText (Bojanowski et al. 2017): words are means over their character n-grams, too."""
+    """fastText (Bojanowski et al. 2017): a word's vector is a mean that includes the vectors of its
+    character n-grams.
+    """
 
     buckets: int = 2_000_000
-    """Rows that n-grams are hashed into; each has H numbers."""
+    """Number of rows that n-grams are hashed into; each row has H numbers."""
     min_n: int = 3
-    """Characters of the shortest n-gram, `<` and `>` at the ends of a word counted."""
+    """Number of characters of the shortest n-grams, including `<` and `>` at the ends of a word."""
     max_n: int = 6
-    """Characters of the longest."""
+    """Number of characters of the longest n-grams."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +74,7 @@ class GloveConfig(WordVectorsConfig):
 
 @dataclass(frozen=True)
 class WordVectorsRun(RunConfig):
-    """What a run of any static word vectors has beside `RunConfig`."""
+    """The keys that runs of all static word vectors add to `RunConfig`."""
 
     own_loop = True
     ignored = ("validation.",)
@@ -79,10 +83,11 @@ class WordVectorsRun(RunConfig):
     epochs: float = 5.0
     """Length of the run in passes over the data."""
     window: int = 5
-    """Maximum words to each side of a word that are its context."""
+    """Maximum number of words on each side of a word that are its context."""
     workers: int = 0
-    """Threads, 0 one for each core. They do not wait for each other (Recht et al. 2011), so that
-    only 1 gives the same bytes each time."""
+    """Number of threads; 0: one per core. Threads do not wait for each other (Recht et al. 2011),
+    so only a single thread gives the same bytes each time.
+    """
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "window")
@@ -104,7 +109,7 @@ WORD2VEC_PRESETS: Mapping[str, Word2VecConfig] = {
 
 @dataclass(frozen=True)
 class Word2VecChanges(Changes):
-    """What a run may change of a word2vec model; its algorithm is that of `model`."""
+    """What a run may change of a word2vec model. Its algorithm follows from `model`."""
 
     hidden_size: int | None = None
     loss: Literal["negative-sampling", "hierarchical-softmax"] | None = None
@@ -118,11 +123,13 @@ class Word2VecRun(WordVectorsRun):
     default_model = "word2vec-skip-gram"
 
     negative: int = 5
-    """Sampled words for each predicted one, by count to the power of 0.75."""
+    """Number of sampled words per predicted word. A word is drawn in proportion to its count to the
+    power of 0.75.
+    """
     subsample: float = 1e-3
-    """Words of a larger fraction of the text than this are left out at random; 0: none."""
+    """Words whose fraction of the text is above this are left out at random; 0: none."""
     learning_rate: float | None = None
-    """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
+    """Learning rate at the start; it falls to zero over all passes. Unset: 0.025, for CBOW 0.05."""
     architecture: Word2VecChanges = field(default_factory=Word2VecChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 
@@ -158,15 +165,15 @@ class FastTextRun(Word2VecRun):
     default_model = "fasttext-skip-gram"
 
     subsample: float = 1e-4
-    """Words of a larger fraction of the text than this are left out at random; 0: none."""
+    """Words whose fraction of the text is above this are left out at random; 0: none."""
     learning_rate: float | None = 0.05
-    """At the start, falling to zero over all passes."""
+    """Learning rate at the start; it falls to zero over all passes."""
     architecture: FastTextChanges = field(default_factory=FastTextChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 
 
 GLOVE_PRESETS = {"glove": GloveConfig()}
-"""One size."""
+"""The only preset."""
 
 
 @dataclass(frozen=True)
@@ -186,16 +193,17 @@ class GloveRun(WordVectorsRun):
     epochs: float = 15.0
     """Length of the run in passes over the data."""
     window: int = 10
-    """Farthest words to each side of a word that are counted with it."""
+    """Maximum number of words on each side of a word that are counted with it."""
     most: float = 10.0
-    """x_max: pairs that occur as often, or more often, have the weight 1; 100 in the paper, for
-    billions of tokens."""
+    """x_max: pairs that occur at least this often have the weight 1. The paper has 100, for
+    billions of tokens.
+    """
     power: float = 0.75
-    """Others have (x / x_max) to this power."""
+    """Exponent of the weight of rarer pairs, (x / x_max) to this power."""
     learning_rate: float = 0.05
-    """Of AdaGrad."""
+    """Learning rate of AdaGrad."""
     memory_mb: int = 512
-    """Megabytes that counted pairs may take, about; more of them go to the disk, into `out`."""
+    """About how many megabytes counted pairs may take; more pairs go to the disk, into `out`."""
     architecture: GloveChanges = field(default_factory=GloveChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 

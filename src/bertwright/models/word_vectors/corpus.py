@@ -1,7 +1,9 @@
-"""A built corpus for static word vectors: counts, chunks, sampling, Huffman codes.
+"""A built corpus for static word vectors: counts, chunks, sampling and Huffman codes.
 
-Mikolov et al. 2013b (see `models/word_vectors/objectives.py`), sections 2.1 to 2.3, and Mikolov's
-word2vec.c where it differs. Letters: V vocabulary, N tokens of a chunk, D documents in it.
+This follows Mikolov et al. 2013b (see `models/word_vectors/objectives.py`), sections 2.1 to 2.3,
+and Mikolov's word2vec.c where that differs.
+
+Letters: V vocabulary, N tokens of a chunk, D documents in it.
 """
 
 from __future__ import annotations
@@ -17,32 +19,37 @@ from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 
 CHUNK = 1 << 17
-"""Tokens of a chunk; a context does not reach across its ends, nor across those of documents."""
+"""The number of tokens of a chunk. A context does not reach across the end of a chunk or of a
+document.
+"""
 
 
 def chunk_spans(shards: Shards) -> list[tuple[int, int]]:
-    """The first token of each chunk, and where it ends."""
+    """Return the first token of each chunk, and its end."""
     return list(pairwise([*range(0, shards.num_tokens, CHUNK), shards.num_tokens]))
 
 
 def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
-    """`[N]` ids of tokens `start` to `stop` - 1, and `[D]` where in them documents end."""
+    """Return the ids of tokens `start` to `stop` - 1, `[N]`, and the positions in them where
+    documents end, `[D]`.
+    """
     ends = shards.sentence_tokens[shards.document_sentences]
     first, last = np.searchsorted(ends, [start + 1, stop])
     return shards.tokens(start, stop).astype(np.int32), np.append(ends[first:last], stop) - start
 
 
 def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
-    """Every chunk, in order."""
+    """Yield every chunk, in order."""
     for span in chunk_spans(shards):
         yield read_chunk(shards, *span)
 
 
 def count_words(shards: Shards) -> Int64s:
-    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained.
+    """Return `[V]`: how often each word is in the text; 0 for special tokens, which are not
+    trained.
 
     Raises:
-        DataError: fewer than two different words, or no two in one document.
+        DataError: the text has fewer than two different words, or no document has two words.
     """
     counts = np.zeros(shards.vocab_size, np.int64)
     left_out = sorted(shards.special_ids)
@@ -64,10 +71,11 @@ def count_words(shards: Shards) -> Int64s:
 
 
 def keep_probabilities(counts: Int64s, subsample: float) -> Float32s:
-    """`[V]` with which an occurrence of each word is kept; 0 for words that are not trained.
+    """Return `[V]`: the probability with which an occurrence of each word is kept; 0 for words that
+    are not trained.
 
-    As word2vec.c has it, sqrt(t/f) + t/f with f the word's fraction of the text; section 2.3 of the
-    paper has sqrt(t/f) alone.
+    As in word2vec.c it is sqrt(t/f) + t/f, where f is the word's fraction of the text; section 2.3
+    of the paper has only sqrt(t/f).
     """
     keep = (counts > 0).astype(np.float32)
     if subsample:
@@ -77,8 +85,11 @@ def keep_probabilities(counts: Int64s, subsample: float) -> Float32s:
 
 
 def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
-    """Walker's alias method: sample i uniformly, keep it if a number in [0, 1) is below the first
-    `[V]`, else take the second `[V]`. Each word then comes as often as its weight says."""
+    """Return the table of Walker's alias method, which draws each word in proportion to its weight.
+
+    To draw, take i uniformly. Keep i if a number from [0, 1) is below the first `[V]` at i;
+    otherwise take the second `[V]` at i.
+    """
     scaled = weights * (len(weights) / weights.sum())
     accept, other = np.ones(len(weights), np.float32), np.arange(len(weights), dtype=np.int32)
     small, large = [np.flatnonzero(rows).tolist() for rows in (scaled < 1, scaled >= 1)]
@@ -89,17 +100,19 @@ def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
         left[giver] -= 1 - left[row]
         if left[giver] < 1:
             small.append(large.pop())
-    for row in small:  # by rounding alone
+    for row in small:  # left over by rounding
         if not weights[row]:
             accept[row], other[row] = 0, int(weights.argmax())
     return accept, other
 
 
 def huffman_codes(counts: Int64s) -> tuple[Int64s, Int32s, Float32s]:
-    """The path of every word that is there to the root of a Huffman tree: `[V + 1]` where each
-    word's starts, the inner nodes of all paths (0 to V - 2), and the branch below each: 1 or 0."""
+    """Return the path of every word with a count to the root of a Huffman tree: `[V + 1]`, where
+    each word's path starts; the inner nodes of all paths (0 to V - 2); and the branch below each
+    node, 1 or 0.
+    """
     words = np.flatnonzero(counts).tolist()
-    parent: dict[int, tuple[int, int]] = {}  # node -> its parent and branch; inner nodes from V
+    parent: dict[int, tuple[int, int]] = {}  # node -> its parent and branch; inner nodes start at V
     size = len(counts)
     heap = [(int(counts[word]), word) for word in words]
     heapq.heapify(heap)

@@ -1,9 +1,10 @@
-"""The `.bin` files of the published fastText, read and written: words, rows of n-grams, outputs.
+"""Read and write the `.bin` files of the published fastText: words, rows of n-grams and outputs.
 
-A file has a signature and the settings; the words with their counts, a zero byte after each; and
-two matrices, each after a byte that says whether it is quantized: the rows of words and buckets,
-and the outputs. Everything is little-endian. Files of 2016 have no signature, no number of pruned
-words, and no bytes that say whether a matrix is quantized; they are read too.
+A file has three parts: a signature and the settings; the words with their counts, each word
+followed by a zero byte; and two matrices, the rows of words and buckets, and the outputs. A byte
+before each matrix says whether it is quantized. Everything is little-endian. Files of 2016 have no
+signature, no number of pruned words, and no bytes that say whether a matrix is quantized; they are
+read too.
 
 Letters: V words, R rows, H width.
 """
@@ -36,13 +37,13 @@ class FastTextFile(NamedTuple):
     rows: Float32s
     """`[V + buckets, H]`"""
     output: Float32s
-    """`[V, H]`, or `[V - 1, H]` of the hierarchical softmax."""
+    """`[V, H]`, or `[V - 1, H]` for the hierarchical softmax."""
     replaced: int = 0
-    """The number of words with bytes that are not UTF-8, which became U+FFFD."""
+    """The number of words with bytes that are not UTF-8; these bytes became U+FFFD."""
 
 
 def is_fasttext(path: Path) -> bool:
-    """Return whether a file is a `.bin` of fastText, by its first bytes."""
+    """Return whether a file is a `.bin` of fastText, judged by its first bytes."""
     if path.suffix != ".bin" or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -65,7 +66,7 @@ def _is_old(head: bytes) -> bool:
 
 
 def notes_of(model: FastTextFile) -> tuple[str, ...]:
-    """Return what was replaced while reading, in words."""
+    """Return in words what was replaced while reading."""
     what = "words are not whole UTF-8; their bad bytes became U+FFFD"
     return (f"{model.replaced:,} {what}",) if model.replaced else ()
 
@@ -74,8 +75,8 @@ def write(path: Path, model: FastTextFile) -> None:
     """Write a model as a `.bin` file of fastText, with its words and the rows of its n-grams."""
     config = model.config
     loss, algorithm = (
-        next(number for number, name in names.items() if name == own)
-        for names, own in ((_LOSSES, config.loss), (_ALGORITHMS, config.algorithm))
+        next(number for number, name in names.items() if name == value)
+        for names, value in ((_LOSSES, config.loss), (_ALGORITHMS, config.algorithm))
     )
     settings = (
         *(config.hidden_size, 5, 5, 1, 5, 1),  # width, window, epochs, min_count, negative, words
@@ -96,7 +97,7 @@ def read(path: Path) -> FastTextFile:
     """Return the content of a file.
 
     Raises:
-        DataError: it is truncated, quantized, or a classifier.
+        DataError: the file is truncated, quantized, or a classifier.
     """
     data = np.memmap(path, np.uint8, "r").data
     try:
@@ -151,9 +152,9 @@ def _read(path: Path, data: memoryview) -> FastTextFile:
             raise DataError(f"{path} is quantized (.ftz; take the .bin), or damaged")
         matrices.append(np.frombuffer(data, "<f4", count * width, at).reshape(count, width))
         at += 4 * count * width
-    own: Any = (_ALGORITHMS[algorithm], _LOSSES[loss], buckets, min_n, max_n)
+    values: Any = (_ALGORITHMS[algorithm], _LOSSES[loss], buckets, min_n, max_n)
     try:
-        config = FastTextConfig(size, width, *own)
+        config = FastTextConfig(size, width, *values)
     except ConfigError as error:
         raise DataError(f"{path} is no fastText with character n-grams: {error}") from error
     rows, output = map(np.array, matrices)

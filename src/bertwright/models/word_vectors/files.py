@@ -1,9 +1,9 @@
-"""Files of word vectors as word2vec, GloVe and fastText write them, read and written.
+"""Read and write files of word vectors in the forms of word2vec, GloVe and fastText.
 
-| form | what |
+| form | content |
 |---|---|
-| text (`.vec`, `.txt`) | `V H`, then a word and H numbers a line; GloVe has no first line |
-| binary (`.bin`) | the line `V H`, then a word, a space and H float32 a row |
+| text (`.vec`, `.txt`) | `V H`, then a word and H numbers per line; GloVe has no first line |
+| binary (`.bin`) | the line `V H`, then a word, a space and H float32 per row |
 
 A file of either form may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`).
 
@@ -31,7 +31,7 @@ _HEAD, _BLOCK, _TEXT_BLOCK = 1 << 20, 1 << 24, 1 << 22
 _LONGEST_LINE = 1 << 26
 """The maximum number of bytes of one line of a compressed text."""
 _MOST_NUMBERS = 1 << 20
-"""The maximum of H; the widest published vectors have some thousand numbers."""
+"""The maximum of H; the widest published vectors have a few thousand numbers."""
 _FASTTEXT = (793712314).to_bytes(4, "little")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -43,11 +43,13 @@ class NamedVectors(NamedTuple):
     vectors: Float32s
     """`[V, H]`"""
     notes: tuple[str, ...] = ()
-    """What was left out or replaced while reading, for people."""
+    """What was left out or replaced while reading, in words."""
 
 
 def is_vector_file(path: Path) -> bool:
-    """Return whether a path is a file of word vectors by its name, not weights of a model."""
+    """Return whether the name of a path is that of a file of word vectors, not of a model's
+    weights.
+    """
     name = _plain_name(path)
     return name.endswith(SUFFIXES) and not name.startswith("pytorch_model") and path.is_file()
 
@@ -55,15 +57,15 @@ def is_vector_file(path: Path) -> bool:
 def read_vectors(path: str | Path) -> NamedVectors:
     """Return the words and vectors of a file of either form.
 
-    If a word comes twice, its first vector is kept. word2vec truncates long words within a
-    character: in a word of a binary file, and at the end of a word of a text file, bytes that are
-    not UTF-8 become U+FFFD. Both are counted in `notes`. A compressed file takes the memory of its
-    vectors, whatever its ratio.
+    If a word occurs twice, its first vector is kept. word2vec truncates long words within a
+    character, so bytes that are not UTF-8 become U+FFFD: anywhere in a word of a binary file, and
+    at the end of a word of a text file. Both are counted in `notes`. A compressed file takes no
+    more memory than its vectors, whatever its ratio.
 
     Raises:
-        DataError: it is neither, is truncated, has ragged rows, other numbers of rows than its
-            first line says, numbers that are not finite, or is no UTF-8 text.
-        MissingExtra: numba, for text.
+        DataError: the file has neither form, is truncated, has ragged rows, another number of rows
+            than its first line says, or numbers that are not finite, or is no UTF-8 text.
+        MissingExtra: a text file needs numba, which is not installed.
     """
     path = Path(path)
     with open_bytes(path) as file:
@@ -73,12 +75,12 @@ def read_vectors(path: str | Path) -> NamedVectors:
         first = head.split(b"\n", 1)[0].split()
         header = _header_of(path, first)
         if _plain_name(path).endswith(".bin"):
-            found = _read_binary(path, file, head, header)
+            vectors = _read_binary(path, file, head, header)
         elif path.suffix in COMPRESSED_SUFFIXES:
-            found = _read_text_stream(path, file, head, header, len(first) - 1)
+            vectors = _read_text_stream(path, file, head, header, len(first) - 1)
         else:
-            found = _read_text(path, header, len(first) - 1)
-    return _checked(path, found)
+            vectors = _read_text(path, header, len(first) - 1)
+    return _checked(path, vectors)
 
 
 def _plain_name(path: Path) -> str:
@@ -87,7 +89,9 @@ def _plain_name(path: Path) -> str:
 
 
 def _header_of(path: Path, first: list[bytes]) -> tuple[int, int] | None:
-    """Return the number of words and the width of a vector, if the first line says them."""
+    """Return the number of words and the width of a vector; None if the first line does not state
+    them.
+    """
     if len(first) != 2 or not all(map(bytes.isdigit, first)):
         return None
     if max(map(len, first)) > 12 or int(first[1]) > _MOST_NUMBERS:
@@ -139,7 +143,9 @@ def _read_binary(
 
 
 def _grow(path: Path, vectors: Float32s, rows: int, most: int | None = None) -> None:
-    """Grow the vectors to `rows` rows at least, in place; at most `most` rows are ever needed."""
+    """Grow the vectors in place to at least `rows` rows; no more than `most` rows are ever
+    needed.
+    """
     if len(vectors) < rows:
         width = vectors.shape[1]
         _require_memory(path, rows, width)
@@ -159,7 +165,9 @@ def _require_memory(path: Path, rows: int, width: int) -> None:
 
 
 def _read_text(path: Path, header: tuple[int, int] | None, fields: int) -> NamedVectors:
-    """Read a text file on disk: rows are counted first, so that its vectors alone take memory."""
+    """Read a text file on disk. Its rows are counted first, so that only its vectors take
+    memory.
+    """
     if path.stat().st_size == 0:
         raise _no_vectors(path)
     with path.open("rb") as file:
@@ -187,8 +195,8 @@ def _read_text_stream(
 ) -> NamedVectors:
     """Read a compressed text block by block.
 
-    A repeated word is left out at once, so that the memory is that of the vectors that are kept,
-    whatever the ratio of compression.
+    A repeated word is left out immediately, so only the vectors that are kept take memory, whatever
+    the ratio of compression.
     """
     width = header[1] if header else fields
     data = head[head.find(b"\n") + 1 :] if header else head
@@ -211,17 +219,17 @@ def _read_text_stream(
             most = _most_rows(number, width, len(whole))
             part, word_ends = np.empty((most, width), np.float32), np.empty((most, 2), np.int64)
             read = _parse(np.frombuffer(whole, np.uint8), 0, width, part, word_ends)
-            own, cut = _words_of(path, whole, word_ends[:read], rows)
-            rows, replaced = rows + len(own), replaced + cut
-            kept = []
-            for row, word in enumerate(own):
+            block_words, cut = _words_of(path, whole, word_ends[:read], rows)
+            rows, replaced = rows + len(block_words), replaced + cut
+            new_rows = []
+            for row, word in enumerate(block_words):
                 if word not in seen:
                     seen.add(word)
-                    kept.append(row)
-            _grow(path, vectors, len(words) + len(kept))
-            vectors[len(words) : len(words) + len(kept)] = part[kept]
-            words += [own[row] for row in kept]
-            if len(own) < number:
+                    new_rows.append(row)
+            _grow(path, vectors, len(words) + len(new_rows))
+            vectors[len(words) : len(words) + len(new_rows)] = part[new_rows]
+            words += [block_words[row] for row in new_rows]
+            if len(block_words) < number:
                 _check_rows(path, rows, rows + 1, width, header)
         if not more:
             break
@@ -234,8 +242,9 @@ def _read_text_stream(
 
 
 def _most_rows(lines: int, width: int, size: int) -> int:
-    """Return the maximum number of rows of so many bytes, two for each number, so that ragged lines
-    take no memory."""
+    """Return the maximum number of rows that so many bytes can hold, with at least two bytes per
+    number, so that ragged lines take no memory.
+    """
     return min(lines, size // (2 * width) + 1)
 
 
@@ -246,7 +255,7 @@ def _parse(
     vectors: Float32s,
     word_ends: Int64s,
 ) -> int:
-    """Call `parse_rows`; MissingExtra if numba is not installed."""
+    """Call `parse_rows`; raise MissingExtra if numba is not installed."""
     try:
         from bertwright.models.word_vectors.parse import parse_rows
     except ImportError as error:
@@ -259,23 +268,26 @@ def _words_of(path: Path, data: Any, word_ends: Int64s, before: int) -> tuple[li
     replaced.
 
     Args:
+        path: the file.
+        data: the bytes that the rows were parsed from.
+        word_ends: the start and end of each word.
         before: the number of rows of the file before these.
     """
     words: list[str] = []
     replaced = 0
     for begin, end in word_ends.tolist():
-        found = bytes(data[begin:end])
+        raw = bytes(data[begin:end])
         try:
-            word = found.decode("utf-8")
+            word = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             if error.reason != "unexpected end of data":
                 raise DataError(
-                    f"word {before + len(words) + 1} of {path}, {found[:40]!r}, is not UTF-8; "
+                    f"word {before + len(words) + 1} of {path}, {raw[:40]!r}, is not UTF-8; "
                     "convert a text: iconv -f LATIN1 -t UTF-8"
                 ) from error
-            word, replaced = found.decode("utf-8", errors="replace"), replaced + 1
+            word, replaced = raw.decode("utf-8", errors="replace"), replaced + 1
         if " " in word and NUMBER.fullmatch(word.rsplit(" ", 1)[1]):
-            break  # a number too many, as it is read from the right
+            break  # rows are read from the right, so this line has one number too many
         words.append(word)
     return words, replaced
 
@@ -297,7 +309,7 @@ def _check_rows(
 
 def _no_vectors(path: Path) -> DataError:
     return DataError(
-        f"{path} holds no vectors; expected a word and its numbers a line, with spaces between"
+        f"{path} holds no vectors; expected one word and its numbers per line, with spaces between"
     )
 
 
@@ -307,13 +319,13 @@ def _replaced(count: int) -> tuple[str, ...]:
 
 
 def _repeated(count: int) -> tuple[str, ...]:
-    what = "rows have a word that came before, and were left out: the first vector is kept"
+    what = "rows repeat an earlier word and were left out: the first vector is kept"
     return (f"{count:,} {what}",) if count else ()
 
 
-def _checked(path: Path, found: NamedVectors) -> NamedVectors:
-    """Return the vectors with each word once; DataError if a number is not finite."""
-    words, vectors, notes = found
+def _checked(path: Path, content: NamedVectors) -> NamedVectors:
+    """Return the vectors with each word once; raise DataError if a number is not finite."""
+    words, vectors, notes = content
     if not np.isfinite(vectors.sum(1, dtype=np.float64)).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
         raise DataError(f"the vector of {words[row]!r} in {path} is not finite: remove it")
@@ -321,26 +333,26 @@ def _checked(path: Path, found: NamedVectors) -> NamedVectors:
     for row, word in enumerate(words):
         first.setdefault(word, row)
     if len(first) == len(words):
-        return found
-    kept = list(first.values())
-    notes += _repeated(len(words) - len(kept))
-    return NamedVectors(list(first), vectors[kept], notes)
+        return content
+    rows = list(first.values())
+    notes += _repeated(len(words) - len(rows))
+    return NamedVectors(list(first), vectors[rows], notes)
 
 
-def write_text(path: Path, found: NamedVectors) -> None:
-    """Write the text form with nine digits, which reads back as the same float32."""
-    row_format = " ".join(["%.9g"] * found.vectors.shape[1])
+def write_text(path: Path, content: NamedVectors) -> None:
+    """Write the text form with nine digits, from which the same float32 is read back."""
+    row_format = " ".join(["%.9g"] * content.vectors.shape[1])
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f"{len(found.words)} {found.vectors.shape[1]}\n")
-        for word, vector in zip(found.words, found.vectors, strict=True):
+        file.write(f"{len(content.words)} {content.vectors.shape[1]}\n")
+        for word, vector in zip(content.words, content.vectors, strict=True):
             file.write(f"{word} {row_format % tuple(vector.tolist())}\n")
 
 
-def write_binary(path: Path, found: NamedVectors) -> None:
-    """Write the binary form; DataError if a word holds a space, which would end it there."""
-    if spaced := next((word for word in found.words if " " in word), None):
+def write_binary(path: Path, content: NamedVectors) -> None:
+    """Write the binary form; raise DataError if a word holds a space, which would end the word."""
+    if spaced := next((word for word in content.words if " " in word), None):
         raise DataError(f"{spaced!r} holds a space, which a binary file cannot: write text (.vec)")
     with path.open("wb") as file:
-        file.write(f"{len(found.words)} {found.vectors.shape[1]}\n".encode())
-        for word, vector in zip(found.words, found.vectors.astype("<f4"), strict=True):
+        file.write(f"{len(content.words)} {content.vectors.shape[1]}\n".encode())
+        for word, vector in zip(content.words, content.vectors.astype("<f4"), strict=True):
             file.write(word.encode("utf-8") + b" " + vector.tobytes() + b"\n")

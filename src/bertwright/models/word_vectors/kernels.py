@@ -1,11 +1,11 @@
-"""Word vectors trained a word at a time, as compiled loops (numba; extra `words`).
+"""Compiled loops that train word vectors one word at a time (numba; extra `words`).
 
-Steps are of one prediction: batches of torch would spend their time on gathering rows. Threads run
-the same function on other chunks and write to the same tables without locks (Recht et al. 2011,
-"Hogwild"), as word2vec.c does; a single thread gives the same bytes each time.
+Each step is one prediction; batches of torch would spend their time on gathering rows. All threads
+run the same function on different chunks and write to the same tables without locks (Recht et al.
+2011, "Hogwild"), as word2vec.c does. A single thread gives the same bytes each time.
 
-Letters: N tokens, D documents, V vocabulary, H width, R rows of the input table (V words, for
-fastText character n-grams too), m rows that are averaged to make h.
+Letters: N tokens, D documents, V vocabulary, H width, R rows of the input table (V words; for
+fastText also character n-grams), m rows that are averaged to h.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ compiled = njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 inlined = njit(inline="always")
 
 ONE, ZERO = np.float32(1), np.float32(0)
-_FLOOR = 1e-30  # of a probability, in the logarithm that is reported
+_FLOOR = 1e-30  # the least probability whose logarithm is reported
 
 
 @inlined
 def advance(state: np.uint64) -> np.uint64:
-    """The next state of a linear congruential generator (Knuth's MMIX); high bits are random."""
+    """Return the next state of a linear congruential generator (Knuth's MMIX); high bits are
+    random.
+    """
     return state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
 
 
 @inlined
 def below(state: np.uint64, limit: int) -> np.uint64:
-    """A number from 0 to `limit` - 1, of the highest 32 bits."""
+    """Return a number from 0 to `limit` - 1, from the highest 32 bits."""
     return ((state >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)
 
 
 @inlined
 def fraction(state: np.uint64) -> np.float32:
-    """A number in [0, 1), of the 24 bits in the middle."""
+    """Return a number in [0, 1), from the 24 bits in the middle."""
     return np.float32((state >> np.uint64(8)) & np.uint64(0xFFFFFF)) * np.float32(2.0**-24)
 
 
@@ -57,18 +59,29 @@ def train_context_words(
     rates: tuple[float, float],
     seed: np.uint64,
 ) -> tuple[float, int]:
-    """word2vec and fastText over one chunk; its summed loss and the number of predictions.
+    """Train word2vec or fastText on one chunk; return its summed loss and the number of
+    predictions.
 
-    A word's context are the words at most b before or after it, b uniform from 1 to `window`. CBOW
-    predicts the word from the mean of their vectors; skip-gram, as word2vec.c turns it, from each
-    of them alone. A mean's gradient goes to each of its rows whole, as there.
+    The context of a word is the words at most b before or after it, where b is uniform from 1 to
+    `window`. CBOW predicts the word from the mean of their vectors. Skip-gram predicts it from each
+    of them separately, the direction that word2vec.c has. As there, the gradient of a mean goes
+    undivided to each of its rows.
 
-    Of `tokens` `[N]` documents end at `ends` `[D]`. `inputs` `[R, H]` and `outputs` `[V, H]` or
-    `[V - 1, H]` are changed; a word's vector is the mean of the rows `units`, which start for each
-    word at `unit_starts` `[V + 1]`. An occurrence is kept with the probability `keep` `[V]`; there
-    are `negative` sampled words a prediction, drawn by `noise` (`alias_table`), or with 0 the
-    hierarchical softmax by `paths` (`huffman_codes`). The learning rate goes from `rates[0]` to
-    `rates[1]`.
+    Args:
+        tokens: `[N]`
+        ends: `[D]`, where in the tokens documents end.
+        inputs: `[R, H]`; changed.
+        outputs: `[V, H]` or `[V - 1, H]`; changed.
+        unit_starts: `[V + 1]`, where in `units` the rows of each word start.
+        units: the rows whose mean is a word's vector.
+        keep: `[V]`, the probability that an occurrence is kept.
+        noise: the distribution of sampled words (`alias_table`).
+        paths: the paths of the hierarchical softmax (`huffman_codes`).
+        cbow: whether the algorithm is CBOW.
+        window: the maximum of b.
+        negative: the number of sampled words per prediction; 0: the hierarchical softmax.
+        rates: the learning rate at the start and at the end of the chunk.
+        seed: of everything that is drawn.
     """
     (accept, other), (path_starts, path_nodes, path_branches) = noise, paths
     width, vocabulary, state = inputs.shape[1], len(keep), np.uint64(seed)
@@ -162,18 +175,29 @@ def train_cooccurrences(
     power: float,
     rate: float,
 ) -> tuple[float, int]:
-    """GloVe over some entries; their summed loss, and how many X_ij they are, i and j in either
-    order. Like the published program, AdaGrad adds up squares of gradients times the rate, from 1.
+    """Train GloVe on some entries; return their summed loss, and their number, counting (i, j) and
+    (j, i) separately.
 
-    Of E pairs i <= j `keys` are i V + j, `counts` sums of 1/d over pairs of occurrences; `order`
-    are the positions in `[E]` to train on. Changed are `vectors` `[2, V, H]` and `biases` `[2, V]`
-    of words and of contexts, and the summed squares of both. `most` is x_max, `power` that of f.
+    As in the published program, AdaGrad sums the squares of gradients times the rate, starting at
+    1.
+
+    Args:
+        keys: `[E]`, i V + j of pairs with i <= j.
+        counts: `[E]`, the sums of 1/d over pairs of occurrences.
+        order: the positions in `[E]` to train on.
+        vectors: `[2, V, H]`, of words and of contexts; changed.
+        biases: `[2, V]`, of words and of contexts; changed.
+        vector_squares: the summed squares of `vectors`; changed.
+        bias_squares: the summed squares of `biases`; changed.
+        most: x_max.
+        power: the exponent of f.
+        rate: the learning rate.
     """
     (_, size, width), loss, entries, step = vectors.shape, 0.0, 0, np.float32(rate)
     for at in order:
         one, other, count = keys[at] // size, keys[at] % size, counts[at]
         if one == other:
-            count *= 2  # each pair of occurrences is one to either side
+            count *= 2  # each pair of occurrences counts in both directions
         weight = np.float32(min(1.0, (count / most) ** power))
         logarithm = np.float32(np.log(count))
         for turn in range(1 if one == other else 2):

@@ -1,9 +1,9 @@
-"""What word2vec, fastText and GloVe train beside the words' vectors: the weights.
+"""The weights that word2vec, fastText and GloVe train beside the words' vectors.
 
 `models/word_vectors/kernels.py` computes the losses and trains word by word.
 
 Mikolov, Sutskever, Chen, Corrado, Dean 2013, "Distributed Representations of Words and Phrases and
-their Compositionality", sections 2.1 and 2.2. With h the context's vector, w the predicted word:
+their Compositionality", sections 2.1 and 2.2. With h the context's vector and w the predicted word:
 
     negative sampling:     -log s(o_w . h) - sum_(k sampled words v) log s(-o_v . h)
     hierarchical softmax:  -sum_(nodes n on w's path) log s(d_n o_n . h),  d_n = +-1 its branch
@@ -27,7 +27,9 @@ from bertwright.nn.objective import Objective
 
 
 class ContextWords(Objective[Batch]):
-    """Output vectors, one a word, or one an inner node of the Huffman tree; zero at first."""
+    """Output vectors, one per word or one per inner node of the Huffman tree. They start at
+    zero.
+    """
 
     title = "context words"
 
@@ -38,8 +40,9 @@ class ContextWords(Objective[Batch]):
 
 
 class Cooccurrences(Objective[Batch]):
-    """GloVe's vectors and biases of words and of contexts, row 0 and 1 of each tensor, and the
-    summed squares of their gradients for AdaGrad."""
+    """GloVe's vectors and biases of words (row 0 of each tensor) and of contexts (row 1), and the
+    summed squares of their gradients for AdaGrad.
+    """
 
     title = "co-occurrences"
 
@@ -52,6 +55,6 @@ class Cooccurrences(Objective[Batch]):
         self.bias_squares = nn.Parameter(torch.ones(2, words), requires_grad=False)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Vectors uniform in +-1/2H."""
+        """Draw vectors uniformly within +-1/2H."""
         half = 0.5 / self.vectors.shape[2]
         nn.init.uniform_(self.vectors, -half, half, generator=generator)

@@ -1,5 +1,6 @@
-"""Parse the numbers of a text file in compiled loops (numba; extra `words`), fifty times as fast as
-Python."""
+"""Parse the numbers of a text file in compiled loops (numba; extra `words`), which is fifty times
+as fast as Python.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +21,15 @@ def parse_rows(
 ) -> int:
     """Read rows of a word and H numbers, and return how many were read.
 
-    Reading begins at `start` and ends with the data, or before the first row that cannot be read.
+    Reading begins at `start` and ends at the end of the data, or before the first row that cannot
+    be read.
 
-    Numbers are written to `vectors` `[rows, H]`, and where each word starts and ends to `word_ends`
-    `[rows, 2]`.
+    Args:
+        data: the bytes of the file.
+        start: the first byte to read.
+        width: H.
+        vectors: `[rows, H]`; gets the numbers.
+        word_ends: `[rows, 2]`; gets the start and the end of each word.
     """
     row, size = 0, len(data)
     while start < size:

@@ -1,7 +1,9 @@
-"""Character n-grams of words, as the published fastText hashes them into buckets.
+"""Character n-grams of words, hashed into buckets as the published fastText does.
 
 Bojanowski, Grave, Joulin, Mikolov 2017, "Enriching Word Vectors with Subword Information", section
-3.2: the n-grams of `<word>`, whose rows are averaged with the word's own. Letters: V words.
+3.2: the n-grams are those of `<word>`, and their rows are averaged with the word's own.
+
+Letters: V words.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ _BASIS, _PRIME, _MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 
 def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
-    """The bucket of each n-gram: FNV-1a of its UTF-8, whose bytes are signed, as in fastText."""
+    """Return the bucket of each n-gram: FNV-1a of its UTF-8, whose bytes are signed, as in
+    fastText.
+    """
     characters = [character.encode("utf-8") for character in f"<{word}>"]
-    found, size = [], len(characters)
+    numbers, size = [], len(characters)
     for start in range(size):
         number = _BASIS
         for stop in range(start + 1, min(start + max_n, size) + 1):
@@ -27,15 +31,19 @@ def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
                 number = ((number ^ signed) * _PRIME) & _MASK
             n = stop - start
             if n >= min_n and not (n == 1 and (start == 0 or stop == size)):
-                found.append(number % buckets)
-    return found
+                numbers.append(number % buckets)
+    return numbers
 
 
 def word_units(
     words: Sequence[str], bare: Collection[int], buckets: int, min_n: int, max_n: int
 ) -> tuple[Int64s, Int64s]:
-    """`[V + 1]` where the rows that make each word's vector start, and the rows: its own, then V +
-    the bucket of each n-gram of `min_n` to `max_n` characters; `bare` words have no n-grams."""
+    """Return the rows whose mean is each word's vector: `[V + 1]`, where each word's rows start,
+    and the rows themselves.
+
+    The rows of a word are its own, then V + the bucket of each n-gram of `min_n` to `max_n`
+    characters. The `bare` words have no n-grams.
+    """
     starts, units = [0], []
     for row, word in enumerate(words):
         units.append(row)

@@ -1,8 +1,8 @@
-"""word2vec, fastText and GloVe as systems: passes over a built corpus by compiled loops.
+"""word2vec, fastText and GloVe as systems: compiled loops make passes over a built corpus.
 
-Mikolov et al. 2013a, b; Bojanowski et al. 2017; Pennington et al. 2014. What is drawn, and the
-learning rate, are functions of the seed and the position in the text, so that the first of
-`workers` threads to be free may take the next chunk.
+Mikolov et al. 2013a, b; Bojanowski et al. 2017; Pennington et al. 2014. Random numbers and the
+learning rate are functions of the seed and the position in the text, so whichever of the `workers`
+threads is free first may take the next chunk.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-_SLICE = 1 << 18  # entries of GloVe that a thread takes at once
+_SLICE = 1 << 18
+"""The number of entries of GloVe that a thread takes at once."""
 
 
 def load_kernels() -> Any:
-    """The compiled loops, or MissingExtra."""
+    """Return the compiled loops; raise MissingExtra if numba is not installed."""
     try:
         return import_module("bertwright.models.word_vectors.kernels")
     except ImportError as error:
@@ -55,20 +56,20 @@ def load_kernels() -> Any:
 
 
 def in_threads(work: Callable[[int], Any], items: Sequence[int], workers: int) -> list[Any]:
-    """`work` of each item, in order; by one worker, one after the other."""
+    """Return `work` of each item, in order. A single worker does one after the other."""
     with ThreadPoolExecutor(workers or usable_cores()) as pool:
         return list(pool.map(work, items))
 
 
 def fit_word2vec(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Pass by pass; a word's vector is its row of the encoder's table."""
+    """Train pass by pass. A word's vector is its row of the encoder's table."""
     words = np.arange(shards.vocab_size + 1)
     table = cast(WordVectors, learner.encoder).table.weight.data
     return _passes(run, shards, learner, table, words, words[:-1], done)
 
 
 def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, opened: Opened) -> None:
-    """Small random rows, and words made of them; outputs of zero."""
+    """Draw small random rows and compute the words' vectors from them. Outputs are zero."""
     initialize_as_published(learner, run, shards, opened)
     encoder = cast(FastText, learner.encoder)
     encoder.counts.copy_(torch.from_numpy(corpus.count_words(shards)))
@@ -76,7 +77,7 @@ def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, open
 
 
 def fit_fasttext(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Pass by pass; after each the words' vectors are made of their rows."""
+    """Train pass by pass. After each pass, the words' vectors are computed from their rows."""
     encoder = cast(FastText, learner.encoder)
     starts, units = _units(encoder, shards)
     for each in _passes(run, shards, learner, encoder.rows, starts, units, done):
@@ -99,8 +100,9 @@ def _passes(
     units: Int64s,
     done: int,
 ) -> Iterator[Pass]:
-    """Train the output vectors, and the rows `[R, H]` of which `units`, those of each word from
-    `unit_starts` `[V + 1]` on, are averaged."""
+    """Train the output vectors and the rows `[R, H]`. The vector of a word is the mean of its rows;
+    these are listed in `units`, from `unit_starts` `[V + 1]` on.
+    """
     kernels, config = load_kernels(), cast(Any, learner.encoder).config
     counts = corpus.count_words(shards)
     hierarchical = config.loss == "hierarchical-softmax"
@@ -120,7 +122,7 @@ def _passes(
 
         def train(chunk: int, number: int = number) -> tuple[float, int]:
             start, stop = spans[chunk]
-            found: tuple[float, int] = kernels.train_context_words(
+            loss_and_count: tuple[float, int] = kernels.train_context_words(
                 *corpus.read_chunk(shards, start, stop),
                 rows.numpy(),
                 output.data.numpy(),
@@ -135,7 +137,7 @@ def _passes(
                 (rate_at(number, start), rate_at(number, stop)),
                 make_key("context words", run.seed, number, chunk),
             )
-            return found
+            return loss_and_count
 
         summed = np.sum(in_threads(train, range(len(spans)), run.workers), axis=0)
         loss = float(summed[0] / max(1, summed[1]))
@@ -143,7 +145,7 @@ def _passes(
 
 
 def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Opened) -> None:
-    """Small random vectors of words and contexts; of the encoder, their sum."""
+    """Draw small random vectors of words and contexts. The encoder's vectors are their sums."""
     load_kernels()
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     objective.reset_parameters(torch.Generator().manual_seed(run.seed))
@@ -151,7 +153,7 @@ def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Op
 
 
 def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Pass by pass over the counted entries in random order; a resumed run counts again."""
+    """Train pass by pass over the counted entries in random order. A resumed run counts again."""
     kernels, counts = load_kernels(), corpus.count_words(shards)
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     tables = [each.data.numpy() for each in objective.parameters()]
@@ -167,9 +169,9 @@ def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Ite
                 order = permutation(make_key("entries", run.seed, number, part), len(keys))
 
                 def train(start: int, keys: Int64s = keys, sums=sums, order=order):  # type: ignore[no-untyped-def]
-                    own = order[start : start + _SLICE]
+                    rows = order[start : start + _SLICE]
                     settings = (run.most, run.power, run.learning_rate)
-                    return kernels.train_cooccurrences(keys, sums, own, *tables, *settings)
+                    return kernels.train_cooccurrences(keys, sums, rows, *tables, *settings)
 
                 for each in in_threads(train, range(0, len(keys), _SLICE), run.workers):
                     loss, entries = loss + each[0], entries + each[1]
@@ -221,4 +223,4 @@ GLOVE = System(
 FROM_FILES = System(
     name="word-vectors", config=WordVectorsConfig, encoder=WordVectors, spec=word_vectors_spec
 )
-"""Vectors that `bertwright convert` read from a file of another program: no run trains them."""
+"""Vectors that `bertwright convert` read from a file of another program. No run trains them."""
