@@ -37,8 +37,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, MarianConfig, Mar
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.data.batch import token_batches
 from bertwright.decoding.search import beam_steps, finish
-from bertwright.inference.encode import ModelRunner
-from bertwright.inference.translation.translate import TargetDecoder
+from bertwright.decoding.targets import TargetDecoder
 from bertwright.machine import keep_freed_memory
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.outputs.translation import TranslationBatch
@@ -176,8 +175,7 @@ def search() -> tuple[dict[str, Callable[[], None]], int]:
     learner = make_learner(config, ["translation"])
 
     def ours(model: Any) -> None:
-        runner = ModelRunner(model, None, torch.device("cpu"), 4096, "")  # type: ignore[arg-type]
-        decoder = TargetDecoder(runner, model.objectives["translation"], BEGIN)
+        decoder = TargetDecoder(model, model.objectives["translation"], BEGIN)
         for rows in token_batches([len(ids) for ids in sources], 4096 // BEAM):
             some, limits = [sources[row] for row in rows], [lengths[row] for row in rows]
             finish(beam_steps(decoder, some, {END}, limits, beam=BEAM, never=[PAD, END]))

@@ -108,4 +108,5 @@ KINDS: tuple[ForeignKind, ...] = (
     ForeignKind("arpa", arpa.is_arpa, _ngrams),
     ForeignKind("elmo", _is_elmo, _elmo, "Elmo"),
 )
-"""In the order in which they are tried: a `.bin` of fastText is a file of vectors by its name."""
+"""In the order in which they are tried: a `.bin` of fastText is a file of vectors by its name. They
+are compared here alone; `bertwright convert` and `inspect` go by `format`."""

@@ -55,10 +55,11 @@ def convert(
     from bertwright.checkpoint import convert as models
     from bertwright.checkpoint import ngram_files as ngrams
     from bertwright.checkpoint import vector_files as words
-    from bertwright.models.ngram.arpa import is_arpa
-    from bertwright.models.word_vectors.files import is_vector_file
+    from bertwright.checkpoint.foreign import foreign_kind
 
-    if to == "word2vec" or to == "fasttext" or is_vector_file(source):
+    kind = foreign_kind(source)
+    came = None if kind is None else kind.format
+    if to == "word2vec" or to == "fasttext" or came in ("word vectors", "fasttext"):
         if to not in ("huggingface", "word2vec", "fasttext"):
             raise ConfigError(
                 f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
@@ -71,7 +72,7 @@ def convert(
             vectors = words.export_vectors(source, out, overwrite, to).vectors
         facts: dict[str, Any] = {"words": vectors.shape[0], "width": vectors.shape[1]}
         shown = dict(facts)
-    elif to == "arpa" or is_arpa(source):
+    elif to == "arpa" or came == "arpa":
         if to not in ("huggingface", "arpa"):
             raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
         notes = ()

@@ -124,27 +124,14 @@ def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
     Raises:
         DataError: the file cannot be read, or none of its words has a vector.
     """
-    return evaluate_questions(table, read_word_test(path), str(path))
-
-
-def evaluate_questions(table: WordTable, test: list[VectorQuestion], name: str) -> WordTestResult:
-    """Evaluate a table on the lines of a file.
-
-    Args:
-        table: the vectors.
-        test: the lines, as `read_word_test` returns them.
-        name: of the file, for messages.
-
-    Raises:
-        DataError: no line has a vector for every word.
-    """
+    test = read_word_test(path)
     least, metric, measure = 2, "spearman", _pairs
     if len(test[0].words) == 4:
         least, metric, measure = 1, "accuracy", _analogies
     statistic, covered, by_section = measure(table, test)
     if covered < least:
         raise DataError(
-            f"of {len(test):,} lines of {name} {covered} have a vector for every word; the "
+            f"of {len(test):,} lines of {path} {covered} have a vector for every word; the "
             f"vocabulary has {len(table.words):,} words: is it of another language, or of subwords?"
         )
     score, interval = value(statistic, covered)[metric], bootstrap(statistic, covered)[metric]

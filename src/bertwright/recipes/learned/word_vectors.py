@@ -16,7 +16,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.errors import BertwrightError
-from bertwright.inference.word_vectors.evaluate import evaluate_words
+from bertwright.inference.word_vectors.evaluate import WordTestResult, evaluate_words
 from bertwright.inference.word_vectors.table import WordTable, open_words
 from bertwright.recipes.learned.run import FinishedRun, training_documents
 from bertwright.report import sections
@@ -170,11 +170,8 @@ def _tests(run: FinishedRun, table: WordTable) -> sections.Section:
                 f"{nearer.known} of {nearer.total} lines",
             ]
         )
-    try:
-        analogies = evaluate_words(table, Path(str(files(__package__) / "analogies.txt")))
-    except BertwrightError:  # none of its words is in the vocabulary
-        pass
-    else:
+    analogies = _analogies(table)
+    if analogies is not None:
         rows.append(
             [
                 "English analogies (3CosAdd)",
@@ -190,6 +187,14 @@ def _tests(run: FinishedRun, table: WordTable) -> sections.Section:
     )
     columns = ["test", "right", "by chance", "covered"]
     return sections.table("Tests", columns, rows, note, numbers=(1, 2, 3))
+
+
+def _analogies(table: WordTable) -> WordTestResult | None:
+    """Evaluate `analogies.txt`; None if the vocabulary has the words of no line."""
+    try:
+        return evaluate_words(table, Path(str(files(__package__) / "analogies.txt")))
+    except BertwrightError:
+        return None
 
 
 def _neighbours(table: WordTable, frequent: list[int], counts: Int64s) -> sections.Section:
