@@ -15,7 +15,7 @@ from bertwright.inference.word_vectors.table import WordTable
 from bertwright.recipes.examine import read_run_config, write_findings
 from bertwright.recipes.learned import layers, translation, word_vectors
 from bertwright.recipes.learned.run import FinishedRun
-from bertwright.recipes.learned.translation import Pair, Translations
+from bertwright.recipes.learned.translation import ReferencePair, Translations
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from tests.contract.conftest import config_of
@@ -138,9 +138,13 @@ def test_a_verdict_needs_translations_that_depend_on_their_sources(
 
 
 def test_dice_coefficients(translator: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    train_pairs = [Pair([1, 2], [11]), Pair([1], [11, 12]), Pair([2], [12])]
+    train_pairs = [
+        ReferencePair([1, 2], [11]),
+        ReferencePair([1], [11, 12]),
+        ReferencePair([2], [12]),
+    ]
     monkeypatch.setattr(translation, "pairs_of", lambda *_: train_pairs)
-    (found,) = translation._dice(translator, [Pair([1, 2], [11, 12])])
+    (found,) = translation._dice(translator, [ReferencePair([1, 2], [11, 12])])
     # rows are target tokens: n(1) = n(2) = n(11) = n(12) = 2
     assert found.tolist() == [[1.0, 0.5], [0.5, 0.5]]
 
@@ -169,7 +173,7 @@ def test_the_head_that_aligns_best(
 
 def test_ten_translations_are_one_of_each_tenth() -> None:
     texts = [" ".join(["x"] * n + ["y"] * (100 - n)) for n in range(100)]
-    done = Translations(texts, ["x " * 99 + "x"] * 100, texts, [Pair([1], [2])] * 100)
+    done = Translations(texts, ["x " * 99 + "x"] * 100, texts, [ReferencePair([1], [2])] * 100)
     rows = translation._ten(done, False)["rows"]
     places = [row[0].split().count("x") // 10 for row in rows]
     assert places == sorted(places)

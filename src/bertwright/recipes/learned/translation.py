@@ -46,7 +46,7 @@ CLEAR = 5.0
 SHOWN, DICE_PAIRS, LONGEST = 10, 20_000, 24
 
 
-class Pair(NamedTuple):
+class ReferencePair(NamedTuple):
     """A source and its reference, in ids without those of begin and end."""
 
     source: list[int]
@@ -59,16 +59,16 @@ class Translations(NamedTuple):
     sources: list[str]
     references: list[str]
     translations: list[str]
-    pairs: list[Pair]
+    pairs: list[ReferencePair]
 
 
-def pairs_of(run: FinishedRun, split: Split, most: int) -> list[Pair]:
+def pairs_of(run: FinishedRun, split: Split, most: int) -> list[ReferencePair]:
     """Return pairs of a split that the run reads, drawn at random and always the same."""
     assert isinstance(run.config, TranslationRun)
     shards, length = run.shards, run.config.sequence_length - 2
     documents = split_documents(shards, split, run.config.validation.fraction)
     drawn = np.random.default_rng(0).permutation(documents)
-    pairs: list[Pair] = []
+    pairs: list[ReferencePair] = []
     for document in drawn.tolist():
         pair = _pair(shards, document)
         if max(len(pair.source), len(pair.target)) <= length:
@@ -78,10 +78,10 @@ def pairs_of(run: FinishedRun, split: Split, most: int) -> list[Pair]:
     return pairs
 
 
-def _pair(shards: Shards, document: int) -> Pair:
+def _pair(shards: Shards, document: int) -> ReferencePair:
     first = int(shards.document_sentences[document])
     a, b, c = shards.sentence_tokens[first : first + 3].tolist()
-    return Pair(shards.tokens(a, b).tolist(), shards.tokens(b, c).tolist())
+    return ReferencePair(shards.tokens(a, b).tolist(), shards.tokens(b, c).tolist())
 
 
 def translated(run: FinishedRun) -> Translations:
@@ -248,11 +248,11 @@ def _alignment(run: FinishedRun, done: Translations) -> sections.Section | None:
     return sections.heat("Alignment", drawn.rows, drawn.columns, attention.tolist(), note)
 
 
-def _short(pair: Pair) -> bool:
+def _short(pair: ReferencePair) -> bool:
     return max(len(pair.source), len(pair.target)) <= LONGEST
 
 
-def _dice(run: FinishedRun, wanted: Sequence[Pair]) -> list[Float64s]:
+def _dice(run: FinishedRun, wanted: Sequence[ReferencePair]) -> list[Float64s]:
     """Return the Dice coefficients of the target and source tokens of pairs, `[T, S]` each."""
     sources = {token for pair in wanted for token in pair.source}
     targets = {token for pair in wanted for token in pair.target}
