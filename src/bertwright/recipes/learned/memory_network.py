@@ -77,7 +77,7 @@ def _story(
     tokenizer = run.tokenizer
     counts = batch.story_sentences.numpy()
     first = int(counts[:number].sum())
-    sentences_of_all = batch.inputs.ids.split(batch.sentence_lengths.tolist())
+    sentences_of_all = torch.split(batch.inputs.ids, batch.sentence_lengths.tolist())
     texts = [
         tokenizer.decode(ids.tolist())
         for ids in sentences_of_all[first : first + int(counts[number])]
