@@ -15,6 +15,7 @@ from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
 from bertwright.serve.auth import ApiKeys
 from bertwright.serve.engine import Engine
+from bertwright.serve.loading import ModelLoader
 from bertwright.serve.service import Service
 from tests.serve.conftest import swap
 
@@ -101,10 +102,10 @@ def test_a_swap_that_fails_is_no_failure(
 ) -> None:
     client = served()
 
-    async def loaded(self: Service, name: str, folder: str) -> Engine:
+    async def loaded(self: ModelLoader, name: str, folder: str) -> Engine:
         raise OSError("no room")
 
-    monkeypatch.setattr(Service, "_loaded", loaded)
+    monkeypatch.setattr(ModelLoader, "load", loaded)
     swap(client)
     (logged,) = [each for each in caplog.records if each.levelname == "ERROR"]
     facts = {"model": "full", "error": "the old model stays: OSError('no room')"}

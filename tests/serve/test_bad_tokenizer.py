@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.errors import DataError
-from bertwright.serve import service as service_file
+from bertwright.serve import calls
 from bertwright.serve.engine import load_engine
 from bertwright.serve.service import Service
 from tests.serve.test_working_together import with_server
@@ -61,7 +61,7 @@ class Panic(BaseException):
 def test_any_failure_of_a_thread_fails_one_request(
     full: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    real = service_file.prepare
+    real = calls.prepare
 
     def broken(route: Any, engines: Any, body: Any, config: Any) -> Any:
         if body.input[0] == "z":
@@ -69,7 +69,7 @@ def test_any_failure_of_a_thread_fails_one_request(
         return real(route, engines, body, config)
 
     async def test(client: httpx.AsyncClient, service: Service) -> None:
-        monkeypatch.setattr(service_file, "prepare", broken)
+        monkeypatch.setattr(calls, "prepare", broken)
         bodies = [{"input": letter + " " * size} for letter in "azbz"]
         replies = await asyncio.gather(*(client.post("/embed", json=body) for body in bodies))
         assert [reply.status_code for reply in replies] == [200, 500, 200, 500]
@@ -87,7 +87,7 @@ def test_a_thread_that_does_not_end_ends_the_server(
 
     async def test(client: httpx.AsyncClient, service: Service) -> None:
         service.on_end = lambda: ended.append(True)
-        monkeypatch.setattr(service_file, "prepare", lambda *_: end.wait(60))
+        monkeypatch.setattr(calls, "prepare", lambda *_: end.wait(60))
         reply = await client.post("/embed", json={"input": "a" + " " * size})
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "failing")
         assert (await client.get("/readyz")).json() == {"ready": False, "why": "failing"}

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from bertwright.config.serve import ServeConfig
+from bertwright.serve.calls import json_response
 from bertwright.serve.connection import MAX_AHEAD, MAX_CHUNKS, MAX_FIELDS, MAX_HEAD, bounded
 from bertwright.serve.middleware import Middleware
-from bertwright.serve.service import JsonReply
 
 LARGE = 30_000_000
 """Bytes of a reply; more than the system's buffers hold."""
@@ -118,7 +118,8 @@ def test_a_large_reply_is_at_work_until_it_is_taken() -> None:
     done = threading.Event()
 
     async def large(scope: Scope, receive: Receive, send: Send) -> None:
-        await JsonReply(bytes(LARGE), {}, done.set)(scope, receive, send)
+        await json_response(bytes(LARGE))(scope, receive, send)
+        done.set()
 
     with served(large, ServeConfig()) as server, connect(server) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")

@@ -20,8 +20,8 @@ from fastapi import APIRouter
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.app import make_app
+from bertwright.serve.calls import REPLIES
 from bertwright.serve.engine import load_engine
-from bertwright.serve.service import REPLIES
 from tests.house.source import ROOT
 
 UNIT, IMAGE, MANIFEST = (

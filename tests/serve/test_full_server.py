@@ -39,7 +39,7 @@ def behind(middleware: Middleware) -> AbstractContextManager[uvicorn.Server]:
 
 @pytest.fixture
 def server(service: Service) -> Iterator[uvicorn.Server]:
-    with behind(Middleware(app, service, {"/embed": app})) as made:
+    with behind(Middleware(app, service, {"/embed"})) as made:
         yield made
 
 

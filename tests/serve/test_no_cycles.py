@@ -12,22 +12,22 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.serve import service
+from bertwright.serve import calls
 from bertwright.serve.requests import Prepared, prepare
 from tests.serve.conftest import EXAMPLES, MORE
 
 
 @pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Prepared]]]:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Prepared[Any]]]]:
     """What was prepared, while nothing is collected."""
-    made: list[weakref.ref[Prepared]] = []
+    made: list[weakref.ref[Prepared[Any]]] = []
 
-    def remember(*args: Any) -> Prepared:
+    def remember(*args: Any) -> Prepared[Any]:
         found = prepare(*args)
         made.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(service, "prepare", remember)
+    monkeypatch.setattr(calls, "prepare", remember)
     gc.disable()
     yield made
     gc.enable()
@@ -35,7 +35,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Prepa
 
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_a_request_is_free_after_its_reply(
-    client: TestClient, prepared: list[weakref.ref[Prepared]], path: str
+    client: TestClient, prepared: list[weakref.ref[Prepared[Any]]], path: str
 ) -> None:
     reply = client.post(path, json={**EXAMPLES[path], **MORE.get(path, {})})
     assert reply.status_code == 200, reply.text

@@ -15,7 +15,8 @@ from urllib.parse import quote
 import pytest
 from fastapi import FastAPI
 
-from bertwright.serve.app import ROUTERS, _listing
+from bertwright.serve.app import ROUTERS
+from bertwright.serve.docs_page import list_routes
 from tests.house.source import PACKAGE
 from tests.serve.browser import CHROMIUM, UNREADABLE, Page, browser
 from tests.serve.fake_server import MODELS, Fake, fake_server
@@ -198,7 +199,7 @@ def test_the_list_of_routes_fits_a_phone(tab: Page, tmp_path: Path) -> None:
     for router in ROUTERS:
         app.router.routes += router.routes
     page = tmp_path / "docs.html"
-    page.write_text(_listing(app.openapi()), encoding="utf-8")
+    page.write_text(list_routes(app.openapi()), encoding="utf-8")
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     tab.send("Emulation.setDeviceMetricsOverride", **size)
     tab.send("Page.navigate", url=page.as_uri())

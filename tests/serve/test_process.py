@@ -63,8 +63,8 @@ sys.exit(run(sys.argv[1:]))
 HANGING_LOAD = """
 import sys, time
 from bertwright.cli.app import run
-from bertwright.serve import service
-service.load_engine = lambda *given: time.sleep(600)
+from bertwright.serve import loading
+loading.load_engine = lambda *given: time.sleep(600)
 sys.exit(run(sys.argv[1:]))
 """
 

@@ -98,8 +98,8 @@ def test_dtypes_and_encodings(client: TestClient, model: Model) -> None:
 
 def test_each_vector_is_stored_by_itself() -> None:
     vectors = np.array([[1, -4, 0, 2], [0.001, 0.002, 0, -0.001], [0] * 4], np.float32)
-    stored, more = store(vectors, "int8")
-    scales = np.array(more["scales"])[:, None]
+    stored, listed = store(vectors, "int8")
+    scales = np.array(listed)[:, None]
     np.testing.assert_allclose(scales[:, 0], [4 / 127, 0.002 / 127, 1 / 127], rtol=1e-6)
     assert (np.abs(stored * scales - vectors) <= scales * 0.501).all()
     assert stored.dtype == np.int8
@@ -215,6 +215,29 @@ def test_regression_and_rerank(client: TestClient, model: Model) -> None:
     )
 
 
+def test_rerank_of_cohere_and_jina(client: TestClient, model: Model) -> None:
+    documents = ["b", {"text": "c d"}, "e f g"]
+    body = {"query": "a", "documents": documents, "max_chunks_per_doc": 3, "model": "full"}
+    reply = ask(client, "/v1/rerank", **body)
+    assert (reply["model"], reply["usage"]["total_tokens"]) == ("full", 16)
+    texts = ["b", "c d", "e f g"]
+    values = [p.as_dict()["value"] for p in model.predict([("a", t) for t in texts], "score")]
+    order = sorted(range(3), key=lambda n: -values[n])
+    assert [each["index"] for each in reply["results"]] == order
+    scores = [each["relevance_score"] for each in reply["results"]]
+    assert scores == pytest.approx([values[n] for n in order], abs=1e-5)
+    assert {"document"}.isdisjoint(*reply["results"])
+    reply = ask(client, "/v1/rerank", **body, top_n=2, return_documents=True, task="mood")
+    assert [each["document"]["text"] for each in reply["results"]] == [
+        texts[each["index"]] for each in reply["results"]
+    ]
+    assert len(reply["results"]) == 2
+    assert all(0 < each["relevance_score"] < 1 for each in reply["results"])
+    long = {"query": "a", "documents": ["b", "c " * 40]}
+    cut = client.post("/v1/rerank", json=long)
+    assert (cut.status_code, cut.headers["x-bertwright-truncated"]) == (200, "0"), cut.text
+
+
 def test_similarity(client: TestClient, model: Model) -> None:
     vectors = model.embed(TEXTS, normalize=True)
     found = ask(client, "/similarity", input=TEXTS)["similarities"]
@@ -250,7 +273,7 @@ def test_encode_of_bert_as_service(client: TestClient, model: Model) -> None:
 
 
 def test_openai(client: TestClient, model: Model) -> None:
-    expected = model.embed(TEXTS)
+    expected = model.embed(TEXTS, normalize=True)
     body = {"input": TEXTS, "model": "full", "encoding_format": "base64", "user": "u"}
     body |= {"service_tier": "auto", "parameters": {"more": 1}}  # of no meaning here
     reply = client.post("/v1/embeddings", json=body)

@@ -22,8 +22,8 @@ from bertwright.errors import BertwrightError
 from bertwright.inference.backends.int8 import has_int8
 from bertwright.inference.model import load
 from bertwright.nn.products import has_bfloat16
+from bertwright.serve import calls, loading
 from bertwright.serve import engine as engine_file
-from bertwright.serve import service as service_file
 from bertwright.serve.app import make_app
 from bertwright.serve.engine import Engine, load_engine
 from bertwright.serve.service import Service
@@ -39,7 +39,7 @@ def with_server(
 
     async def main() -> None:
         app = make_app(config)
-        async with app.app.lifespan_context(app.app):
+        async with app.app.router.lifespan_context(app.app):
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 while not app.service.is_ready:
@@ -137,15 +137,16 @@ def test_one_that_cannot_be_loaded_keeps_no_other(
 def test_a_load_that_hangs_keeps_no_other(
     full: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gate, real = threading.Event(), service_file.load_engine
+    gate, real = threading.Event(), loading.load_engine
 
     def hang(*given: Any) -> Engine:
         assert gate.wait(60)
         return real(*given)
 
     async def test(client: httpx.AsyncClient, service: Service) -> None:
-        before, service.config = service.engines["m"], replace(service.config, load_timeout=0.05)
-        monkeypatch.setattr(service_file, "load_engine", hang)
+        before, loader = service.engines["m"], service.loader
+        loader.config = replace(loader.config, load_timeout=0.05)
+        monkeypatch.setattr(loading, "load_engine", hang)
         for _ in range(2):
             await service.swap()
             assert "took more than" in str(vars(caplog.records[-1])["facts"])
@@ -155,7 +156,7 @@ def test_a_load_that_hangs_keeps_no_other(
         while service.is_busy:
             await asyncio.sleep(0.01)
         assert service.engines["m"] is before
-        service.config = replace(service.config, load_timeout=60.0)
+        loader.config = replace(loader.config, load_timeout=60.0)
         await service.swap()
         assert service.engines["m"] is not before
 
@@ -207,7 +208,7 @@ def test_models_that_do_not_load_end_the_server(
         raise ValueError("none of ours")
 
     if not is_known:
-        monkeypatch.setattr(service_file, "load_engine", broken)
+        monkeypatch.setattr(loading, "load_engine", broken)
 
     async def main() -> None:
         ended = asyncio.Event()
@@ -218,23 +219,6 @@ def test_models_that_do_not_load_end_the_server(
         assert service.error is not None
         assert not service.is_ready
         await service.stop()
-
-    asyncio.run(main())
-
-
-def test_who_has_left_is_known_without_waiting() -> None:
-    async def main() -> None:
-        never = asyncio.Event()
-
-        async def there() -> dict[str, Any]:
-            await never.wait()
-            return {}
-
-        async def left() -> dict[str, Any]:
-            return {"type": "http.disconnect"}
-
-        found = [service_file.is_gone(receive) for receive in (there, left, there)]
-        assert found == [False, True, False]
 
     asyncio.run(main())
 
@@ -256,14 +240,14 @@ def test_large_replies_that_nobody_takes_are_bounded(
     full: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(client: httpx.AsyncClient, service: Service) -> None:
-        monkeypatch.setattr(service_file, "REPLIES", 16 * 24 * 4)
+        monkeypatch.setattr(calls, "REPLIES", 16 * 24 * 4)
         large, small = {"input": ["a"] * 3}, {"input": "a"}
         assert (await client.post("/embed", json=large)).status_code == 200
-        service.replies = 16 * 24 * 2  # of others
+        service.reply_bytes = 16 * 24 * 2  # of others
         reply = await client.post("/embed", json=large)
         assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
         assert (await client.post("/embed", json=small)).status_code == 200
-        assert service.replies == 16 * 24 * 2
+        assert service.reply_bytes == 16 * 24 * 2
 
     with_server(test, full, queue_requests=4)
 

@@ -132,6 +132,11 @@ class Model:
         return VectorConfig((self.spec.default_layer,), pooling=self.spec.default_pooling)
 
     @property
+    def says_vectors(self) -> bool:
+        """Whether its folder says how vectors are made, as one of sentence-transformers does."""
+        return self._folder is not None
+
+    @property
     def prompts(self) -> dict[str, str]:
         """The prompts of a folder of sentence-transformers, by name."""
         return {} if self._folder is None else dict(self._folder.prompts)

@@ -149,6 +149,8 @@ class ServerConnection(HttpToolsProtocol):
         self.overhead = self.fields = self.chunks = self.body_left = 0
         self.has_head = False
         super().on_message_begin()
+        # whether the client has left, without waiting for it as `receive` does
+        self.scope["state"]["is_gone"] = self.transport.is_closing
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, which nothing here reads."""

@@ -1,6 +1,9 @@
-"""The one ASGI layer around the routes: API keys, the bound of active requests, replies to errors,
-one log line and one metric a request. It sees every request before its body is read, and every
-reply."""
+"""The ASGI layer around the application: keys, the limit of active requests, one log line and one
+metric for each request.
+
+It sees every request before its body is read, which a dependency of FastAPI's would not: a client
+without a key, or beyond the limit, is refused before it can send a body.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,10 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Container
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bertwright.serve.errors import HttpError, busy, unavailable
@@ -33,15 +35,22 @@ HEADERS = [
 log = logging.getLogger("bertwright.serve")
 
 
+@dataclass(slots=True)
+class RequestRecord:
+    """What is kept of a request until its reply has been sent."""
+
+    facts: dict[str, object] = field(default_factory=dict)
+    """What the log says of it."""
+    reply_bytes: int = 0
+    """The approximate bytes of its reply."""
+
+
 class Middleware:
     """Admits requests, or refuses them, and logs them."""
 
-    def __init__(
-        self, app: ASGIApp, service: Service, direct: Mapping[str, ASGIApp] | None = None
-    ) -> None:
-        """Around `app`, the routes; `direct` has the applications of paths that take POST, which
-        are called past its matching: a quarter of the event loop's time for a short request."""
-        self.app, self.service, self.direct = app, service, direct or {}
+    def __init__(self, app: ASGIApp, service: Service, paths: Container[str] = ()) -> None:
+        """Wrap `app`. Requests to one of `paths` are counted by path, others as `other`."""
+        self.app, self.service, self.paths = app, service, paths
         self._ids = map((secrets.token_hex(4) + "{:08x}").format, count())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,21 +72,15 @@ class Middleware:
                 complete = not message.get("more_body", False)
             await send(message)
 
-        facts: dict[str, Any] = {}
-        scope["app"], scope["state"] = self.app, {"service": service, "facts": facts}
+        record = RequestRecord()
+        scope.setdefault("state", {})["record"] = record
         counted = scope["method"] == "POST"
         error = self._refusal(path, headers, counted)
         service.active += counted
         try:
             if error is None:
-                app = self.direct.get(path, self.app) if counted else self.app
-                try:
-                    await app(scope, receive, send_more)
-                except HttpError as refused:
-                    error = refused
-                except HTTPException as unrouted:
-                    error = _unrouted(unrouted)
-            if error is not None:
+                await self.app(scope, receive, send_more)
+            else:
                 await send_error(error, send_more)
         except asyncio.CancelledError:  # the time to drain is over
             if not service.draining:
@@ -94,8 +97,9 @@ class Middleware:
                 raise
         finally:
             service.active -= counted
+            service.reply_bytes -= record.reply_bytes
             taken = time.perf_counter() - start if seconds is None else seconds
-            self._log(path, status, taken, request_id, facts)
+            self._log(path, status, taken, request_id, record.facts)
 
     @property
     def is_full(self) -> bool:
@@ -126,20 +130,19 @@ class Middleware:
         return None
 
     def _log(
-        self, path: str, status: int, seconds: float, request_id: str, facts: dict[str, Any]
+        self, path: str, status: int, seconds: float, request_id: str, facts: dict[str, object]
     ) -> None:
-        route = path if path in self.direct or path in NAMED else "other"
+        route = path if path in self.paths or path in NAMED else "other"
         self.service.metrics.count(route, status, seconds)
         if self.service.config.log_requests and route not in ("/livez", "/readyz", "/metrics"):
             line = {"route": route, "status": status, "seconds": round(seconds, 5)}
             log.info("request", extra={"facts": {**line, "id": request_id, **facts}})
 
 
-def _unrouted(error: HTTPException) -> HttpError:
-    """In our words what no route takes."""
-    message = "no such route, or one of another method; /docs lists them"
-    code = "method" if error.status_code == 405 else "not_found"
-    return HttpError(error.status_code, code, message, headers=error.headers)
+def record_of(scope: Scope) -> RequestRecord:
+    """Return the record of a request."""
+    record: RequestRecord = scope["state"]["record"]
+    return record
 
 
 async def send_error(error: HttpError, send: Send) -> None:

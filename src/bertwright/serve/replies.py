@@ -1,21 +1,79 @@
-"""Schemas of replies, for the OpenAPI document; `requests.Prepared` makes the JSON itself,
-as validating large vectors would take longer than computing them."""
+"""The replies of routes, as pydantic models: what a route's function makes, and what `/docs` shows.
+
+Numbers of vectors stay NumPy arrays until `dump` writes them as JSON. As lists of Python floats
+they would take eight times the memory, and twice the bytes of JSON, since a float32 has fewer
+digits than a Python float.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 
-from pydantic import BaseModel
+import numpy as np
+import numpy.typing as npt
+import orjson
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 T = TypeVar("T")
 
 
-class Truncated(BaseModel):
+@dataclass(frozen=True)
+class Nested:
+    """Marks an array that is written as nested lists of numbers."""
+
+    dimensions: int
+
+    def __get_pydantic_core_schema__(self, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.is_instance_schema(np.ndarray)
+
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, __: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "number"}
+        for _dimension in range(self.dimensions):
+            schema = {"type": "array", "items": schema}
+        return schema
+
+
+Array = npt.NDArray[np.generic]
+Vector = Annotated[Array, Nested(1)]
+Matrix = Annotated[Array, Nested(2)]
+Maps = Annotated[Array, Nested(4)]
+
+
+def dump(value: object) -> bytes:
+    """Return JSON of a reply, whose arrays become lists and whose unset keys are left out."""
+    return orjson.dumps(value, _as_dict, orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _as_dict(value: object) -> dict[str, object]:
+    """Return the keys of a model, which orjson does not know."""
+    if not isinstance(value, BaseModel):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    given = value.model_fields_set
+    return {name: item for name, item in vars(value).items() if name in given}
+
+
+@dataclass
+class Truncated:
     """An input that was truncated, by its number from 0."""
 
     input: int
     tokens_cut: int
+
+
+class About(TypedDict):
+    """The keys of every `Reply`."""
+
+    model: str
+    sha256: str
+    layers: list[int]
+    pooling: str | None
+    normalized: bool
+    tokens_used: int
+    truncated: list[Truncated]
 
 
 class Reply(BaseModel):
@@ -31,21 +89,21 @@ class Reply(BaseModel):
 
 
 class Results(Reply, Generic[T]):
-    """A result an input."""
+    """A result for each input."""
 
     results: list[T]
 
 
 class TaskResults(Results[T], Generic[T]):
-    """What task heads reply."""
+    """The predictions of a task head."""
 
     task: str
 
 
 class EmbedReply(Reply):
-    """Vectors, as base64 where that was requested; of int8 `stored * scales[i]`."""
+    """Vectors, as base64 where that was requested; those of int8 are `stored * scales[i]`."""
 
-    vectors: list[list[float]] | list[str]
+    vectors: Matrix | list[str]
     width: int
     dtype: str
     scales: list[float] | None = None
@@ -56,15 +114,15 @@ class EncodeReply(Reply):
 
     id: int | str | None
     status: int
-    result: list[list[float]]
+    result: Matrix
 
 
 class TokenVectors(BaseModel):
-    """A text, token by token."""
+    """The tokens of a text and their vectors."""
 
     tokens: list[str]
     offsets: list[tuple[int, int]]
-    vectors: list[list[float]]
+    vectors: Matrix
 
 
 class TokenizedText(BaseModel):
@@ -77,17 +135,17 @@ class TokenizedText(BaseModel):
 
 
 class SimilarityReply(Reply):
-    """Cosines: each with each, or of each sentence with the source."""
+    """Cosines of each text with each, or of each sentence with the source sentence."""
 
-    similarities: list[list[float]] | list[float]
+    similarities: Matrix | Vector
 
 
 class AttentionReply(Reply):
     """The attention maps of a text."""
 
     tokens: list[str]
-    attentions: list[list[list[list[float]]]]
-    """Layer, attention head, token, token."""
+    attentions: Maps
+    """Indexed by layer, attention head, token, token."""
 
 
 @dataclass
@@ -103,6 +161,22 @@ class RerankReply(TaskResults[RankedDocument]):
 
     label: str | None
     """The label whose probability the score is."""
+
+
+@dataclass
+class Document:
+    """A document that was ranked."""
+
+    text: str
+
+
+class RelevantDocument(BaseModel):
+    """A document and its relevance to the query, in the form of Cohere and Jina."""
+
+    index: int
+    relevance_score: float
+    document: Document | None = None
+    """Where `return_documents` was requested."""
 
 
 @dataclass
@@ -123,7 +197,7 @@ class Probability(BaseModel):
 
 @dataclass
 class LabelScore:
-    """A label and its probability; of a regression the label `value` and the number."""
+    """A label and its probability; for regression, the label `value` and the number."""
 
     label: str
     score: float
@@ -131,7 +205,7 @@ class LabelScore:
 
 @dataclass
 class Entity:
-    """Words that tags mark as one."""
+    """Words that tags mark as one entity."""
 
     entity_group: str
     score: float
@@ -141,7 +215,7 @@ class Entity:
 
 
 class Tagged(BaseModel):
-    """A text's words and tags."""
+    """The words of a text and their tags."""
 
     entities: list[Entity]
     words: list[str]
@@ -162,7 +236,7 @@ class Span:
 
 @dataclass
 class Answered(Span):
-    """The answer to a question."""
+    """The answer to a question, and the best spans."""
 
     null_score: float | None
     answers: list[Span]
@@ -174,7 +248,7 @@ class Embedding:
 
     object: Literal["embedding"]
     index: int
-    embedding: list[float] | str
+    embedding: Vector | str
 
 
 class Usage(BaseModel):
@@ -182,6 +256,15 @@ class Usage(BaseModel):
 
     prompt_tokens: int
     total_tokens: int
+
+
+class RankReply(BaseModel):
+    """Documents, the most relevant first, in the form of Cohere and Jina."""
+
+    id: str
+    model: str
+    results: list[RelevantDocument]
+    usage: Usage
 
 
 class EmbeddingsReply(BaseModel):
@@ -206,13 +289,13 @@ class GeneratedText:
 
 
 class GenerateReply(Results[T], Generic[T]):
-    """Texts that were generated."""
+    """Generated texts."""
 
     tokens_generated: int
 
 
 class TextToTextReply(GenerateReply[list[GeneratedText]]):
-    """Targets that a task head generated."""
+    """The targets that a task head generated."""
 
     task: str
 
@@ -244,6 +327,58 @@ class CompletionsReply(BaseModel):
     usage: CompletionUsage | None
 
 
+class DefaultVectors(BaseModel):
+    """How a model's vectors are made where a request does not say."""
+
+    layers: list[int]
+    pooling: str
+    normalize: bool
+    prompt: str
+    max_tokens: int
+    width: int
+
+
+class ServedTask(BaseModel):
+    """A task that a model has a head for."""
+
+    name: str
+    kind: str
+    labels: list[str]
+    multi_label: bool
+    pairs: bool | None
+    """Whether it was trained on pairs; null where its folder does not say."""
+
+
+class ServedModel(BaseModel):
+    """A model that is served: OpenAI's keys, and what it can do."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: Literal["bertwright"]
+    sha256: str
+    checkpoint: str | None
+    damaged: list[str]
+    layers: int
+    attention_heads: int | None
+    hidden_size: int
+    max_tokens: int
+    precision: str
+    default: DefaultVectors
+    examples: list[str]
+    generates: bool
+    vectors: bool
+    heads: list[str]
+    tasks: list[ServedTask]
+
+
+class ServedModels(BaseModel):
+    """The models that are served, in the form of OpenAI."""
+
+    object: Literal["list"]
+    data: list[ServedModel]
+
+
 class Error(BaseModel):
     """The error of a request: its code and its message."""
 
@@ -253,6 +388,6 @@ class Error(BaseModel):
 
 
 class ErrorReply(BaseModel):
-    """Of every status from 400 on."""
+    """The body of every reply whose status is 400 or above."""
 
     error: Error

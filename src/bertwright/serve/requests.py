@@ -1,14 +1,16 @@
-"""A request before the device sees it: checked against the bounds and tokenized."""
+"""Checking a request against the server's limits, and tokenizing its texts for the device.
+
+All of this runs in a thread beside the event loop (`serve/side_threads.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-import orjson
 from pydantic import BaseModel
 
 from bertwright.config.serve import ServeConfig
@@ -18,50 +20,55 @@ from bertwright.inference.encode import Text, Tokenized, tokenize
 from bertwright.inference.vectors.embed import normalized
 from bertwright.serve.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest, listed
+from bertwright.serve.replies import About, Truncated
+from bertwright.serve.schemas import LayersRequest, NamedModel, PoolingRequest, listed
 
+B = TypeVar("B", bound=NamedModel)
+"""The body of a route."""
+R = TypeVar("R")
+"""The reply of a route."""
 LISTS = ("input", "prompt", "documents", "sentences", "texts", "choices")
 MAX_NUMBERS, MAX_CHARACTERS = 1 << 23, 1 << 24
-"""Numbers of a reply, or of the vectors it is made from: 2,048 texts by four layers of 1,024; about
-90 MB as JSON. Characters of one that holds a text, or labels, many times."""
+"""The most numbers that a reply, or the vectors it is made from, may have: 2,048 texts by four
+layers of 1,024, about 90 MB as JSON; and the most characters of a reply that repeats texts or
+labels."""
 Json = dict[str, Any]
-Truncation = dict[str, int]
-"""`input`, the number of a text from 0, and `tokens_cut`."""
-Finish = Callable[[list[Any]], Json]
-"""Results of the items, in order -> the body of the reply."""
+Finish = Callable[[list[Any], About], R]
+"""Makes the reply from the results of the items, in order, and from what every reply says."""
 
 
 @dataclass
-class Prepared:
-    """Items for the device, and how their results become a reply."""
+class Prepared(Generic[R]):
+    """The items of a request for the device, and how their results become the reply."""
 
     engine: Engine
     items: list[RequestItem]
-    finish: Finish
-    """It must not refer to its request: that is a cycle, and freeing those of thousands of requests
-    stops all others for 0.05 s."""
+    finish: Finish[R]
+    """It must not refer to its `Prepared`: that is a reference cycle, and collecting the cycles of
+    thousands of requests stops all others for 0.05 seconds."""
     layers: Sequence[int] = ()
     pooling: str | None = None
     normalized: bool = False
-    truncated: list[Truncation] = field(default_factory=list)
+    truncated: list[Truncated] = field(default_factory=list)
     headers: dict[str, str] | None = None
-    """Where `about` goes in headers, as another's protocol has no keys for it."""
+    """More headers of the reply."""
     numbers: int = 0
+    """Numbers of the reply, at most; see `MAX_NUMBERS`."""
     characters: int = 0
-    """Of the reply, where there may be many more than came; see `MAX_NUMBERS`."""
+    """Characters of the reply, at most, where they may be many more than those of the request."""
 
     @property
     def tokens(self) -> int:
-        """Tokens that the model reads."""
+        """The number of tokens that the model reads."""
         return sum(item.tokens for item in self.items)
 
     @property
     def size(self) -> int:
-        """Bytes of the reply and of what it is made from, about: a number has 4, as JSON 12."""
+        """The approximate bytes of the reply and of its arrays: 4 a number, and 12 as JSON."""
         return 16 * self.numbers + self.characters
 
     @property
-    def about(self) -> Json:
+    def about(self) -> About:
         """What every reply says of how it was made."""
         return {
             "model": self.engine.name,
@@ -73,33 +80,24 @@ class Prepared:
             "truncated": self.truncated,
         }
 
-    def reply(self, results: list[Any]) -> tuple[bytes, dict[str, str]]:
-        """The body and more headers."""
-        body = self.finish(results)
-        if self.headers is None:
-            return dump({**self.about, **body}), {}
-        return dump(body), self.headers
+    def reply(self, results: list[Any]) -> R:
+        """Return the reply that the results of the items make."""
+        return self.finish(results, self.about)
 
 
-Prepare = Callable[[Engine, Any, ServeConfig], Prepared]
-
-
-def dump(value: Any) -> bytes:
-    """JSON; arrays of numbers as they are."""
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+Prepare = Callable[[Engine, B, ServeConfig], Prepared[R]]
+"""Checks and tokenizes the body of a route for a model."""
 
 
 def prepare(
-    route: Prepare,
-    engines: Mapping[str, Engine],
-    body: ModelRequest | EmbeddingsRequest,
-    config: ServeConfig,
-) -> Prepared:
-    """Check a request's bounds and tokenize its texts, or raise `HttpError`."""
-    if body.model is not None and body.model not in engines:
-        known = ", ".join(engines)
-        raise HttpError(404, "model_not_found", f"no such model; there are: {known}")
-    engine = next(iter(engines.values())) if body.model is None else engines[body.model]
+    route: Prepare[B, R], engines: Mapping[str, Engine], body: B, config: ServeConfig
+) -> Prepared[R]:
+    """Check a request's limits and tokenize its texts.
+
+    Raises:
+        HttpError: the request is refused.
+    """
+    engine = _engine(engines, body.model)
     _check_items(body, config)
     check_characters(sum(map(len, texts_in(body))), config)
     try:
@@ -115,6 +113,16 @@ def prepare(
     check_tokens(prepared.tokens, config)
     check_reply(prepared.numbers, prepared.characters)
     return prepared
+
+
+def _engine(engines: Mapping[str, Engine], name: str | None) -> Engine:
+    """Return the model of a request: the one it names, or the first."""
+    if name is None:
+        return next(iter(engines.values()))
+    if name not in engines:
+        known = ", ".join(engines)
+        raise HttpError(404, "model_not_found", f"no such model; there are: {known}")
+    return engines[name]
 
 
 def _check_items(body: BaseModel, config: ServeConfig) -> None:
@@ -170,7 +178,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def tokenize_texts(
     engine: Engine, texts: Sequence[Text], truncate: bool, windows: bool = False, longest: int = 0
-) -> tuple[Tokenized, list[Truncation]]:
+) -> tuple[Tokenized, list[Truncated]]:
     """Texts and pairs as sequences of at most `longest` tokens, or as many as the model reads at
     once; and what was truncated.
 
@@ -189,41 +197,44 @@ def tokenize_texts(
     return found, truncated
 
 
-def truncation(allowed: bool, number: int, tokens: int, reason: str) -> Truncation:
-    """That an input loses tokens; `HttpError` if the request does not allow it."""
+def truncation(allowed: bool, number: int, tokens: int, reason: str) -> Truncated:
+    """Return the note that an input loses tokens; `HttpError` if the request does not allow it."""
     if not allowed:
         raise invalid_request(f'{reason}: shorten it, or request "truncate": true', "too_long")
-    return {"input": number, "tokens_cut": tokens}
+    return Truncated(number, tokens)
 
 
-def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
-    """Which vectors a request means, or `ConfigError` or `HttpError`."""
+def vector_config(engine: Engine, body: LayersRequest) -> VectorConfig:
+    """Return which vectors a request means, or raise `ConfigError` or `HttpError`."""
     engine.spec.require_vectors()
-    given = vars(body)  # not all schemas have all keys; pydantic's `getattr` takes 4 µs for no
-    layers = None if given.get("layers") is None else tuple(listed(given["layers"]))
-    chosen: Json = {name: given.get(name) for name in ("combine", "pooling", "normalize")}
-    prompt, name = given.get("prompt"), given.get("prompt_name")
+    prompt, name = body.prompt, body.prompt_name
     if name is not None and (prompt is not None or name not in engine.prompts):
         known = ", ".join(engine.prompts) or "none"
         reason = f"prompt_name is one of the model's ({known}), without prompt"
         raise invalid_request(reason, "no_prompt")
-    chosen["prompt"] = engine.prompts[name] if name else prompt
-    found = engine.default.over(layers=layers, **chosen)
-    if found.numbers(engine.top) == engine.default.numbers(engine.top):
-        # the default's layers, perhaps by other numbers: its dense layers stay
-        found = engine.default.over(**chosen)
-    return found
+    others: Json = {
+        "combine": body.combine,
+        "pooling": body.pooling if isinstance(body, PoolingRequest) else None,
+        "normalize": body.normalize,
+        "prompt": engine.prompts[name] if name else prompt,
+    }
+    layers = None if body.layers is None else tuple(listed(body.layers))
+    vectors = engine.default.over(layers=layers, **others)
+    if vectors.numbers(engine.top) == engine.default.numbers(engine.top):
+        # these are the default's layers, perhaps by other numbers: its dense layers stay
+        return engine.default.over(**others)
+    return vectors
 
 
 def request_vectors(
     engine: Engine,
     vectors: VectorConfig,
     items: list[RequestItem],
-    finish: Finish,
-    truncated: list[Truncation],
+    finish: Finish[R],
+    truncated: list[Truncated],
     count: int,
-) -> Prepared:
-    """A request whose reply holds so many vectors, and says how they are made."""
+) -> Prepared[R]:
+    """Return a request whose reply holds `count` vectors, and says how they are made."""
     return Prepared(
         engine,
         items,

@@ -1,7 +1,6 @@
-"""Schemas of requests, as pydantic models: they validate bodies and make the OpenAPI document.
+"""The bodies of requests, as pydantic models, which FastAPI validates and describes at `/docs`.
 
-Types are strict: true is no number, 1.0 no whole number. `read_body` turns what pydantic finds into
-a message that names the key and what was expected, never what came: no error repeats a text.
+Types are strict: `true` is not a number, and `1.0` is not an integer.
 """
 
 from __future__ import annotations
@@ -9,16 +8,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from bertwright.config.vectors import Combine, Pooling, poolings_of
 from bertwright.errors import ConfigError
-from bertwright.serve.errors import HttpError, invalid_request
 
 T = TypeVar("T")
-B = TypeVar("B", bound=BaseModel)
 POOLINGS = [name for name in get_args(Pooling) if name != "none"]
 
 
@@ -109,10 +105,15 @@ class Schema(BaseModel):
         return found
 
 
-class ModelRequest(Schema):
-    """What every route of a model takes."""
+class NamedModel(Schema):
+    """A request that may name the model."""
 
     model: Name | None = _key("Name of the model; unset: the first.", None)
+
+
+class ModelRequest(NamedModel):
+    """What every route of a model takes, except those of OpenAI's protocol."""
+
     truncate: bool = _key("Truncate what is too long and say so; else it is an error.", False)
 
 
@@ -198,6 +199,25 @@ class RerankRequest(TaskRequest):
     top_k: Count | None = _key("How many, at most; unset: all.", None)
 
 
+class DocumentText(Schema, extra="ignore"):
+    """A document as an object."""
+
+    text: Text
+
+
+class RankRequest(NamedModel, extra="ignore"):
+    """The body of a request to `/v1/rerank`, as Cohere and Jina have it; other keys of theirs are
+    ignored."""
+
+    query: Text = _key("What the documents are compared with.", example="a text")
+    documents: Items[Text | DocumentText] = _key(
+        "Texts, or objects with `text`.", example=["a", "b"]
+    )
+    top_n: Count | None = _key("How many, at most; unset: all.", None)
+    return_documents: bool = _key("Return the text of each document.", False)
+    task: Name | None = _key("Name of the head; needed where several score pairs.", None)
+
+
 class FillRequest(ModelRequest):
     """The body of a request to `/fill-mask`."""
 
@@ -256,10 +276,9 @@ class ChooseRequest(TaskRequest):
     )
 
 
-class EmbeddingsRequest(Schema, extra="ignore"):
-    """Of /v1/embeddings; OpenAI's protocol may have more keys, which are ignored."""
+class EmbeddingsRequest(NamedModel, extra="ignore"):
+    """The body of a request to `/v1/embeddings`; other keys of OpenAI's are ignored."""
 
-    model: Name | None = _key("Name of the model; unset: the first.", None)
     input: Texts = _key("Texts; not token ids: OpenAI's mean other words.", example=["a text"])
     encoding_format: Literal["float", "base64"] = _key("Of the vectors.", "float")
     dimensions: Count | None = _key("Keep so many numbers of a vector, scaled to length 1.", None)
@@ -315,10 +334,10 @@ class TranslateRequest(ModelRequest):
     stream: bool = _key("Send each translation when it is done, as an event.", False)
 
 
-class CompletionsRequest(ContinueRequest, extra="ignore"):
-    """Of /v1/completions; what would change the text and is not supported is refused."""
+class CompletionsRequest(NamedModel, ContinueRequest, extra="ignore"):
+    """The body of a request to `/v1/completions`; other keys of OpenAI's are ignored, except those
+    that would change the text, which are refused."""
 
-    model: Name | None = _key("Name of the model; unset: the first.", None)
     prompt: Start | Items[Start] = _key("A text, or texts; not token ids.", example="Once upon")
     max_tokens: Count = _key("Tokens of a text, at most.", 16, example=8)
     temperature: Temperature = _key("0: take the most probable token.", 1.0)
@@ -330,44 +349,3 @@ class CompletionsRequest(ContinueRequest, extra="ignore"):
     best_of: Literal[1] = 1
     echo: Literal[False] = False
     logprobs: None = None
-
-
-def read_body(schema: type[B], body: bytes) -> B:
-    """A request's body; `HttpError` if it is none of this schema."""
-    try:
-        given = orjson.loads(body)
-    except (orjson.JSONDecodeError, RecursionError) as error:
-        expected = "UTF-8, not compressed, no lone surrogates"
-        raise invalid_request(f"the body is not valid JSON ({expected})") from error
-    try:
-        return schema.model_validate(given)
-    except ValidationError as error:
-        raise _invalid(schema, error) from None
-
-
-def _invalid(schema: type[BaseModel], error: ValidationError) -> HttpError:
-    """The error that lies deepest, as that is of the type that was meant; of several, one that is
-    not about the type. Where no type of several was meant, what the key takes is said too."""
-    found = error.errors(include_url=False, include_input=False)
-
-    def weight(each: Any) -> tuple[bool, int, bool]:
-        kind = each["type"]
-        return kind == "extra_forbidden", len(each["loc"]), not kind.endswith("_type")
-
-    worst = max(found, key=weight)
-    kind, message = worst["type"], worst["msg"]
-    name, *path = worst["loc"] or ("",)
-    known = schema.model_fields
-    takes = known[str(name)].description if name in known else None
-    where = "".join(f", item {part}" for part in path if isinstance(part, int))
-    if not name:
-        message = "the body must be a JSON object" if kind == "model_type" else message
-        return invalid_request(message)
-    if kind == "extra_forbidden" and not path:
-        return invalid_request(f"an unknown key; known keys are: {', '.join(known)}")
-    if kind == "missing":
-        lacks = f"{name}: {path[-1]} is missing" if path else f"{name} is missing: {takes}"
-        return invalid_request(lacks)
-    if len(found) > 1 and not where and kind.endswith("_type") and takes:
-        message += f" ({takes})"
-    return invalid_request(f"{name}{where}: {message}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -125,6 +126,26 @@ def test_the_pooling_of_a_folder_is_told(
     client = served(model=(str(folder),))
     assert client.get("/v1/models/mine").json()["default"]["pooling"] == "cls"
     assert client.post("/embed", json={"input": "a"}).json()["pooling"] == "cls"
+
+
+def test_vectors_have_length_1_unless_the_folder_says_otherwise(
+    bare: Path, tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    models = [f"plain={bare}"]
+    for name, normalize in (("raw", False), ("scaled", True)):
+        folder = tmp_path / name
+        shutil.copytree(bare, folder)
+        write_defaults(folder, EmbeddingDefaults("mean", normalize), 24)
+        models.append(str(folder))
+    client = served(model=tuple(models))
+    for name, is_scaled in (("plain", True), ("raw", False), ("scaled", True)):
+        reply = embeddings(client, input="a b", model=name)
+        length = np.linalg.norm(reply.json()["data"][0]["embedding"])
+        assert (abs(length - 1) < 1e-5) == is_scaled
+        assert reply.headers["x-bertwright-normalized"] == str(is_scaled).lower()
+        assert client.post("/embed", json={"input": "a b", "model": name}).json()["normalized"] == (
+            name == "scaled"
+        )
 
 
 def test_headers_say_how_a_reply_was_made(client: TestClient) -> None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.inference.encode import ModelRunner
+from bertwright.serve.calls import ModelCall, json_response
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import HttpError, unavailable
 from bertwright.serve.generation.flight import (
@@ -29,8 +30,9 @@ from bertwright.serve.generation.flight import (
     PromptTexts,
     Searches,
 )
-from bertwright.serve.requests import Json, Prepare, Prepared, dump
-from bertwright.serve.service import Service, is_gone, seconds_of
+from bertwright.serve.replies import dump
+from bertwright.serve.requests import B, Json, Prepared
+from bertwright.serve.service import Service
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class Way:
 
 
 @dataclass(kw_only=True)
-class PreparedGeneration(Prepared):
+class PreparedGeneration(Prepared[Any]):
     """Prompts, and how what continues them becomes a reply: `finish` gets a whole piece a text."""
 
     way: Way
     prompts: list[PromptTexts] = field(default_factory=list)
-    event: Callable[[Piece], Json] | None = None
+    event: Callable[[Piece], object] | None = None
     """A piece -> an event of the stream; None: one reply."""
     last: Callable[[int], Json | None] = lambda generated: None
     """Number of tokens that were generated -> the event before `[DONE]`."""
@@ -66,30 +68,28 @@ class PreparedGeneration(Prepared):
         return sum(len(prompt.ids) for prompt in self.prompts)
 
 
-async def respond(service: Service, route: Prepare, body: Any, request: Request) -> Response:
-    """The reply to a request for text, or `HttpError`; see `Service.respond`."""
-    now, config = time.monotonic(), service.config
-    end = now + seconds_of(request.scope, config.generation_seconds)
-    begin = min(end, now + config.deadline)
-    prepared = await service.prepared(route, body, request)
+async def respond(
+    call: ModelCall, route: Callable[[Engine, B, ServeConfig], PreparedGeneration], body: B
+) -> Response:
+    """Return the reply to a request for text, or raise `HttpError`."""
+    begin, config = time.monotonic(), call.service.config
+    end_by = begin + call.seconds(config.generation_seconds)
+    begin_by = min(end_by, begin + config.deadline)
+    prepared = await call.prepare(route, body)
     assert isinstance(prepared, PreparedGeneration)
-    engine = prepared.engine
-    generation = Generation(prepared.prompts, begin, end, partial(is_gone, request.receive))
-    _flight(service, engine, prepared.way).add(generation)
+    generation = Generation(prepared.prompts, begin_by, end_by, call.is_gone)
+    _flight(call.service, prepared.engine, prepared.way).add(generation)
     pieces: list[Piece] = []
     try:
         while more := await generation.more():
             pieces += more
             if prepared.event is not None:
                 break
-        service.metrics.read(engine.name, prepared.tokens, len(prepared.truncated))
-        facts = request.scope["state"]["facts"]
-        facts |= {"model": engine.name, "tokens": prepared.tokens}
+        call.count(prepared)
         if prepared.event is not None:
-            return EventStream(prepared, generation, pieces, facts)
-        facts["generated"] = sum(len(piece.ids) for piece in pieces)
-        content, headers = prepared.reply(pieces)
-        return Response(content, 200, headers, "application/json")
+            return EventStream(prepared, generation, pieces, call.record.facts)
+        call.record.facts["generated"] = sum(len(piece.ids) for piece in pieces)
+        return json_response(dump(prepared.reply(pieces)), prepared.headers)
     except BaseException:
         generation.end()
         raise
@@ -97,8 +97,7 @@ async def respond(service: Service, route: Prepare, body: Any, request: Request)
 
 def _flight(service: Service, engine: Engine, way: Way) -> Flight:
     if way.name not in engine.flights:
-        batcher = service.batcher
-        assert batcher is not None
+        batcher = service.device
         on_tokens = service.metrics.generated.labels(engine.name).inc
         make_rows = partial(way.make_rows, engine.runner)
         memory = TOKENS if way.keeps_tokens(engine.runner) else None
@@ -110,7 +109,11 @@ class EventStream(Response):
     """Server-sent events, as they come."""
 
     def __init__(
-        self, prepared: PreparedGeneration, generation: Generation, pieces: list[Piece], facts: Json
+        self,
+        prepared: PreparedGeneration,
+        generation: Generation,
+        pieces: list[Piece],
+        facts: dict[str, object],
     ) -> None:
         """The first pieces are made; the others come of `generation`."""
         self.prepared, self.generation, self.pieces = prepared, generation, pieces
@@ -137,7 +140,7 @@ class EventStream(Response):
         except HttpError as error:
             body = b"data: %b\n\n" % error.body
         except asyncio.CancelledError:
-            if not scope["state"]["service"].draining:
+            if not scope["app"].state.service.draining:
                 raise
             # the time to drain is over; the client learns that the text is not whole
             body = b"data: %b\n\n" % unavailable("the server ends", "draining").body

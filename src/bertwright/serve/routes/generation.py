@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from fastapi import APIRouter
+from starlette.responses import Response
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
@@ -18,13 +18,22 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import make_prompt, rows_in_flight
 from bertwright.inference.translation.translate import target_search
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
 from bertwright.serve.engine import CONTINUATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
 from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
-from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateReply
-from bertwright.serve.requests import Json, Prepared, Truncation, tokenize_texts
-from bertwright.serve.routes.router import JsonRoute, model_route
+from bertwright.serve.replies import (
+    About,
+    Completion,
+    CompletionsReply,
+    CompletionUsage,
+    GeneratedText,
+    GenerateReply,
+    Truncated,
+)
+from bertwright.serve.requests import Json, tokenize_texts
 from bertwright.serve.schemas import (
     CompletionsRequest,
     GenerateRequest,
@@ -33,7 +42,7 @@ from bertwright.serve.schemas import (
     listed,
 )
 
-router = APIRouter(route_class=JsonRoute)
+router = make_router()
 
 
 def _translations(runner: ModelRunner) -> Searches:
@@ -51,9 +60,16 @@ CONTINUES = Way(CONTINUATION, rows_in_flight)
 TRANSLATES = Way(TRANSLATION, _translations, is_of_encoder=False)
 
 
-@model_route(router, "/generate", GenerateReply[list[GeneratedText]], respond)
-def prepare_generate(engine: Engine, body: GenerateRequest, config: ServeConfig) -> Prepared:
-    """Text that continues prompts."""
+@router.post("/generate", response_model=GenerateReply[list[GeneratedText]])
+async def generate(body: GenerateRequest, call: Call) -> Response:
+    """Continue prompts."""
+    return await respond(call, prepare_generate, body)
+
+
+def prepare_generate(
+    engine: Engine, body: GenerateRequest, config: ServeConfig
+) -> PreparedGeneration:
+    """Tokenize the prompts of `/generate`."""
     check_sampling(body)
     if body.num > 1 and not body.sample:
         raise invalid_request('all texts would be the same: request "sample": true, or num 1')
@@ -73,9 +89,16 @@ def check_sampling(body: SampledRequest) -> None:
         raise invalid_request(reason)
 
 
-@model_route(router, "/translate", GenerateReply[GeneratedText], respond)
-def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfig) -> Prepared:
+@router.post("/translate", response_model=GenerateReply[GeneratedText])
+async def translate(body: TranslateRequest, call: Call) -> Response:
     """Translate sentences."""
+    return await respond(call, prepare_translate, body)
+
+
+def prepare_translate(
+    engine: Engine, body: TranslateRequest, config: ServeConfig
+) -> PreparedGeneration:
+    """Tokenize the sentences of `/translate`."""
     if not engine.translates:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
     texts = listed(body.input)
@@ -96,7 +119,7 @@ def prepare_translate(engine: Engine, body: TranslateRequest, config: ServeConfi
 def _prepared(
     engine: Engine,
     prompts: list[PromptTexts],
-    truncated: list[Truncation],
+    truncated: list[Truncated],
     streams: bool,
     way: Way,
 ) -> PreparedGeneration:
@@ -106,15 +129,19 @@ def _prepared(
     def text_of(piece: Piece) -> str:
         return piece.text.strip() if translates else piece.text
 
-    def finish(pieces: list[Piece]) -> Json:
-        found: list[list[GeneratedText]] = [[] for _ in prompts]
-        for piece in sorted(pieces, key=lambda piece: piece.number):
-            assert piece.reason is not None
-            own = text_of(piece), len(piece.ids), piece.reason, piece.score
-            found[piece.prompt].append(GeneratedText(*own))
-        made = sum(len(piece.ids) for piece in pieces)
-        results = [text for (text,) in found] if translates else found
-        return {"results": results, "tokens_generated": made}
+    def finish(
+        pieces: list[Piece], about: About
+    ) -> GenerateReply[list[GeneratedText]] | GenerateReply[GeneratedText]:
+        texts = texts_of(pieces, len(prompts), text_of)
+        generated = sum(len(piece.ids) for piece in pieces)
+        if translates:
+            translations = [text for (text,) in texts]
+            return GenerateReply[GeneratedText](
+                **about, results=translations, tokens_generated=generated
+            )
+        return GenerateReply[list[GeneratedText]](
+            **about, results=texts, tokens_generated=generated
+        )
 
     def event(piece: Piece) -> Json:
         own = {"prompt": piece.prompt, "number": piece.number, "text": text_of(piece)}
@@ -128,34 +155,63 @@ def _prepared(
     return prepared
 
 
-@model_route(router, "/v1/completions", CompletionsReply, respond)
-def prepare_completions(engine: Engine, body: CompletionsRequest, config: ServeConfig) -> Prepared:
-    """Text that continues prompts, as OpenAI's clients request it."""
+def texts_of(
+    pieces: Sequence[Piece], prompts: int, text_of: Callable[[Piece], str]
+) -> list[list[GeneratedText]]:
+    """Return the texts of each prompt, which are whole."""
+    texts: list[list[GeneratedText]] = [[] for _ in range(prompts)]
+    for piece in sorted(pieces, key=lambda piece: piece.number):
+        assert piece.reason is not None
+        text = GeneratedText(text_of(piece), len(piece.ids), piece.reason, piece.score)
+        texts[piece.prompt].append(text)
+    return texts
+
+
+@router.post("/v1/completions", response_model=CompletionsReply)
+async def completions(body: CompletionsRequest, call: Call) -> Response:
+    """Continue prompts, in the form that OpenAI's clients expect."""
+    return await respond(call, prepare_completions, body)
+
+
+def prepare_completions(
+    engine: Engine, body: CompletionsRequest, config: ServeConfig
+) -> PreparedGeneration:
+    """Tokenize the prompts of `/v1/completions`."""
     rows, count = _tokenized(engine, listed(body.prompt)), body.n
     samples = body.temperature > 0
     prompts = make_prompts(
         engine, rows, body, config, most=body.max_tokens, sample=samples, num=count
     )
-    own = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion"}
-    common = {**own, "created": int(time.time()), "model": engine.name}
+    identity, created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
     read = sum(len(prompt.ids) for prompt in prompts)
 
-    def choice(piece: Piece) -> Json:
-        own = {"text": piece.text, "index": piece.prompt * count + piece.number}
-        return {**own, "logprobs": None, "finish_reason": piece.reason}
+    def reply(pieces: Sequence[Piece], usage: CompletionUsage | None) -> CompletionsReply:
+        choices = [
+            Completion(piece.text, piece.prompt * count + piece.number, None, piece.reason)
+            for piece in pieces
+        ]
+        return CompletionsReply(
+            id=identity,
+            object="text_completion",
+            created=created,
+            model=engine.name,
+            choices=sorted(choices, key=lambda choice: choice.index),
+            usage=usage,
+        )
 
-    def finish(pieces: list[Piece]) -> Json:
-        choices = sorted(map(choice, pieces), key=lambda each: each["index"])
+    def finish(pieces: list[Piece], about: About) -> CompletionsReply:
         made = sum(len(piece.ids) for piece in pieces)
-        usage = {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
-        return {**common, "choices": choices, "usage": usage}
+        usage = CompletionUsage(
+            prompt_tokens=read, completion_tokens=made, total_tokens=read + made
+        )
+        return reply(pieces, usage)
 
     headers = {"x-bertwright-sha256": engine.sha256}
     prepared = PreparedGeneration(
         engine, [], finish, headers=headers, prompts=prompts, way=CONTINUES
     )
     if body.stream:
-        prepared.event = lambda piece: {**common, "choices": [choice(piece)], "usage": None}
+        prepared.event = lambda piece: reply([piece], None)
     return prepared
 
 
@@ -212,10 +268,10 @@ def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
     return engine.tokenizer.encode_bare_ids(texts)
 
 
-def _truncate(engine: Engine, rows: list[list[int]], new: int) -> list[Truncation]:
+def _truncate(engine: Engine, rows: list[list[int]], new: int) -> list[Truncated]:
     """Keep the ends of prompts, so that `new` tokens fit, or half of what the model reads."""
     longest = engine.longest - engine.tokenizer.framing.special_tokens()
-    room, truncated = max(longest - new, longest // 2, 1), list[Truncation]()
+    room, truncated = max(longest - new, longest // 2, 1), list[Truncated]()
     for number, row in enumerate(rows):
         if excess := max(0, len(row) - room):
             rows[number] = row[excess:]

@@ -6,25 +6,37 @@ Replies have the schema of Hugging Face's inference tasks, where there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from fastapi import APIRouter
+from starlette.responses import Response
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import DataError
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
-from bertwright.serve import replies, schemas
+from bertwright.serve import schemas
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.outputs import Fill, NextSentences, Task
-from bertwright.serve.replies import Answered, Entity, FilledToken, LabelScore, RankedDocument, Span
+from bertwright.serve.replies import (
+    About,
+    Answered,
+    Entity,
+    FilledToken,
+    LabelScore,
+    Probability,
+    Results,
+    Span,
+    Tagged,
+    TaskResults,
+    Truncated,
+)
 from bertwright.serve.requests import (
-    Json,
     Prepared,
-    Truncation,
     check_characters,
     check_reply,
     check_texts,
@@ -32,27 +44,46 @@ from bertwright.serve.requests import (
     texts_in,
     truncation,
 )
-from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import TaskRequest, listed
-from bertwright.tasks import predictions
-from bertwright.tasks.predictions import ChoicePrediction, NumberPrediction, TextPrediction
+from bertwright.tasks.predictions import (
+    ChoicePrediction,
+    NumberPrediction,
+    SpanPrediction,
+    TaggingPrediction,
+    TextPrediction,
+)
 from bertwright.tasks.task_data import TaskData
 
-router = APIRouter(route_class=JsonRoute)
+P = TypeVar("P")
+"""What a head predicts for an input."""
+T = TypeVar("T")
+"""The result of an input in the reply."""
+Filled = list[list[FilledToken]]
+"""The most probable tokens of each mask position of a text."""
+Scored = Sequence[tuple[str, float]]
+"""Tokens and their probabilities."""
+router = make_router()
 OF_TEXTS = ("classification", "regression")
 ANSWER = 64
-"""Characters of an answer, about, beside its text or label: keys, a number, a token."""
+"""The approximate characters of an answer beside its text or label: keys, a number, a token."""
 
 
-@model_route(router, "/fill-mask", replies.Results[list[list[FilledToken]]])
-def prepare_fill(engine: Engine, body: schemas.FillRequest, config: ServeConfig) -> Prepared:
-    """The likeliest tokens of each [MASK]."""
+@router.post("/fill-mask", response_model=Results[Filled])
+async def fill_mask(body: schemas.FillRequest, call: Call) -> Response:
+    """Return the most probable tokens for each mask position."""
+    return await call.reply(prepare_fill, body)
+
+
+def prepare_fill(
+    engine: Engine, body: schemas.FillRequest, config: ServeConfig
+) -> Prepared[Results[Filled]]:
+    """Tokenize the texts of `/fill-mask`."""
     if "masked_lm" not in engine.model.heads:
-        raise _no_head(engine, ("masked_lm",))
+        raise no_head(engine, ("masked_lm",))
     (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
     output, texts = Fill(engine), listed(body.input)
     top = min(body.top_k, len(engine.tokenizer.vocab))
-    items, truncated = list[RequestItem](), list[Truncation]()
+    items, truncated = list[RequestItem](), list[Truncated]()
     tokens = characters = 0
     for number, text in enumerate(texts):
         try:
@@ -69,36 +100,46 @@ def prepare_fill(engine: Engine, body: schemas.FillRequest, config: ServeConfig)
         check_reply(0, characters)
         items.append(RequestItem(output, blanks.sequences(), None, (blanks, top)))
 
-    def finish(results: list[Any]) -> Json:
-        found = zip(texts, results, strict=True)
-        return {"results": [_filled(engine, mask, text, result) for text, result in found]}
+    def finish(results: list[Sequence[Scored]], about: About) -> Results[Filled]:
+        filled = [
+            _filled(engine, mask, text, result) for text, result in zip(texts, results, strict=True)
+        ]
+        return Results[Filled](**about, results=filled)
 
     return Prepared(
         engine, items, finish, (engine.top,), truncated=truncated, characters=characters
     )
 
 
-def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[list[FilledToken]]:
+def _filled(engine: Engine, mask: str, text: str, blanks: Sequence[Scored]) -> Filled:
+    """Return the tokens of each mask position with the text that each of them makes."""
     parts, vocab = text.split(mask), engine.tokenizer.vocab
-    found: list[list[FilledToken]] = []
-    for number, blank in enumerate(blanks, 1):
+    filled: Filled = []
+    for number, tokens in enumerate(blanks, 1):
         before, after = mask.join(parts[:number]), mask.join(parts[number:])
-        found.append([])
-        for token, score in blank:
-            sequence = f"{before}{token}{after}"
-            found[-1].append(FilledToken(score, vocab[token], token, sequence))
-    return found
+        filled.append(
+            [
+                FilledToken(score, vocab[token], token, f"{before}{token}{after}")
+                for token, score in tokens
+            ]
+        )
+    return filled
 
 
-@model_route(router, "/next-sentence", replies.Results[replies.Probability])
+@router.post("/next-sentence", response_model=Results[Probability])
+async def next_sentence(body: schemas.NextSentenceRequest, call: Call) -> Response:
+    """Return the probability that one text follows another."""
+    return await call.reply(prepare_next, body)
+
+
 def prepare_next(
     engine: Engine, body: schemas.NextSentenceRequest, config: ServeConfig
-) -> Prepared:
-    """Whether one text follows another."""
+) -> Prepared[Results[Probability]]:
+    """Tokenize the pairs of `/next-sentence`."""
     if "next_sentence" not in engine.model.heads:
-        raise _no_head(engine, ("next_sentence",))
+        raise no_head(engine, ("next_sentence",))
     output = NextSentences(engine)
-    items, truncated = list[RequestItem](), list[Truncation]()
+    items, truncated = list[RequestItem](), list[Truncated]()
     for number, (first, second) in enumerate(listed(body.input)):
         try:
             pair = make_pair(engine.runner, first, second)
@@ -109,20 +150,26 @@ def prepare_next(
             truncated.append(truncation(body.truncate, number, excess, reason))
         items.append(RequestItem(output, [pair.ids], [pair.segments]))
 
-    def finish(results: list[Any]) -> Json:
-        return {"results": [{"probability": result} for result in results]}
+    def finish(results: list[float], about: About) -> Results[Probability]:
+        probabilities = [Probability(probability=result) for result in results]
+        return Results[Probability](**about, results=probabilities)
 
     return Prepared(engine, items, finish, (engine.top,), truncated=truncated)
 
 
-@model_route(router, "/classify", replies.TaskResults[list[LabelScore]])
+@router.post("/classify", response_model=TaskResults[list[LabelScore]])
+async def classify(body: schemas.ClassifyRequest, call: Call) -> Response:
+    """Return the classes of each text or pair, the most probable first, or a number."""
+    return await call.reply(prepare_classify, body)
+
+
 def prepare_classify(
     engine: Engine, body: schemas.ClassifyRequest, config: ServeConfig
-) -> Prepared:
-    """Classes of a text, or a number."""
+) -> Prepared[TaskResults[list[LabelScore]]]:
+    """Tokenize the texts of `/classify`."""
 
-    def show(answer: Any) -> list[LabelScore]:
-        return _classes(answer)[: body.top_k]
+    def show(prediction: TextPrediction | NumberPrediction) -> list[LabelScore]:
+        return _classes(prediction)[: body.top_k]
 
     prepared = _prepare_task(engine, body, OF_TEXTS, listed(body.input), show, config)
     labels = engine.model.tasks[task_name(engine, body.task, OF_TEXTS)].labels
@@ -130,100 +177,87 @@ def prepare_classify(
     return prepared
 
 
-def _classes(answer: Any) -> list[LabelScore]:
-    if isinstance(answer, NumberPrediction):
-        return [LabelScore("value", answer.value)]
-    assert isinstance(answer, TextPrediction)
-    ordered = sorted(answer.scores.items(), key=lambda item: -item[1])
+def _classes(prediction: TextPrediction | NumberPrediction) -> list[LabelScore]:
+    if isinstance(prediction, NumberPrediction):
+        return [LabelScore("value", prediction.value)]
+    ordered = sorted(prediction.scores.items(), key=lambda item: -item[1])
     return [LabelScore(*each) for each in ordered]
 
 
-@model_route(router, "/tag", replies.TaskResults[replies.Tagged])
-def prepare_tag(engine: Engine, body: schemas.TagRequest, config: ServeConfig) -> Prepared:
-    """Tags of words, and the entities they mark."""
+@router.post("/tag", response_model=TaskResults[Tagged])
+async def tag(body: schemas.TagRequest, call: Call) -> Response:
+    """Return the tags of words, and the entities that they mark."""
+    return await call.reply(prepare_tag, body)
+
+
+def prepare_tag(
+    engine: Engine, body: schemas.TagRequest, config: ServeConfig
+) -> Prepared[TaskResults[Tagged]]:
+    """Tokenize the texts of `/tag`."""
     return _prepare_task(engine, body, ("tagging",), listed(body.input), _tags, config)
 
 
-def _tags(answer: predictions.TaggingPrediction) -> Json:
-    entities = [Entity(x.label, x.score, x.text, x.start, x.end) for x in answer.entities]
-    names = ("words", "tags", "scores", "offsets")
-    return {"entities": entities, **{name: getattr(answer, name) for name in names}}
+def _tags(prediction: TaggingPrediction) -> Tagged:
+    return Tagged(
+        entities=[
+            Entity(entity.label, entity.score, entity.text, entity.start, entity.end)
+            for entity in prediction.entities
+        ],
+        words=list(prediction.words),
+        tags=list(prediction.tags),
+        scores=list(prediction.scores),
+        offsets=None if prediction.offsets is None else list(prediction.offsets),
+    )
 
 
-@model_route(router, "/answer", replies.TaskResults[Answered])
-def prepare_answer(engine: Engine, body: schemas.AnswerRequest, config: ServeConfig) -> Prepared:
-    """An answer as a slice of a passage."""
+@router.post("/answer", response_model=TaskResults[Answered])
+async def answer(body: schemas.AnswerRequest, call: Call) -> Response:
+    """Return the answer to a question as a slice of a passage."""
+    return await call.reply(prepare_answer, body)
+
+
+def prepare_answer(
+    engine: Engine, body: schemas.AnswerRequest, config: ServeConfig
+) -> Prepared[TaskResults[Answered]]:
+    """Tokenize the questions and passages of `/answer`."""
     inputs = [each.model_dump() for each in listed(body.input)]
 
-    def show(answer: predictions.SpanPrediction) -> Answered:
-        best = [Span(a.text, a.start, a.end, a.probability) for a in answer.n_best]
-        own = [a.score for a in best if (a.start, a.end) == (answer.start, answer.end)]
-        score, null = own[0] if own else 0.0, answer.null_score
-        found = answer.answer, answer.start, answer.end, score
-        return Answered(*found, null if np.isfinite(null) else None, best[: body.top_k])
+    def show(prediction: SpanPrediction) -> Answered:
+        start, end = prediction.start, prediction.end
+        best = [Span(a.text, a.start, a.end, a.probability) for a in prediction.n_best]
+        scores = [span.score for span in best if (span.start, span.end) == (start, end)]
+        null = prediction.null_score if np.isfinite(prediction.null_score) else None
+        score = scores[0] if scores else 0.0
+        return Answered(prediction.answer, start, end, score, null, best[: body.top_k])
 
     prepared = _prepare_task(engine, body, ("span",), inputs, show, config)
     prepared.characters = (1 + body.top_k) * sum(len(each["context"]) for each in inputs)
     return prepared
 
 
-@model_route(router, "/choose", replies.TaskResults[ChoicePrediction])
-def prepare_choose(engine: Engine, body: schemas.ChooseRequest, config: ServeConfig) -> Prepared:
-    """The likeliest of several ways to go on."""
+@router.post("/choose", response_model=TaskResults[ChoicePrediction])
+async def choose(body: schemas.ChooseRequest, call: Call) -> Response:
+    """Return the most probable of several continuations of a text."""
+    return await call.reply(prepare_choose, body)
+
+
+def prepare_choose(
+    engine: Engine, body: schemas.ChooseRequest, config: ServeConfig
+) -> Prepared[TaskResults[ChoicePrediction]]:
+    """Tokenize the texts and choices of `/choose`."""
     inputs = [
         {**each.model_dump(exclude_none=True), "choices": listed(each.choices)}
         for each in listed(body.input)
     ]
-    return _prepare_task(engine, body, ("multiple-choice",), inputs, lambda answer: answer, config)
+
+    def show(prediction: ChoicePrediction) -> ChoicePrediction:
+        return prediction
+
+    return _prepare_task(engine, body, ("multiple-choice",), inputs, show, config)
 
 
-@model_route(router, "/rerank", replies.RerankReply)
-def prepare_rerank(engine: Engine, body: schemas.RerankRequest, config: ServeConfig) -> Prepared:
-    """Documents by relevance, scored by a head of pairs."""
-    name, top = _pair_task(engine, body.task), body.top_k
-    labels = engine.model.tasks[name].labels
-    pairs = [(body.query, document) for document in listed(body.documents)]
-    items, truncated = task_items(engine, name, pairs, body.truncate, config)
-
-    def finish(results: list[Any]) -> Json:
-        scores = [_relevance(result) for result in results]
-        order = sorted(range(len(scores)), key=lambda n: -scores[n])[:top]
-        found = [RankedDocument(n, scores[n]) for n in order]
-        return {"task": name, "label": labels[-1] if labels else None, "results": found}
-
-    return Prepared(engine, items, finish, items[0].output.layers, truncated=truncated)
-
-
-def _pair_task(engine: Engine, name: str | None) -> str:
-    """The head that reads pairs: the one named, or the only one that was trained on pairs."""
-    if name is not None:
-        return task_name(engine, name, OF_TEXTS)
-    tasks = {name: task for name, task in engine.model.tasks.items() if task.kind in OF_TEXTS}
-    if not tasks:
-        raise _no_head(engine, OF_TEXTS)
-    scoring = [name for name, task in tasks.items() if len(task.labels) in (0, 2)]
-    known = [name for name in scoring if engine.reads_pairs(name)]
-    if len(known) != 1:
-        if known:
-            reason = f"several heads score pairs; name one as task: {', '.join(known)}"
-        else:
-            reason = (
-                "no head was trained on pairs with two classes or a number. Compare vectors by "
-                f"/similarity, or name a head as task to score pairs by it: {', '.join(tasks)}"
-            )
-        raise invalid_request(f"{engine.name}: {reason}", "which_task")
-    return known[0]
-
-
-def _relevance(answer: Any) -> float:
-    """A number, or the probability of the last class."""
-    if isinstance(answer, NumberPrediction):
-        return answer.value
-    assert isinstance(answer, TextPrediction)
-    return list(answer.scores.values())[-1]
-
-
-def _no_head(engine: Engine, wanted: tuple[str, ...]) -> HttpError:
+def no_head(engine: Engine, wanted: tuple[str, ...]) -> NoHead:
+    """Return the error that a model has none of the heads that a route reads."""
     has = ", ".join(engine.model.heads) or "the encoder alone"
     return NoHead(f"{engine.name} has no {' or '.join(wanted)} head; it has: {has}", wanted)
 
@@ -232,7 +266,7 @@ def task_name(engine: Engine, name: str | None, kinds: tuple[str, ...]) -> str:
     """The task that is meant; `HttpError` if none is."""
     known = [each for each, task in engine.model.tasks.items() if task.kind in kinds]
     if not known:
-        raise _no_head(engine, kinds)
+        raise no_head(engine, kinds)
     if name is None and len(known) > 1:
         raise invalid_request(f"several tasks; name one as task: {', '.join(known)}", "which_task")
     if name is not None and name not in known:
@@ -245,25 +279,26 @@ def _prepare_task(
     body: TaskRequest,
     kinds: tuple[str, ...],
     inputs: Sequence[Any],
-    show: Callable[[Any], Any],
+    show: Callable[[P], T],
     config: ServeConfig,
-) -> Prepared:
+) -> Prepared[TaskResults[T]]:
+    """Tokenize the inputs of a task; `show` makes the result of an input from its prediction."""
     name = task_name(engine, body.task, kinds)
     items, truncated = task_items(engine, name, inputs, body.truncate, config)
 
-    def finish(results: list[Any]) -> Json:
-        return {"task": name, "results": [show(result) for result in results]}
+    def finish(predictions: list[P], about: About) -> TaskResults[T]:
+        return TaskResults(**about, task=name, results=list(map(show, predictions)))
 
     return Prepared(engine, items, finish, items[0].output.layers, truncated=truncated)
 
 
 def task_items(
     engine: Engine, name: str, inputs: Sequence[Any], truncate: bool, config: ServeConfig
-) -> tuple[list[RequestItem], list[Truncation]]:
+) -> tuple[list[RequestItem], list[Truncated]]:
     """An item an input of a task; `HttpError` for one that it does not take, or that no window
     holds, or if it is too much in all, checked as the inputs come."""
     task, output, pairs = engine.model.tasks[name], Task(engine, name), engine.reads_pairs(name)
-    items, truncated = list[RequestItem](), list[Truncation]()
+    items, truncated = list[RequestItem](), list[Truncated]()
     characters = tokens = 0
     for number, given in enumerate(inputs):
         if pairs is not None and pairs != isinstance(given, tuple):

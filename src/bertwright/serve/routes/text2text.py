@@ -10,31 +10,39 @@ import secrets
 from dataclasses import dataclass, field
 from functools import partial
 
-from fastapi import APIRouter
+from starlette.responses import Response
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.decoding.texts import begin_beams, ends_of
 from bertwright.inference.encode import ModelRunner
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
 from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
-from bertwright.serve.replies import GeneratedText, TextToTextReply
-from bertwright.serve.requests import Json, Prepared
-from bertwright.serve.routes.generation import check_new, check_sampling
+from bertwright.serve.replies import About, TextToTextReply
+from bertwright.serve.requests import Json
+from bertwright.serve.routes.generation import check_new, check_sampling, texts_of
 from bertwright.serve.routes.heads import task_items, task_name
-from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import TextToTextRequest, listed
 from bertwright.tasks.generation import target_decoder
 
-router = APIRouter(route_class=JsonRoute)
+router = make_router()
 
 
-@model_route(router, "/text2text", TextToTextReply, respond)
-def prepare_text2text(engine: Engine, body: TextToTextRequest, config: ServeConfig) -> Prepared:
-    """Targets of texts, by a model of `finetune generation`."""
+@router.post("/text2text", response_model=TextToTextReply)
+async def text2text(body: TextToTextRequest, call: Call) -> Response:
+    """Write the targets of texts, by a model of `finetune generation`."""
+    return await respond(call, prepare_text2text, body)
+
+
+def prepare_text2text(
+    engine: Engine, body: TextToTextRequest, config: ServeConfig
+) -> PreparedGeneration:
+    """Tokenize the sources of `/text2text`."""
     name = task_name(engine, body.task, ("generation",))
     most = engine.model.tasks[name].max_target_tokens
     settings = _settings(body, min(body.max_new_tokens or most, most))
@@ -49,14 +57,13 @@ def prepare_text2text(engine: Engine, body: TextToTextRequest, config: ServeConf
         prompts.append(PromptTexts(number, ids, texts))
     check_new(prompts, config)
 
-    def finish(pieces: list[Piece]) -> Json:
-        found: list[list[GeneratedText]] = [[] for _ in prompts]
-        for piece in sorted(pieces, key=lambda piece: piece.number):
-            assert piece.reason is not None
-            own = piece.text.strip(), len(piece.ids), piece.reason, piece.score
-            found[piece.prompt].append(GeneratedText(*own))
-        made = sum(len(piece.ids) for piece in pieces)
-        return {"task": name, "results": found, "tokens_generated": made}
+    def finish(pieces: list[Piece], about: About) -> TextToTextReply:
+        return TextToTextReply(
+            **about,
+            task=name,
+            results=texts_of(pieces, len(prompts), lambda piece: piece.text.strip()),
+            tokens_generated=sum(len(piece.ids) for piece in pieces),
+        )
 
     prepared = PreparedGeneration(
         engine, [], finish, truncated=truncated, prompts=prompts, way=_way(name, body.beam > 1)

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter
+from starlette.responses import Response
 
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.encode import kept_tokens, parts_of
+from bertwright.inference.encode import Text, kept_tokens, parts_of
 from bertwright.inference.vectors.embed import with_prompt
-from bertwright.serve import replies, schemas
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.outputs import Attention, Tokens, Vectors
+from bertwright.serve.replies import (
+    About,
+    AttentionReply,
+    EmbedReply,
+    EncodeReply,
+    Results,
+    SimilarityReply,
+    TokenizedText,
+    TokenVectors,
+)
 from bertwright.serve.requests import (
     Finish,
-    Json,
     Prepared,
+    R,
     check_characters,
     check_texts,
     check_tokens,
@@ -33,21 +45,29 @@ from bertwright.serve.requests import (
     tokenize_texts,
     vector_config,
 )
-from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.schemas import Sentences, listed
+from bertwright.serve.schemas import (
+    AttentionRequest,
+    EmbedRequest,
+    EncodeRequest,
+    Sentences,
+    SimilarityRequest,
+    TokenizeRequest,
+    TokensRequest,
+    listed,
+)
 
-router = APIRouter(route_class=JsonRoute)
+router = make_router()
 
 
 def prepare_vectors(
     engine: Engine,
-    texts: list[Any],
+    texts: list[Text],
     vectors: VectorConfig,
-    finish: Finish,
+    finish: Finish[R],
     truncate: bool,
     windows: bool = False,
-) -> Prepared:
-    """A vector a text."""
+) -> Prepared[R]:
+    """Return a request for one vector of each text."""
     engine.spec.require_vectors()
     prompted, longest = with_prompt(vectors.prompt, texts), engine.vector_tokens
     tokenized, truncated = tokenize_texts(engine, prompted, truncate, windows, longest)
@@ -55,57 +75,86 @@ def prepare_vectors(
     return request_vectors(engine, vectors, items, finish, truncated, len(texts))
 
 
-def _check_prompt(vectors: VectorConfig, texts: list[Any], config: ServeConfig) -> None:
+def _check_prompt(vectors: VectorConfig, texts: list[Text], config: ServeConfig) -> None:
     """Raise `HttpError` if texts with their prompts have too many characters."""
     if vectors.prompt:
         check_characters(sum(map(len, texts_in(texts))) + len(texts) * len(vectors.prompt), config)
 
 
-@model_route(router, "/embed", replies.EmbedReply)
-def prepare_embed(engine: Engine, body: schemas.EmbedRequest, config: ServeConfig) -> Prepared:
-    """One vector a text, of any layers and pooling."""
+@router.post("/embed", response_model=EmbedReply)
+async def embed(body: EmbedRequest, call: Call) -> Response:
+    """Return one vector for each text, from any layers and pooling."""
+    return await call.reply(prepare_embed, body)
+
+
+def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> Prepared[EmbedReply]:
+    """Tokenize the texts of `/embed`."""
     vectors, texts = vector_config(engine, body), listed(body.input)
     _check_prompt(vectors, texts, config)
 
-    def finish(results: list[Any]) -> Json:
-        stored, more = store(np.stack(results), body.dtype)
-        shown: Any = stored
-        if body.encoding == "base64":
-            shown = [base64.b64encode(row).decode() for row in stored]
-        return {"vectors": shown, "width": len(results[0]), "dtype": body.dtype, **more}
+    def finish(results: list[Float32s], about: About) -> EmbedReply:
+        stored, scales = store(np.stack(results), body.dtype)
+        reply = EmbedReply(
+            **about,
+            vectors=base64_rows(stored) if body.encoding == "base64" else stored,
+            width=len(results[0]),
+            dtype=body.dtype,
+        )
+        if scales is not None:
+            reply.scales = scales
+        return reply
 
     return prepare_vectors(engine, texts, vectors, finish, body.truncate, body.windows)
 
 
-def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
-    """Vectors as they are sent; of int8 their scales: number = stored * scale."""
+def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[np.generic], list[float] | None]:
+    """Return vectors as they are sent, and the scales of int8: number = stored * scale."""
     if dtype == "int8":
         largest = np.abs(vectors).max(1, keepdims=True)
         scales = np.where(largest > 0, largest, 1) / 127
-        return np.rint(vectors / scales).astype(np.int8), {"scales": scales[:, 0].tolist()}
+        return np.rint(vectors / scales).astype(np.int8), scales[:, 0].tolist()
     if dtype == "binary":
-        return np.packbits(vectors > 0, axis=1), {}
-    return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
+        return np.packbits(vectors > 0, axis=1), None
+    return vectors.astype(np.float16) if dtype == "float16" else vectors, None
 
 
-@model_route(router, "/encode", replies.EncodeReply)
-def prepare_encode(engine: Engine, body: schemas.EncodeRequest, config: ServeConfig) -> Prepared:
-    """As bert-as-service has it: the mean of layer -2."""
+def base64_rows(vectors: Iterable[npt.NDArray[np.generic]]) -> list[str]:
+    """Return the bytes of each row as base64."""
+    return [base64.b64encode(row.tobytes()).decode() for row in vectors]
+
+
+@router.post("/encode", response_model=EncodeReply)
+async def encode(body: EncodeRequest, call: Call) -> Response:
+    """Return the mean of layer -2 for each text, in the form of bert-as-service."""
+    return await call.reply(prepare_encode, body)
+
+
+def prepare_encode(
+    engine: Engine, body: EncodeRequest, config: ServeConfig
+) -> Prepared[EncodeReply]:
+    """Tokenize the texts of `/encode`."""
     if body.is_tokenized:
         raise invalid_request("is_tokenized must be false: send texts, not their words")
 
-    def finish(results: list[Any]) -> Json:
-        return {"id": body.id, "status": 200, "result": np.stack(results)}
+    def finish(results: list[Float32s], about: About) -> EncodeReply:
+        return EncodeReply(**about, id=body.id, status=200, result=np.stack(results))
 
     vectors = VectorConfig((-2,), "concat", "mean")
     return prepare_vectors(engine, listed(body.texts), vectors, finish, body.truncate)
 
 
-@model_route(router, "/tokens", replies.Results[replies.TokenVectors])
-def prepare_tokens(engine: Engine, body: schemas.TokensRequest, config: ServeConfig) -> Prepared:
-    """One vector a token, with the characters each is from."""
-    own, texts = vector_config(engine, body), listed(body.input)
-    vectors = replace(own, pooling="mean", dense=0, dimensions=None)
+@router.post("/tokens", response_model=Results[TokenVectors])
+async def tokens(body: TokensRequest, call: Call) -> Response:
+    """Return one vector for each token, with the characters it comes from."""
+    return await call.reply(prepare_tokens, body)
+
+
+def prepare_tokens(
+    engine: Engine, body: TokensRequest, config: ServeConfig
+) -> Prepared[Results[TokenVectors]]:
+    """Tokenize the texts of `/tokens`."""
+    requested, texts = vector_config(engine, body), listed(body.input)
+    vectors = replace(requested, pooling="mean", dense=0, dimensions=None)
     _check_prompt(vectors, texts, config)
     prompted = with_prompt(vectors.prompt, texts)
     tokenized, truncated = tokenize_texts(
@@ -114,66 +163,92 @@ def prepare_tokens(engine: Engine, body: schemas.TokensRequest, config: ServeCon
     items = items_of(Tokens(engine, vectors), tokenized)
     special = engine.tokenizer.framing.special_tokens()
     counts = [item.tokens - (len(item.ids) - 1) * special for item in items]
-    kept = [
+    shown = [
         kept_tokens(engine.tokenizer, text, count, vectors.prompt)
         for text, count in zip(texts, counts, strict=True)
     ]
 
-    def finish(results: list[Any]) -> Json:
-        found = [
-            {"tokens": tokens, "offsets": offsets, "vectors": np.ascontiguousarray(result[rows])}
-            for (tokens, offsets, rows), result in zip(kept, results, strict=True)
+    def finish(results: list[Float32s], about: About) -> Results[TokenVectors]:
+        texts = [
+            TokenVectors(tokens=tokens, offsets=offsets, vectors=np.ascontiguousarray(result[rows]))
+            for (tokens, offsets, rows), result in zip(shown, results, strict=True)
         ]
-        return {"results": found}
+        return Results[TokenVectors](**about, results=texts)
 
     prepared = request_vectors(engine, vectors, items, finish, truncated, sum(counts))
     prepared.pooling = None
     return prepared
 
 
-@model_route(router, "/tokenize", replies.Results[replies.TokenizedText])
+@router.post("/tokenize", response_model=Results[TokenizedText])
+async def tokenize(body: TokenizeRequest, call: Call) -> Response:
+    """Return the tokens of each text, without the model."""
+    return await call.reply(prepare_tokenize, body)
+
+
 def prepare_tokenize(
-    engine: Engine, body: schemas.TokenizeRequest, config: ServeConfig
-) -> Prepared:
-    """The tokens of a text, without the model."""
-    found, count = list[Json](), 0
+    engine: Engine, body: TokenizeRequest, config: ServeConfig
+) -> Prepared[Results[TokenizedText]]:
+    """Tokenize the texts of `/tokenize`."""
+    texts, count = list[TokenizedText](), 0
     for text in listed(body.input):
         check_texts(engine, parts_of(0, text), count, config)
         encoding = engine.tokenizer.encode(*parts_of(0, text))
         count += len(encoding.ids)
         check_tokens(count, config)
-        names = ("ids", "tokens", "offsets", "type_ids")
-        found.append({name: getattr(encoding, name) for name in names})
-    return Prepared(engine, [], lambda _: {"results": found, "tokens_used": count})
+        texts.append(
+            TokenizedText(
+                ids=encoding.ids,
+                tokens=encoding.tokens,
+                offsets=encoding.offsets,
+                type_ids=encoding.type_ids,
+            )
+        )
+
+    def finish(results: list[Any], about: About) -> Results[TokenizedText]:
+        about["tokens_used"] = count
+        return Results[TokenizedText](**about, results=texts)
+
+    return Prepared(engine, [], finish)
 
 
-@model_route(router, "/similarity", replies.SimilarityReply)
-def prepare_similarity(
-    engine: Engine, body: schemas.SimilarityRequest, config: ServeConfig
-) -> Prepared:
+@router.post("/similarity", response_model=SimilarityReply)
+async def similarity(body: SimilarityRequest, call: Call) -> Response:
     """Compare texts by the cosines of their vectors."""
+    return await call.reply(prepare_similarity, body)
+
+
+def prepare_similarity(
+    engine: Engine, body: SimilarityRequest, config: ServeConfig
+) -> Prepared[SimilarityReply]:
+    """Tokenize the texts of `/similarity`."""
     given, of_one = body.input, isinstance(body.input, Sentences)
-    texts = listed(given)
+    texts: list[Text] = listed(given)
     if isinstance(given, Sentences):
         texts = [given.source_sentence, *listed(given.sentences)]
     vectors, count = vector_config(engine, body), len(texts)
     _check_prompt(vectors, texts, config)
 
-    def finish(results: list[Any]) -> Json:
+    def finish(results: list[Float32s], about: About) -> SimilarityReply:
         made = np.stack(results)
-        found = cosines(made[:1], made[1:])[0] if of_one else cosines(made, made)
-        return {"similarities": found}
+        similarities = cosines(made[:1], made[1:])[0] if of_one else cosines(made, made)
+        return SimilarityReply(**about, similarities=similarities)
 
     prepared = prepare_vectors(engine, texts, vectors, finish, body.truncate)
     prepared.numbers = max(prepared.numbers, count if of_one else count**2)
     return prepared
 
 
-@model_route(router, "/attention", replies.AttentionReply)
+@router.post("/attention", response_model=AttentionReply)
+async def attention(body: AttentionRequest, call: Call) -> Response:
+    """Return the attention maps of a text, by layer and attention head."""
+    return await call.reply(prepare_attention, body)
+
+
 def prepare_attention(
-    engine: Engine, body: schemas.AttentionRequest, config: ServeConfig
-) -> Prepared:
-    """Attention maps, by layer and attention head."""
+    engine: Engine, body: AttentionRequest, config: ServeConfig
+) -> Prepared[AttentionReply]:
+    """Tokenize the text of `/attention`."""
     heads = engine.attention_heads
     if heads is None:
         raise invalid_request(f"{engine.name} has no attention maps", "no_attention")
@@ -183,9 +258,9 @@ def prepare_attention(
         raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
     (ids,), segments = tokenized.ids, tokenized.segments
 
-    def finish(results: list[Any]) -> Json:
+    def finish(results: list[Float32s], about: About) -> AttentionReply:
         tokens = engine.tokenizer.tokens_of(ids)
-        return {"tokens": tokens, "attentions": np.round(results[0], 4)}
+        return AttentionReply(**about, tokens=tokens, attentions=np.round(results[0], 4))
 
     items = [RequestItem(Attention(engine, layers), [ids], segments)]
     numbers = len(layers) * heads * len(ids) ** 2
