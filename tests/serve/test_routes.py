@@ -219,14 +219,14 @@ def test_rerank_of_cohere_and_jina(client: TestClient, model: Model) -> None:
     documents = ["b", {"text": "c d"}, "e f g"]
     body = {"query": "a", "documents": documents, "max_chunks_per_doc": 3, "model": "full"}
     reply = ask(client, "/v1/rerank", **body)
-    assert (reply["model"], reply["usage"]["total_tokens"]) == ("full", 16)
+    assert (reply["model"], reply["usage"]["total_tokens"]) == ("full", 18)
     texts = ["b", "c d", "e f g"]
     values = [p.as_dict()["value"] for p in model.predict([("a", t) for t in texts], "score")]
     order = sorted(range(3), key=lambda n: -values[n])
     assert [each["index"] for each in reply["results"]] == order
     scores = [each["relevance_score"] for each in reply["results"]]
     assert scores == pytest.approx([values[n] for n in order], abs=1e-5)
-    assert {"document"}.isdisjoint(*reply["results"])
+    assert not any("document" in each for each in reply["results"])
     reply = ask(client, "/v1/rerank", **body, top_n=2, return_documents=True, task="mood")
     assert [each["document"]["text"] for each in reply["results"]] == [
         texts[each["index"]] for each in reply["results"]

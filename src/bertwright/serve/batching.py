@@ -1,8 +1,8 @@
-"""Texts of many requests as batches of one device.
+"""Batching the texts of many requests for one device.
 
-What shares a batch, who waits how long and what becomes of failures: docs/serving.md, "How requests
-become batches". Generation computes in turns (`Batcher.turn`): where texts wait too, a turn and a
-batch alternate.
+Which texts share a batch, how long they wait and what happens when a batch fails: docs/serving.md,
+"How requests become batches". Generation computes in turns (`Batcher.turn`); while texts wait too,
+turns and batches alternate.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 from bertwright.serve.errors import HttpError, busy, unavailable
 
 WINDOW = 1024
-"""Texts among which those that fit are looked for."""
+"""Queued texts among which those that fit a batch are searched."""
 FOR_SHORT = 4
-"""One part in so many of a batch is for the shortest texts."""
+"""One part in this many of a batch is for the shortest texts."""
 GIVE_UP = 16
-"""Runs of one failing batch in halves, at most, while none succeeds."""
+"""The most runs of the halves of a failing batch while none succeeds."""
 
 FAILED = object()
 """The result of a text that could not be computed."""
@@ -36,21 +36,21 @@ log = logging.getLogger("bertwright.serve")
 
 @dataclass(eq=False, slots=True)
 class QueuedItem:
-    """One text of a request."""
+    """A queued text of a request."""
 
     model: object
-    """What computes it: texts of one model may share a batch."""
+    """The model that computes it; texts of one model may share a batch."""
     item: Any
-    """For the model."""
+    """What the model computes."""
     tokens: int
     call: Call | None = None
     index: int = 0
-    """Among the texts of its request."""
+    """Its position among the texts of its request."""
 
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """The texts of one request."""
+    """The texts of one request and the future that receives their results."""
 
     future: asyncio.Future[list[Any]]
     deadline: float
@@ -59,12 +59,12 @@ class Call:
     left: int
 
     def fail(self, error: Exception) -> None:
-        """Raise an error for all of it."""
+        """Fail the whole request."""
         if not self.future.done():
             self.future.set_exception(error)
 
     def set(self, index: int, result: Any) -> None:
-        """One text's result; with the last one the request is done."""
+        """Set the result of one text; the last one completes the request."""
         self.results[index] = result
         self.left -= 1
         if self.left == 0 and not self.future.done():
@@ -78,14 +78,14 @@ class RunningBatch:
     items: list[QueuedItem]
     thread: ThreadPoolExecutor
     at_once: int
-    """Batches among which the device's cores are divided."""
+    """The number of batches among which the cores of the device are divided."""
     started: float
     timer: asyncio.TimerHandle | None = None
 
 
 Compute = Callable[[object, list[Any], int], Sequence[Any]]
-"""A model, items and among how many batches the cores are divided -> a result for each item, in
-order; called in a thread of the device's."""
+"""Takes a model, items and the number of batches among which the cores are divided, and returns a
+result for each item, in order. It is called in a thread of the device."""
 
 
 @dataclass
@@ -100,22 +100,22 @@ class Batcher:
     batch_timeout: float = 120.0
     on_failing: Callable[[], None] = lambda: None
     on_batch: Callable[[int, int, float], None] = lambda items, tokens, seconds: None
-    """Called with texts, tokens and seconds of a batch."""
+    """Called with the texts, tokens and seconds of a batch."""
     on_dropped: Callable[[str], None] = lambda reason: None
-    """Called where a request is dropped: `deadline` or `gone`."""
+    """Called with the reason for which a request is dropped: `deadline` or `gone`."""
     on_failed: Callable[[], None] = lambda: None
-    """Called when nothing of a batch succeeded."""
+    """Called when no text of a batch could be computed."""
     at_once: int = 1
-    """Batches that the device computes side by side, where half a batch and more waits."""
+    """Batches that the device computes side by side while at least half a batch waits."""
 
     def __post_init__(self) -> None:
         self.waiting: deque[QueuedItem] = deque()
         self.tokens = 0
-        """Tokens that wait."""
+        """The number of queued tokens."""
         self.turns: deque[QueuedItem] = deque()
-        """Turns of generation that wait, one of each model at most."""
+        """Queued turns of generation, at most one of each model."""
         self.calls = 0
-        """Requests that wait or are computed."""
+        """The number of requests that wait or are computed."""
         self.is_stuck = False
         """Whether a batch did not end in time."""
         self._loop = asyncio.get_running_loop()
@@ -126,7 +126,7 @@ class Batcher:
         self._had_turn = False
 
     def stop(self) -> None:
-        """End; what still waits gets 503."""
+        """Compute nothing more; requests that still wait get 503."""
         self._ended = True
         self._fail_all()
         for thread in self._threads:
@@ -134,12 +134,12 @@ class Batcher:
 
     @property
     def is_working(self) -> bool:
-        """Whether texts are computed."""
+        """Whether the device computes texts."""
         return not (self._ended or self.is_stuck)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a thread of the device's has a batch; after `stop` it may have one for ever."""
+        """Whether a thread of the device has a batch; after `stop` one may have it forever."""
         return bool(self._running)
 
     @property
@@ -149,8 +149,9 @@ class Batcher:
     async def run(
         self, items: Sequence[QueuedItem], deadline: float, gone: Callable[[], bool] | None = None
     ) -> list[Any]:
-        """Results of the texts of one request, in order; they may wait `deadline` seconds, and only
-        until `gone` says that the client has left.
+        """Return the results of the texts of one request, in order.
+
+        The texts wait at most `deadline` seconds, and not after `gone` says that the client left.
 
         Raises:
             HttpError: 429, too much waits; 503, the deadline passed or the device failed.
@@ -183,8 +184,11 @@ class Batcher:
         return results
 
     async def turn(self, model: object, item: Any) -> None:
-        """Compute an item by itself, soon: at most one batch of texts goes before it. `HttpError`
-        if it fails, or the device did."""
+        """Compute an item by itself, after at most one batch of texts.
+
+        Raises:
+            HttpError: it fails, or the device has failed.
+        """
         if not self.is_working:
             raise self._refusal()
         future: asyncio.Future[list[Any]] = self._loop.create_future()
@@ -197,8 +201,8 @@ class Batcher:
             raise _failed()
 
     def _feed(self) -> None:
-        """Give the device what waits: a batch on all its cores or, of half a batch and more, one on
-        each part of them, which do not wait for each other."""
+        """Give the device what waits: one batch on all its cores or, if at least half a batch is
+        queued, one on each part of them, so that the parts do not wait for each other."""
         while self._has_room and self.is_working:
             at_once, part = 1, self.batch_tokens
             if self._running:
@@ -231,7 +235,7 @@ class Batcher:
         hand_over(self._loop, thread, partial(self._end, batch), self._halved, *given)
 
     def _end(self, batch: RunningBatch, future: Future[list[Any]]) -> None:
-        """A batch was computed: first of all the device gets the next."""
+        """Set the results of a computed batch, after the device has got the next batch."""
         assert batch.timer is not None
         batch.timer.cancel()
         seconds = time.monotonic() - batch.started
@@ -246,7 +250,7 @@ class Batcher:
             self.on_batch(len(batch.items), tokens, seconds)
 
     def _take(self, budget: int) -> list[QueuedItem]:
-        """The next batch, out of the queue."""
+        """Take the next batch out of the queue."""
         now = time.monotonic()
         window = [self.waiting.popleft() for _ in range(min(WINDOW, len(self.waiting)))]
         alive = [item for item in window if self._is_alive(item, now)]
@@ -274,7 +278,7 @@ class Batcher:
         return True
 
     def _present(self, batch: list[QueuedItem]) -> list[QueuedItem]:
-        """Those whose clients are still there."""
+        """Return the items whose clients have not left."""
         left: dict[int, bool] = {}
         for call in {id(item.call): item.call for item in batch}.values():
             assert call is not None
@@ -286,7 +290,8 @@ class Batcher:
         return [item for item in batch if not left[id(item.call)]]
 
     def _halved(self, model: object, items: list[Any], at_once: int) -> list[Any]:
-        """Results of all; what fails is split until it is clear which texts fail."""
+        """Return the results of all items. A batch that fails is split until it is clear which
+        texts fail."""
         parts, results = [items], list[Any]()
         tries = succeeded = 0
         while parts:
@@ -297,7 +302,7 @@ class Batcher:
                 continue
             try:
                 found = list(self.compute(model, part, at_once))
-            except BaseException as error:  # a panic of Rust is no Exception
+            except BaseException as error:  # a panic of Rust is not an Exception
                 log.error("batch failed", extra={"facts": _facts(error, len(part))})
                 half = len(part) // 2
                 if half:
@@ -310,8 +315,8 @@ class Batcher:
         return results
 
     def _give_up(self, batch: RunningBatch) -> None:
-        """The batch does not end: all that wait get 503."""
-        if self.is_stuck:  # another did already
+        """Fail all requests that wait, as a batch does not end."""
+        if self.is_stuck:  # another batch was given up before
             return
         facts = {"items": len(batch.items), "seconds": self.batch_timeout}
         log.error("batch does not end", extra={"facts": facts})
@@ -320,7 +325,7 @@ class Batcher:
         self._fail_all()
 
     def _refusal(self) -> HttpError:
-        """Why nothing is computed any more."""
+        """Return the error that nothing is computed any more."""
         if self._ended:
             return unavailable("the server is going down", "draining")
         return unavailable("the device does not respond", "failing")
@@ -352,8 +357,10 @@ def hand_over(
     call: Callable[..., Any],
     *args: Any,
 ) -> None:
-    """Have a thread make a call, and the event loop then call `end` with what became of it; by
-    asyncio's own way two more turns of the loop would pass before."""
+    """Make a call in a thread, and then call `end` with its outcome on the event loop.
+
+    With asyncio's own futures two more turns of the loop would pass before that.
+    """
 
     def back(done: Future[Any]) -> None:
         with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
@@ -363,9 +370,11 @@ def hand_over(
 
 
 def choose(tokens: Sequence[int], budget: int) -> list[int]:
-    """Which of the texts that wait, by their tokens, oldest first, make the next batch: the oldest;
-    for a quarter of the budget the shortest, so that none waits behind a flood of long ones; then
-    those nearest to the oldest in length."""
+    """Return which of the queued texts make the next batch, given their tokens, oldest first.
+
+    They are the oldest; for a quarter of the budget the shortest, so that no short text waits
+    behind a flood of long ones; then those nearest to the oldest in length.
+    """
     room, short = budget - tokens[0], budget // FOR_SHORT
     chosen, rest = [0], range(1, len(tokens))
     if room <= 0:
@@ -389,7 +398,7 @@ def _failed() -> HttpError:
 
 
 def _facts(error: BaseException, items: int) -> dict[str, Any]:
-    """What is logged of a failure: no message, as it might hold a text."""
+    """Return what is logged of a failure, without its message, which might have a text."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

@@ -3,8 +3,9 @@
     client = Client("http://127.0.0.1:8080", key="...")
     client.embed(["a text", "another"], layers=[-2])["vectors"]
 
-Replies are those of the server, as dictionaries (docs/serving.md). As httpx bounds single reads
-only, both clients share the asynchronous code under one timeout; `Client` runs it in a thread.
+Replies are those of the server, as dictionaries (docs/serving.md). As httpx limits the time of
+single reads only, both clients share asynchronous code under one timeout; `Client` runs it in a
+thread.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from bertwright.errors import BertwrightError, ConfigError
 Reply = dict[str, Any]
 RETRIED = (429, 503)
 MAX_CONNECTIONS = 100
-"""Connections of a client; further requests wait for one, within their own timeout."""
+"""The most connections of a client; further requests wait for one within their timeout."""
 One = TypeVar("One")
 T = TypeVar("T")
 
 
 class ServerError(BertwrightError):
-    """The server replied with an error or with no JSON object, or did not reply in time."""
+    """The server replied with an error or without a JSON object, or did not reply in time."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         source = f"the server replied {status} ({code})" if status else f"no reply ({code})"
         super().__init__(f"{source}: {message}")
         self.status, self.code = status, code
-        """The status is 0 where there was no reply."""
+        """The status is 0 if there was no reply."""
 
 
 class _BaseClient(ABC, Generic[One]):
-    """What both clients share: they return a reply as `One`."""
+    """The methods of both clients, which return a reply as `One`."""
 
     def __init__(
         self,
@@ -58,14 +59,14 @@ class _BaseClient(ABC, Generic[One]):
         timeout: float = 30.0,
         retries: int = 5,
     ) -> None:
-        """Connects at the first request.
+        """Connect at the first request.
 
         Args:
-            url: of the server.
-            key: one of its API keys, where it has some.
-            model: name of the model; unset: the server's first.
-            timeout: seconds for a call, retries and the waits between them included.
-            retries: how often to retry.
+            url: the address of the server.
+            key: one of its API keys, if it has any.
+            model: the name of the model; unset: the server's first.
+            timeout: seconds for a call, with its retries and the waits between them.
+            retries: the most retries of a call.
         """
         try:
             parts = httpx.URL(url)
@@ -88,11 +89,14 @@ class _BaseClient(ABC, Generic[One]):
 
     @abstractmethod
     def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """The result of a call, or what awaits it."""
+        """Return the result of a call, or what awaits it."""
 
     def ask(self, path: str, **body: Any) -> One:
-        """The reply of any route, as `ask("/classify", input="a text")` or `ask("/v1/models")`;
-        `ServerError` if it is an error, or does not come in time."""
+        """Return the reply of any route: `ask("/classify", input="a text")`, `ask("/v1/models")`.
+
+        Raises:
+            ServerError: the reply is an error, or does not come in time.
+        """
         if body and self.model is not None:
             body = {"model": self.model, **body}
         given = ("POST", path, json.dumps(body).encode()) if body else ("GET", path, b"")
@@ -104,15 +108,15 @@ class _BaseClient(ABC, Generic[One]):
         return self._run(self._disconnect())
 
     def embed(self, input: Any, **more: Any) -> One:
-        """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`, `dtype`."""
+        """Return the vectors of texts and pairs, by `layers`, `pooling`, `normalize`, `dtype`."""
         return self.ask("/embed", input=input, **more)
 
     def fill_mask(self, input: Any, **more: Any) -> One:
-        """The likeliest tokens of each [MASK]."""
+        """Return the most probable tokens for each [MASK]."""
         return self.ask("/fill-mask", input=input, **more)
 
     def classify(self, input: Any, **more: Any) -> One:
-        """Classes of texts and pairs."""
+        """Return the classes of texts and pairs."""
         return self.ask("/classify", input=input, **more)
 
     def tag(self, input: Any, **more: Any) -> One:
@@ -120,15 +124,15 @@ class _BaseClient(ABC, Generic[One]):
         return self.ask("/tag", input=input, **more)
 
     def answer(self, question: str, context: str, **more: Any) -> One:
-        """The answer to a question in a passage."""
+        """Return the answer to a question in a passage."""
         return self.ask("/answer", input={"question": question, "context": context}, **more)
 
     def generate(self, input: Any, **more: Any) -> One:
-        """Texts that continue prompts; without `stream`."""
+        """Return texts that continue prompts; `stream` is not supported."""
         return self.ask("/generate", input=input, **more)
 
     def text2text(self, input: Any, **more: Any) -> One:
-        """Targets that a model of `finetune generation` generates from sources."""
+        """Return the targets that a model of `finetune generation` writes for sources."""
         return self.ask("/text2text", input=input, **more)
 
     def translate(self, input: Any, **more: Any) -> One:
@@ -136,11 +140,11 @@ class _BaseClient(ABC, Generic[One]):
         return self.ask("/translate", input=input, **more)
 
     def rerank(self, query: str, documents: list[str], **more: Any) -> One:
-        """Documents, sorted by relevance."""
+        """Return documents, the most relevant first."""
         return self.ask("/rerank", query=query, documents=documents, **more)
 
     def similarity(self, input: list[str], **more: Any) -> One:
-        """Cosines of all pairs of texts."""
+        """Return the cosines of all pairs of texts."""
         return self.ask("/similarity", input=input, **more)
 
     async def _request(self, method: str, path: str, body: bytes) -> Reply:
@@ -172,7 +176,7 @@ class _BaseClient(ABC, Generic[One]):
             attempt += 1
 
     def _connected(self) -> httpx.AsyncClient:
-        """The connections of the running event loop: those of another cannot be used."""
+        """Return the connections of the running event loop; those of another cannot be used."""
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
             headers = {b"Accept-Encoding": b"identity", b"Content-Type": b"application/json"}
@@ -193,7 +197,7 @@ class _BaseClient(ABC, Generic[One]):
 
 
 class Client(_BaseClient[Reply], AbstractContextManager["Client"]):
-    """Requests to one server; may be shared by threads."""
+    """Sends requests to one server; threads may share it."""
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(call, _background())
@@ -207,7 +211,7 @@ class Client(_BaseClient[Reply], AbstractContextManager["Client"]):
 
 
 class AsyncClient(_BaseClient[Awaitable[Reply]], AbstractAsyncContextManager["AsyncClient"]):
-    """The same for asyncio, of one event loop at a time: `await client.embed(["a text"])`."""
+    """Sends requests from one event loop at a time: `await client.embed(["a text"])`."""
 
     def _run(self, call: T) -> T:
         return call
@@ -218,7 +222,7 @@ class AsyncClient(_BaseClient[Awaitable[Reply]], AbstractAsyncContextManager["As
 
 @lru_cache(maxsize=1)
 def _background() -> asyncio.AbstractEventLoop:
-    """The event loop of all `Client`s of a process, in a daemon thread of its own."""
+    """Return the event loop of all `Client`s of a process, which runs in a daemon thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop
@@ -229,7 +233,7 @@ if hasattr(os, "register_at_fork"):  # a forked process has no such thread
 
 
 def _content(reply: httpx.Response) -> Reply:
-    """What a reply holds; `ServerError` for an error, or what no server of ours replies."""
+    """Return the object of a reply; `ServerError` for an error, or the reply of another server."""
     try:
         content: Reply = reply.json()
         if reply.is_success and isinstance(content, dict):

@@ -1,9 +1,9 @@
-"""A client's connection, with bounds that uvicorn's lacks (docs/serving.md, "Settings").
+"""A client's connection, with limits that uvicorn lacks (docs/serving.md, "Settings").
 
-They hold while a request is parsed, before its key is checked. What is not the body of a request is
-its framing: the head, the sizes, extensions and line ends of chunks, and the trailers. Parsing many
-small chunks or headers takes time of the event loop, so that what a client sends is parsed in
-slices, and between slices with many of them the loop serves others.
+The limits hold while a request is parsed, before its key is checked. They are on the framing of a
+request, which is all that is not its body: the head, the sizes, extensions and line ends of chunks,
+and the trailers. Parsing many small chunks or headers takes time on the event loop. Therefore what
+a client sends is parsed in slices, and after a slice with many of them the loop serves others.
 """
 
 from __future__ import annotations
@@ -21,85 +21,85 @@ from bertwright.serve.errors import HttpError, busy, invalid_request
 from bertwright.serve.middleware import HEADERS, Middleware
 
 MAX_HEAD = 65536
-"""Bytes of a request that are neither its body nor the least that its chunks need (a size and two
-line ends each): the head, chunk extensions and trailers."""
+"""The most bytes of the head, chunk extensions and trailers of a request. The size and the two line
+ends that each chunk needs do not count."""
 MAX_FIELDS = 128
-"""Headers and trailers of a request."""
+"""The most headers and trailers of a request."""
 MAX_CHUNKS = 16384
-"""Chunks of a request's body."""
+"""The most chunks of the body of a request."""
 SLICE = 4096
-"""Bytes that are parsed at once, if they are not the rest of a body of known length."""
+"""Bytes that are parsed at once, unless they belong to a body of known length."""
 MAX_EVENTS = 256
 """Headers and chunks after which the event loop serves others."""
 MAX_AHEAD = 64
-"""Requests that wait for the reply to one before them; uvicorn keeps any number."""
+"""The most requests of a connection that wait for the reply to one before them; uvicorn has no
+limit."""
 HOST = re.compile(rb"([\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(:\d*)?", re.ASCII)
 """The value of a header Host (RFC 9110, section 7.2)."""
 
 
 class Flow(FlowControl):
-    """uvicorn's control of reading and writing, which does not read on while bytes that were
-    received wait to be parsed."""
+    """uvicorn's flow control, which also does not read while received bytes wait to be parsed."""
 
     is_held = False
 
     def resume_reading(self) -> None:
-        """Read on, if nothing waits to be parsed."""
+        """Resume reading, if nothing waits to be parsed."""
         if not self.is_held:
             super().resume_reading()
 
 
 class ServerConnection(HttpToolsProtocol):
-    """uvicorn's protocol, with bounds."""
+    """uvicorn's protocol with limits. Methods that begin with `on_` are called by the parser."""
 
     flow: Flow
     middleware: Middleware | None = None
     header_seconds: float
     reply_seconds: float
     overhead = 0
-    """Bytes of the request that count towards `MAX_HEAD`."""
+    """Bytes of this request that count towards `MAX_HEAD`."""
     fields = 0
-    """Headers and trailers of the request."""
+    """Headers and trailers of this request so far."""
     chunks = 0
-    """Chunks of its body."""
+    """Chunks of its body so far."""
     chunk = 0
-    """Bytes of the chunk that comes."""
+    """Bytes of the present chunk so far."""
     has_head = False
-    """Whether its headers are complete; those that follow are trailers."""
+    """Whether its headers are complete, so that those that follow are trailers."""
     body_left = 0
-    """Bytes of its body that have not come, where their number is known."""
+    """Bytes of its body that have not arrived, where the length is known."""
     events = 0
-    """Headers and chunks since others were served."""
+    """Headers and chunks that were parsed since others were served."""
     unparsed = b""
-    """What was received and waits for the next turn of the event loop."""
+    """Received bytes that are parsed in the next turn of the event loop."""
     next_turn: asyncio.Handle | None = None
     refused = False
-    """Whether the request whose body comes has its reply already."""
+    """Whether the request whose body arrives was refused already."""
     slow_head: asyncio.TimerHandle | None = None
     slow_reader: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """See asyncio, as of all here."""
+        """Begin to wait for the head of a request."""
         super().connection_made(transport)
         self.flow = Flow(transport)
         self.await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel what the closed connection still waited for."""
+        """Cancel the timers of the connection."""
         for timer in (self.slow_head, self.slow_reader, self.next_turn):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of heads and bodies."""
+        """Parse received bytes, unless others wait to be parsed."""
         self.unparsed += data
         if self.next_turn is None:
             self.parse()
 
     def parse(self) -> None:
-        """Parse what was received; after `MAX_EVENTS` the rest waits for the loop's next turn, and
-        no more is read until then."""
+        """Parse what was received. After `MAX_EVENTS` headers and chunks the rest waits for the
+        next turn of the event loop, and no more is read until then."""
         self._unset_keepalive_if_required()
         data, start = self.unparsed, 0
         self.unparsed, self.next_turn, self.events = b"", None, 0
@@ -122,7 +122,7 @@ class ServerConnection(HttpToolsProtocol):
             self.await_head()
 
     def parse_slice(self, data: bytes) -> None:
-        """Parse some bytes, or refuse the request that they are of."""
+        """Parse some bytes, or refuse the request that they belong to."""
         self.overhead += len(data)
         try:
             self.parser.feed_data(data)
@@ -134,18 +134,18 @@ class ServerConnection(HttpToolsProtocol):
             other = invalid_request("this is not HTTP/1.1", "bad_http")
             self.refuse(why if isinstance(why, HttpError) else other)
             return
-        # of a request that began in this slice its body was subtracted, but nothing was added
+        # if the request began in this slice, its body was subtracted but nothing was added
         self.overhead = max(0, self.overhead)
         if self.overhead > MAX_HEAD:
             reason = f"headers, chunk extensions or trailers have over {MAX_HEAD} bytes"
             self.refuse(HttpError(431, "headers_too_large", reason))
 
     def await_head(self) -> None:
-        """Close the connection if no head comes in time."""
+        """Close the connection if no head arrives in time."""
         self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
 
     def on_message_begin(self) -> None:
-        """A head begins, somewhere in what was received."""
+        """Reset the counts, as a request begins."""
         self.overhead = self.fields = self.chunks = self.body_left = 0
         self.has_head = False
         super().on_message_begin()
@@ -153,7 +153,7 @@ class ServerConnection(HttpToolsProtocol):
         self.scope["state"]["is_gone"] = self.transport.is_closing
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which nothing here reads."""
+        """Count a header or a trailer; trailers are not passed on."""
         self.events += 1
         self.fields += 1
         if self.fields > MAX_FIELDS:
@@ -163,7 +163,7 @@ class ServerConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Check the head of a request that has arrived whole."""
+        """Check the head of a request, which is complete."""
         self.has_head = True
         if len(self.pipeline) >= MAX_AHEAD:
             raise busy(f"more than {MAX_AHEAD} requests of one connection wait")
@@ -178,8 +178,8 @@ class ServerConnection(HttpToolsProtocol):
             super().on_headers_complete()
 
     def check_head(self) -> None:
-        """Raise `HttpError` for a head that HTTP/1.1 does not allow, though the parser does (RFC
-        9112, sections 3.2 and 6.1): a proxy may take it for another request."""
+        """Raise `HttpError` for a head that the parser accepts but HTTP/1.1 does not allow, as a
+        proxy may read another request from it (RFC 9112, sections 3.2 and 6.1)."""
         hosts, codings = list[bytes](), list[bytes]()
         for name, value in self.headers:
             if name == b"host":
@@ -202,7 +202,7 @@ class ServerConnection(HttpToolsProtocol):
             raise HttpError(501, "transfer_encoding", reason)
 
     def on_chunk_header(self) -> None:
-        """A chunk of a body begins."""
+        """Count a chunk, which begins."""
         self.events += 1
         self.chunks += 1
         self.chunk = 0
@@ -211,11 +211,12 @@ class ServerConnection(HttpToolsProtocol):
             raise HttpError(413, "too_many_chunks", reason)
 
     def on_chunk_complete(self) -> None:
-        """A chunk ends; its size, in hexadecimal digits, and two line ends are what it needs."""
+        """Leave out of `overhead` what a chunk needs: its size in hexadecimal digits and two line
+        ends."""
         self.overhead -= max(1, -(-self.chunk.bit_length() // 4)) + 4
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body."""
+        """Pass on a part of a body."""
         self.overhead -= len(body)
         self.chunk += len(body)
         self.body_left = max(0, self.body_left - len(body))
@@ -223,15 +224,15 @@ class ServerConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that the body of a request has arrived whole."""
+        """Pass on that the body of a request is complete."""
         if not (self.refused or self.parser.should_upgrade()):
             super().on_message_complete()
 
     def refuse_early(self) -> bool:
-        """Reply with an error where the middleware would, if the server is full."""
+        """Refuse a request as the middleware would, if the server is full; return whether it is."""
         if self.middleware is None or not self.middleware.is_full:
             return False
-        # replies come in the order of a client's requests, and wait for one that does not read
+        # a reply waits for those to the requests before it, and for a client that does not read
         if self.is_active or self.flow.write_paused:
             return False
         method = self.parser.get_method().decode()
@@ -245,17 +246,17 @@ class ServerConnection(HttpToolsProtocol):
         return True
 
     def on_response_complete(self) -> None:
-        """A reply was handed to the transport."""
+        """Watch whether the client reads the reply, which was handed to the transport."""
         super().on_response_complete()
         self.watch_reader()
 
     def pause_writing(self) -> None:
-        """A reply waits for its reader."""
+        """Watch whether the client reads, as the transport's buffer is full."""
         super().pause_writing()
         self.watch_reader()
 
     def watch_reader(self, before: int | None = None) -> None:
-        """Cut the connection when its reader took nothing of what waited at the last look."""
+        """Close the connection if the client has read nothing since `before` bytes waited."""
         waiting = self.transport.get_write_buffer_size()
         if self.slow_reader is not None:
             self.slow_reader.cancel()
@@ -268,17 +269,17 @@ class ServerConnection(HttpToolsProtocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether a request has no whole reply yet."""
+        """Whether a request has no complete reply yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def close_if_idle(self) -> None:
-        """The time for a head is over."""
+        """Close the connection, as no head arrived in time."""
         self.slow_head = None
         if not self.is_active:
             self.transport.close()
 
     def refuse(self, error: HttpError, request_id: str = "", close: bool = True) -> None:
-        """Reply with an error to a request, or to what is none, and close."""
+        """Reply with an error to a request, or to bytes that are not one, and close."""
         if not (self.is_active and self.cycle.response_started):
             body = error.body
             own = [(name.encode(), value.encode()) for name, value in error.headers.items()]
@@ -293,6 +294,6 @@ class ServerConnection(HttpToolsProtocol):
 
 
 def bounded(config: ServeConfig, around: Middleware | None = None) -> type[ServerConnection]:
-    """The connections of a server with this middleware."""
+    """Return the class of connections of a server with these limits and this middleware."""
     bounds = {"header_seconds": config.header_seconds, "reply_seconds": config.reply_seconds}
     return type("Bounded", (ServerConnection,), {"middleware": around, **bounds})

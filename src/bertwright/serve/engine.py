@@ -1,8 +1,8 @@
-"""A loaded model that computes batches: one pass of the encoder for outputs of all kinds.
+"""A loaded model that computes batches: one pass of the encoder serves outputs of all kinds.
 
-A batch may hold vectors, mask positions, tags and attention maps side by side. Their sequences lie
-end to end; the encoder stops at the highest layer that any of them needs, and there at the tokens
-that are read; then each output reads its rows.
+A batch may have vectors, mask positions, tags and attention maps side by side. Their sequences are
+laid end to end. The encoder computes up to the highest layer that any of them needs, and that layer
+only at the tokens that are read; then each output reads its rows.
 
 Letters: N tokens of a batch, H hidden, L layers.
 """
@@ -57,35 +57,36 @@ from bertwright.serve.generation.flight import Flight
 from bertwright.storage.model_folder import WEIGHTS
 
 CONTINUATION = "continuation"
-"""What a model can do that continues prompts."""
+"""What a model can do if it continues prompts."""
 TRANSLATION = "translation"
 """The head of a model that translates."""
 WHOLE = 1 << 40
-"""Tokens of a backend's own batches: here the batcher decides."""
+"""Tokens of a backend's own batches, without limit, as the batcher makes the batches."""
 CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
 EXACT = 1e-4
-"""Distance of vectors, by their length: more than float32's rounding, less than any mistake."""
+"""The largest distance of vectors relative to their length: more than rounding in float32 gives,
+and less than any mistake."""
 ROUGH = 0.3
-"""The same of short texts in bfloat16 or 8 bits."""
+"""The same for short texts in bfloat16 or 8 bits."""
 
 
 @dataclass(eq=False, slots=True)
 class RequestItem:
-    """One text: its sequences, and the output that is computed of them."""
+    """One text of a request: its sequences, and the output that is computed from them."""
 
     output: Output
     ids: Sequence[Sequence[int]]
     segments: Sequence[Sequence[int]] | None
     data: Any = None
-    """For the output."""
+    """What the output needs to know of the text."""
 
     @property
     def tokens(self) -> int:
-        """The tokens of all sequences of the item."""
+        """The number of tokens of all its sequences."""
         return sum(map(len, self.ids))
 
     def positions(self, top: int) -> Positions:
-        """Of each sequence the positions where the layer `top` of a batch is read."""
+        """Return the positions of each sequence where the layer `top` of a batch is read."""
         if max(self.output.layers) < top:
             return [()] * len(self.ids)
         return self.output.positions(self) or [range(len(ids)) for ids in self.ids]
@@ -93,23 +94,23 @@ class RequestItem:
 
 @dataclass(frozen=True)
 class Output(ABC):
-    """What is computed of layers. Items of equal outputs are computed together."""
+    """What is computed from layers. Items of equal outputs are computed together."""
 
     engine: Engine
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layers it needs, 0 the embeddings: the highest, unless a kind of output says more."""
+        """The layers that it needs, where 0 is the embeddings; by default the highest."""
         return (self.engine.top,)
 
     def positions(self, item: RequestItem) -> Positions | None:
-        """Where it reads the highest of its layers, sequence by sequence of a text; None:
-        everywhere. Elsewhere that layer may hold no numbers."""
+        """Return where it reads the highest of its layers, for each sequence of a text; None means
+        everywhere. At other positions that layer may be undefined."""
         return None
 
     @abstractmethod
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
-        """A result for each of the items, in order."""
+        """Return a result for each of the items, in order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +118,13 @@ class Part:
     """Some sequences of a batch, end to end."""
 
     rows: list[int]
-    """Of each sequence its number, counted through the windows of the items."""
+    """The number of each sequence, counted through the windows of the items."""
     sequences: Sequences
     layers: dict[int, Tensor]
-    """Layer -> `[N, H]`; the highest of a batch holds numbers only where it is read."""
+    """Layer -> `[N, H]`; the highest layer of a batch is defined only where it is read."""
 
     def take(self, numbers: Sequence[int]) -> Part:
-        """These of its sequences, by number and in this order."""
+        """Return the sequences of these numbers, in this order."""
         if list(numbers) == self.rows:
             return self
         index_of = {number: index for index, number in enumerate(self.rows)}
@@ -136,21 +137,21 @@ class Part:
 
 
 class Engine:
-    """One model under a name."""
+    """A model that is served under a name."""
 
     def __init__(self, name: str, folder: str, model: Model) -> None:
-        """A loaded model, which makes vectors as its folder says."""
+        """Serve a loaded model, which makes vectors as its folder says."""
         self.name, self.folder, self.model = name, folder, model
         self.default, self.prompts, self.dense = model.vectors, model.prompts, model.dense
         self.runner, self.tokenizer, self.spec = model.runner, model.tokenizer, model.spec
         self.top, self.longest = self.spec.depth, self.spec.max_length or WHOLE
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
-        """Tokens that a vector is made of, of a text that is not read in windows."""
+        """The most tokens that a vector is made from, of a text that is not read in windows."""
         self.sha256 = weights_digest(self.runner.name, self.dense)
         self.loaded = int(time.time())
         self.examples = examples_of(folder_of(Path(self.runner.name)))
         self.damages: dict[str, str] = {}
-        """Newer checkpoints of its run, by name, that were skipped, and what is damaged."""
+        """Newer checkpoints of its run that were skipped: name -> what is damaged."""
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
         self.generates = generates(self.runner)
@@ -158,7 +159,7 @@ class Engine:
         self.translates = translates(self.runner)
         """Whether it translates."""
         self.flights: dict[str, Flight] = {}
-        """Of each way in which it generates, the texts that it is at."""
+        """The running texts of each way in which it generates."""
         self._embedders: dict[VectorConfig, Embedder] = {}
 
     @property
@@ -175,7 +176,7 @@ class Engine:
         return kinds - able.keys() | {way for way, does in able.items() if does}
 
     def reads_pairs(self, name: str) -> bool | None:
-        """Whether a task of texts was trained on pairs; None where its folder does not say."""
+        """Return whether a task of texts was trained on pairs; None if its folder does not say."""
         task = self.model.tasks[name]
         if task.kind not in ("classification", "regression"):
             return None
@@ -184,7 +185,7 @@ class Engine:
         return task.text2_column is not None or self.model.is_cross_encoder or None
 
     def embedder(self, config: VectorConfig) -> Embedder:
-        """What makes such vectors; made once for many requests.
+        """Return what makes such vectors, which is made once for many requests.
 
         Raises:
             ConfigError: the model cannot give them.
@@ -199,12 +200,15 @@ class Engine:
 
     @property
     def attention_heads(self) -> int | None:
-        """A, of each layer; None where the encoder has no attention maps."""
+        """The number of attention heads of a layer; None if the encoder has no attention maps."""
         has_maps = isinstance(self.runner.encoder, HasAttentionMaps)
         return int(self.model.config.num_attention_heads) if has_maps else None
 
     def run(self, items: Sequence[RequestItem]) -> list[Any]:
-        """Results of the items of a batch, in order; may be called from several threads at once."""
+        """Return the results of the items of a batch, in order.
+
+        Several threads may call it at once.
+        """
         ids = [each for item in items for each in item.ids]
         segments = None
         if any(item.segments is not None for item in items):
@@ -234,14 +238,17 @@ class Engine:
         return results
 
     def warm_up(self, most: int) -> None:
-        """Make ready for batches of up to so many tokens, with as many threads as this one has:
-        after it memory does not grow with every size of batch that comes."""
+        """Prepare for batches of up to `most` tokens, with as many threads as the present one has,
+        so that memory does not grow with every new size of batch."""
         if isinstance(self.backend, PackedBackend):
             self.backend.packed.warm_up(most)
 
     def self_check(self) -> None:
-        """Compare vectors of texts, computed together, with those that the plain model gives each;
-        raise `BertwrightError` if they differ, or are no numbers."""
+        """Compare the vectors of a batch of texts with those of the plain model for each text.
+
+        Raises:
+            BertwrightError: they differ, or are not finite.
+        """
         config = VectorConfig((-1,), pooling="mean", truncate=True)
 
         def vectors(backend: Backend, texts: Sequence[str]) -> Float32s:
@@ -263,7 +270,7 @@ class Engine:
 
 
 def examples_of(folder: Path) -> list[str]:
-    """The texts of `widget` in a model's card, as the hub shows them:
+    """Return the texts of `widget` in the card of a model, as the hub shows them:
     https://huggingface.co/docs/hub/models-widgets."""
     head = ""
     with suppress(OSError), (folder / CARD).open(encoding="utf-8", errors="replace") as file:
@@ -275,7 +282,7 @@ def examples_of(folder: Path) -> list[str]:
 
 
 def _unquoted(text: str) -> str:
-    """What YAML's quotes hold; double ones as JSON's."""
+    """Return a YAML string without its quotes; escapes in double quotes are those of JSON."""
     with suppress(ValueError):
         return str(json.loads(text)) if text.startswith('"') else text.strip("'")
     return text
@@ -283,7 +290,7 @@ def _unquoted(text: str) -> str:
 
 @contextmanager
 def readable(folder: str) -> Iterator[None]:
-    """Refuse a folder that this user may not read: a restart would not help."""
+    """Turn a permission error into one that says which folder the user may not read."""
     try:
         yield
     except PermissionError as error:
@@ -294,8 +301,8 @@ def readable(folder: str) -> Iterator[None]:
 
 
 def check_folder(folder: str) -> None:
-    """Hold a model's headers against its configuration, before anything is said of serving it;
-    of an id of the hub nothing, as it may have to be fetched first.
+    """Check that the tensors of a model fit its configuration, before the server starts. An id of
+    the hub is not checked, as it may have to be fetched first.
 
     Raises:
         BertwrightError: it cannot be served.
@@ -311,13 +318,13 @@ def check_folder(folder: str) -> None:
 def load_engine(
     name: str, folder: str, device: str | None = None, precision: VectorPrecision = "fp32"
 ) -> Engine:
-    """Load a model to be served, warm it up and check its numbers.
+    """Return a loaded model whose vectors were checked.
 
     Raises:
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
     with readable(folder):
-        place, damaged = look_up_checkpoint(folder)  # from here on this one, wherever `latest` is
+        place, damaged = look_up_checkpoint(folder)  # `latest` may lead elsewhere later
         before = _stamps(place)
         model = load(place, device)
         engine = Engine(name, folder, model)
@@ -340,7 +347,8 @@ def load_engine(
 
 
 def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:
-    """SHA-256 of a model's weights: of its one file, else of the names and digests of several."""
+    """Return the SHA-256 of the weights of a model: of its one file, or of the names and digests of
+    several files."""
     place = find_checkpoint(folder)
     files = _weights(place, dense)
     if len(files) == 1:
@@ -351,7 +359,7 @@ def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:
 
 
 def _weights(place: Path, dense: Sequence[DenseLayer] = ()) -> list[Path]:
-    """The files of a model's weights: of the encoder, of heads and of dense layers."""
+    """Return the files of the weights of a model: of the encoder, heads and dense layers."""
     heads = folder_of(place) / HEADS
     more = [heads] if heads.is_file() else []
     files = sorted([*adapter_of(place).weight_files(place), *more])
@@ -359,7 +367,7 @@ def _weights(place: Path, dense: Sequence[DenseLayer] = ()) -> list[Path]:
 
 
 def _stamps(place: Path) -> set[tuple[Path, int, int, int]]:
-    """What tells whether a file that a model is read from was written to or replaced."""
+    """Return values that change if a file that a model is read from is written or replaced."""
     beside = [path for folder in folders_of(folder_of(place)) for path in folder.iterdir()]
     read = [path for path in beside if path.suffix in (".json", ".txt", ".safetensors")]
     files = {path: path.stat() for path in {*_weights(place), *read}}

@@ -1,4 +1,4 @@
-"""Errors of the server: an HTTP status and a JSON body; they never contain the request's text."""
+"""Errors of the server: an HTTP status and a JSON body, which never has text of the request."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 
 MAX_MESSAGE = 1000
-"""Characters of a message; with its envelope a reply stays below 2 KB."""
+"""The most characters of a message, so that the reply to an error stays below 2 KB."""
 
 
 class HttpError(Exception):
-    """A request that is refused, and why."""
+    """A request is refused, for the reason in `message`."""
 
     def __init__(
         self,
@@ -28,12 +28,11 @@ class HttpError(Exception):
 
     @property
     def body(self) -> bytes:
-        """The JSON body: OpenAI's envelope."""
+        """The JSON body, in the form of OpenAI's errors."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        own = {"code": self.code, "message": self.message}
-        content = {"error": {**own, "type": kind, "param": None}}
-        # without orjson: the engine runs where the packages of the server are not installed
-        return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+        error = {"code": self.code, "message": self.message, "type": kind, "param": None}
+        # not by orjson: the engine runs where the packages of the server are not installed
+        return json.dumps({"error": error}, separators=(",", ":"), ensure_ascii=False).encode()
 
     @property
     def headers(self) -> dict[str, str]:
@@ -49,24 +48,24 @@ class HttpError(Exception):
 
 
 class NoHead(HttpError):
-    """400: the model has none of the heads that a route reads."""
+    """The model has none of the heads that a route reads (status 400)."""
 
     def __init__(self, message: str, wanted: tuple[str, ...]) -> None:
         super().__init__(400, "no_head", message)
         self.wanted = wanted
-        """Heads, or kinds of tasks."""
+        """The heads, or kinds of tasks, any of which the route reads."""
 
 
 def invalid_request(message: str, code: str = "bad_request") -> HttpError:
-    """Return the error of a request that is wrong, with status 400."""
+    """Return the error of a wrong request (status 400)."""
     return HttpError(400, code, message)
 
 
 def busy(message: str) -> HttpError:
-    """429: the queue is full; the same request may succeed in a second."""
+    """Return the error that the queue is full (status 429); the same request may succeed later."""
     return HttpError(429, "busy", message, retry_after=1)
 
 
 def unavailable(message: str, code: str = "unavailable") -> HttpError:
-    """503: not this request's fault."""
+    """Return an error that is not the fault of the request (status 503)."""
     return HttpError(503, code, message, retry_after=1)

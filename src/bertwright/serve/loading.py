@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -113,7 +114,7 @@ class ModelLoader:
                     ) from error
 
 
-def run_batch(cores: int, model: object, items: list[object], at_once: int) -> list[object]:
+def run_batch(cores: int, model: object, items: list[Any], at_once: int) -> list[Any]:
     """Compute a batch in a thread of the device, on its part of the cores."""
     torch.set_num_threads(cores // at_once)  # of this thread
     match model:

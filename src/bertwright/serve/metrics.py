@@ -1,4 +1,4 @@
-"""What is counted, for Prometheus; each server has its own registry."""
+"""Metrics for Prometheus; each server has a registry of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKENS = tuple(float(2**n) for n in range(3, 17))
 
 
 class ServerMetrics:
-    """The figures of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -29,7 +29,7 @@ class ServerMetrics:
         histogram = partial(Histogram, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         self.requests = counter("bertwright_requests", "Requests", ["route", "status"])
-        # not of those refused at once, which would hide them
+        # requests that are refused at once would hide how long the others take
         about = "From headers to reply, of answered requests"
         self.seconds = histogram("bertwright_request_seconds", about, ["route"], buckets=SECONDS)
         self.tokens = counter("bertwright_tokens", "Tokens of answered requests", ["model"])
@@ -47,19 +47,19 @@ class ServerMetrics:
         self.ready = gauge("bertwright_ready", "Whether /readyz says yes")
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """A request that ended."""
+        """Count a request that ended."""
         self.requests.labels(route, str(status)).inc()
         if status < 400:
             self.seconds.labels(route).observe(seconds)
 
     def read(self, model: str, tokens: int, truncated: int) -> None:
-        """What a model read for a request."""
+        """Count what a model read for a request."""
         self.tokens.labels(model).inc(tokens)
         if truncated:
             self.truncated.labels(model).inc(truncated)
 
     def follow(self, batcher: Batcher) -> None:
-        """Count what a batcher does."""
+        """Count what a batcher does from now on."""
 
         def on_batch(items: int, tokens: int, seconds: float) -> None:
             self.batch_texts.observe(items)
@@ -72,5 +72,5 @@ class ServerMetrics:
         self.queued_tokens.set_function(lambda: batcher.tokens)
 
     def text(self) -> bytes:
-        """In the format of Prometheus."""
+        """Return the metrics in the format of Prometheus."""
         return generate_latest(self.registry)

@@ -22,10 +22,11 @@ from bertwright.serve.service import Service
 
 Headers = list[tuple[bytes, bytes]]
 Early = tuple[HttpError, str]
+"""Why a request is refused, and its id."""
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
-"""What needs no key."""
+"""Paths that need no key."""
 NAMED = OPEN | {"/v1/models"}
-"""Paths that have metrics of their own, beside those of models."""
+"""Paths that are counted by path, beside those of models."""
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -46,7 +47,7 @@ class RequestRecord:
 
 
 class Middleware:
-    """Admits requests, or refuses them, and logs them."""
+    """Admits or refuses requests, and logs them."""
 
     def __init__(self, app: ASGIApp, service: Service, paths: Container[str] = ()) -> None:
         """Wrap `app`. Requests to one of `paths` are counted by path, others as `other`."""
@@ -54,7 +55,7 @@ class Middleware:
         self._ids = map((secrets.token_hex(4) + "{:08x}").format, count())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serve a request, as ASGI says."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -82,10 +83,10 @@ class Middleware:
                 await self.app(scope, receive, send_more)
             else:
                 await send_error(error, send_more)
-        except asyncio.CancelledError:  # the time to drain is over
+        except asyncio.CancelledError:  # `--drain-seconds` are over
             if not service.draining:
                 raise
-            if not status:  # else a stream has sent its error, and the connection is closed
+            if not status:  # a stream that has begun sends its own error
                 await send_error(unavailable("the server ends", "draining"), send_more)
         except Exception as failure:
             name = type(failure).__name__
@@ -103,12 +104,14 @@ class Middleware:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many requests are active as may be."""
+        """Whether as many requests are active as the server allows."""
         return self.service.active >= self.service.config.queue_requests
 
     def refuse_early(self, method: str, path: str, headers: Headers) -> Early | None:
-        """Why a request is refused and its id, for a connection that replies by itself; None where
-        the request has to come here."""
+        """Return why a connection should refuse a request by itself, and the id of the request.
+
+        None means that the request has to come here.
+        """
         if method != "POST" or (error := self._refusal(path, headers, counted=True)) is None:
             return None
         request_id = next(self._ids)
@@ -116,6 +119,7 @@ class Middleware:
         return error, request_id
 
     def _refusal(self, path: str, headers: Headers, counted: bool) -> HttpError | None:
+        """Return why a request is refused before its body is read, or None."""
         service = self.service
         keys = service.keys
         if keys is not None and path not in OPEN and not path.startswith("/playground/"):
@@ -146,7 +150,7 @@ def record_of(scope: Scope) -> RequestRecord:
 
 
 async def send_error(error: HttpError, send: Send) -> None:
-    """Reply with an error."""
+    """Send an error as the reply."""
     headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
     headers.append((b"content-length", b"%d" % len(error.body)))
     await send({"type": "http.response.start", "status": error.status, "headers": headers})

@@ -1,4 +1,5 @@
-"""Outputs, one class a kind of request: they pass a batch's layers to `inference` and `tasks`.
+"""Outputs of a batch, one class for each kind of request, which pass its layers to `inference` and
+`tasks`.
 
 Letters: T tokens of a text, H hidden, L layers, A attention heads.
 """
@@ -31,21 +32,19 @@ from bertwright.tasks.task_data import joined
 
 @dataclass(frozen=True)
 class Vectors(Output):
-    """A vector a text; an item's data are the starts of its windows."""
+    """A vector for each text; the data of an item are the starts of its windows."""
 
     config: VectorConfig
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Output`."""
         return self._embedder.layers
 
     def positions(self, item: RequestItem) -> Positions | None:
-        """See `Output`."""
         return self._embedder.positions(_tokenized([item]))
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Float32s]:
-        """A float32 `[W]` for each."""
+        """Return a float32 `[W]` for each."""
         return list(self._embedder.pool_batches(_tokenized(items), [self._batch(part)]))
 
     @cached_property
@@ -58,27 +57,28 @@ class Vectors(Output):
 
 
 class Tokens(Vectors):
-    """A vector a token; windows of a text are put together."""
+    """A vector for each token; the windows of a text are joined."""
 
     def positions(self, item: RequestItem) -> None:
-        """See `Output`."""
+        """None, as each token has a vector."""
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Float32s]:
-        """A float32 `[T, W]` for each."""
+        """Return a float32 `[T, W]` for each."""
         return self._embedder.join_batches(_tokenized(items), [self._batch(part)])
 
 
 @dataclass(frozen=True)
 class Fill(Output):
-    """The likeliest tokens of mask positions; an item's data are its `Blanks` and how many."""
+    """The most probable tokens of mask positions; the data of an item are its `Blanks` and how many
+    tokens are wanted."""
 
     def positions(self, item: RequestItem) -> Positions:
-        """See `Output`: the mask positions."""
+        """The mask positions."""
         blanks: Blanks = item.data[0]
         return blanks.positions
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
-        """A list of lists of (token, probability) for each."""
+        """Return a list of lists of (token, probability) for each."""
         own = part.take(sorted(part.rows))
         positions = [each for item in items for each in self.positions(item)]
         x = own.layers[self.engine.top][positions_in(own.rows, own.sequences, positions)].float()
@@ -91,14 +91,14 @@ class Fill(Output):
 
 @dataclass(frozen=True)
 class NextSentences(Output):
-    """Whether one text follows another."""
+    """The probability that one text follows another."""
 
     def positions(self, item: RequestItem) -> Positions:
-        """See `Output`: [CLS], for the pooler."""
+        """[CLS], which the pooler reads."""
         return [(0,)]
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[float]:
-        """A probability for each."""
+        """Return a probability for each."""
         first = part.layers[self.engine.top][part.sequences.first].float()
         pooler = self.engine.runner.encoder.pooler
         assert pooler is not None
@@ -109,18 +109,17 @@ class NextSentences(Output):
 
 @dataclass(frozen=True)
 class Task(Output):
-    """What a task head predicts; an item's data are its `TaskData`."""
+    """Predictions of a task head; the data of an item are its `TaskData`."""
 
     name: str
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Output`."""
         layers = self._head.layers
         return (self.engine.top,) if layers is None else tuple(range(max(layers) + 1))
 
     def positions(self, item: RequestItem) -> Positions | None:
-        """See `Output`: [CLS], if the head reads the pooler alone."""
+        """[CLS], if the head reads the pooler alone."""
         head = self._head
         return [(0,)] * len(item.ids) if head.reads_pooled else None
 
@@ -131,7 +130,7 @@ class Task(Output):
         return head
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Prediction]:
-        """A prediction for each."""
+        """Return a prediction for each."""
         data = joined([item.data for item in items])
         counts = [len(instance.ids) for instance in data.instances]
         starts = [0, *accumulate(counts)]
@@ -153,18 +152,18 @@ class Task(Output):
 
 @dataclass(frozen=True)
 class Attention(Output):
-    """Attention maps of one layer; an item has one sequence."""
+    """Attention maps of some layers; an item has one sequence."""
 
     numbers: tuple[int, ...]
-    """Layers, from 1."""
+    """Layers, counted from 1."""
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Output`: what each layer reads is the one below."""
+        """The layers below, which these layers read."""
         return tuple(number - 1 for number in self.numbers)
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
-        """Float32 `[layers, A, T, T]` for each."""
+        """Return a float32 `[layers, A, T, T]` for each."""
         encoder, found = cast(HasAttentionMaps, self.engine.runner.encoder), []
         for number in range(len(items)):
             own = part.take([number]).layers
@@ -174,7 +173,7 @@ class Attention(Output):
 
 
 def _tokenized(items: Sequence[RequestItem]) -> Tokenized:
-    """The sequences of texts, and the starts that are their data."""
+    """Return the sequences of texts with the starts of their windows."""
     return Tokenized(
         ids=[list(ids) for item in items for ids in item.ids],
         owners=[number for number, item in enumerate(items) for _ in item.ids],

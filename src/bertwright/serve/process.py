@@ -1,4 +1,4 @@
-"""A server as a process: address, signals, logs, and how it ends (docs/serving.md)."""
+"""The process of a server: its address, signals, logs and exit code (docs/serving.md)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ from bertwright.serve.service import Service
 
 Announce = Callable[[str], None]
 SWITCH_SECONDS = 0.001
-"""Seconds after which a Python thread lets another run. With Python's own, 0.005, the device was
-idle for 5 milliseconds after each batch, while the event loop made replies; now for 2."""
+"""Seconds after which a Python thread lets another run.
+
+With Python's default of 0.005, the device was idle for 5 milliseconds after each batch, while the
+event loop made replies; with this value it is idle for 2.
+"""
 
 log = logging.getLogger("bertwright.serve")
 
 
 def serve(config: ServeConfig, announce: Announce = lambda line: None) -> int:
-    """Serve until a signal; gives the exit code. `announce` is called with a line for whoever
-    started it, once the address is known.
+    """Serve until a signal, and return the exit code. `announce` is called with a line for the user
+    once the address is known.
 
     Raises:
         ConfigError: keys, models or address that cannot be used.
@@ -72,7 +75,7 @@ def serve(config: ServeConfig, announce: Announce = lambda line: None) -> int:
 
 
 class Server(uvicorn.Server):
-    """uvicorn with our signals."""
+    """uvicorn's server with signal handlers that drain the requests and swap the models."""
 
     def __init__(
         self, config: uvicorn.Config, service: Service, announce: Announce = lambda line: None
@@ -85,12 +88,12 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, or raise `ConfigError`, and only then begin with the models."""
+        """Listen, or raise `ConfigError`, before the models are loaded."""
         host, port = self.config.host, self.config.port
         try:
             found = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
         except OSError as error:
-            number = error.errno or 0  # below 0: of the look-up of the host's name
+            number = error.errno or 0  # below 0 it is of the look-up of the host's name
             why = os.strerror(number) if number > 0 else error.strerror or error
             more = "name an address of this host with --host and a free port with --port"
             where = _address(host, port)
@@ -100,13 +103,13 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._log_started_message(sockets)
         host, port = sockets[0].getsockname()[:2]
-        # a browser of this host finds it there, not at all addresses
+        # a browser on this host reaches the server at 127.0.0.1, not at 0.0.0.0
         url = f"http://{_address('127.0.0.1' if host in ('0.0.0.0', '::') else host, port)}"
         self.announce(f"{url}/ to try it out, {url}/docs for the routes; models are being loaded")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ours in place of uvicorn's, which would end by the signal itself."""
+        """Handle signals by our own handlers; with uvicorn's the signal would kill the process."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._drain)
@@ -147,15 +150,16 @@ def _address(host: str, port: int) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record; never a text of a request."""
+    """Formats each record as a JSON object, which never has text of a request."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging`."""
+        """Return a record as JSON."""
         second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         facts = {
             "time": f"{second}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "event": record.getMessage().partition("\n")[0],  # below stand values, of asyncio's
+            # asyncio writes values on further lines
+            "event": record.getMessage().partition("\n")[0],
             **getattr(record, "facts", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
@@ -164,7 +168,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_json() -> None:
-    """Send the logs of the server, and warnings, to standard error, a JSON object a line."""
+    """Write the logs of the server, and warnings, to standard error as lines of JSON."""
     logging.captureWarnings(True)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())

@@ -126,7 +126,7 @@ def _engine(engines: Mapping[str, Engine], name: str | None) -> Engine:
 
 
 def _check_items(body: BaseModel, config: ServeConfig) -> None:
-    """Raise `HttpError` if a list has too many."""
+    """Raise `HttpError` if a list of the body has too many items."""
     for key, given in vars(body).items():
         if isinstance(given, BaseModel):
             _check_items(given, config)
@@ -141,31 +141,33 @@ def _check_count(count: int, most: int, what: str, where: str = "") -> None:
 
 
 def check_characters(count: int, config: ServeConfig) -> None:
-    """Raise `HttpError` if they are too many."""
+    """Raise `HttpError` if a request has too many characters."""
     _check_count(count, config.max_characters, "characters")
 
 
 def check_texts(engine: Engine, texts: Sequence[str], before: int, config: ServeConfig) -> None:
-    """Raise `HttpError` if texts, each as often as the model reads it, have too many tokens with
-    those before them, and before more is made of them than bare ids."""
+    """Raise `HttpError` if texts and the `before` tokens of earlier ones are too many tokens.
+
+    A text is given as often as the model reads it. This is checked before anything but ids is made.
+    """
     if before + sum(map(len, texts)) > config.max_tokens:  # a token has a character
         ids = engine.tokenizer.encode_bare_ids(texts)
         check_tokens(before + sum(map(len, ids)), config)
 
 
 def check_tokens(count: int, config: ServeConfig) -> None:
-    """Raise `HttpError` if they are too many."""
+    """Raise `HttpError` if a request has too many tokens."""
     _check_count(count, config.max_tokens, "tokens")
 
 
 def check_reply(numbers: int, characters: int) -> None:
-    """Raise `HttpError` if a reply would hold too much: a short request may have a long one."""
+    """Raise `HttpError` if the reply would be too large, which that to a short request may be."""
     _check_count(numbers, MAX_NUMBERS, "numbers", "the reply would have ")
     _check_count(characters, MAX_CHARACTERS, "characters", "the reply would have ")
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """All texts in a value."""
+    """Yield all texts in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (BaseModel, dict)):
@@ -179,11 +181,12 @@ def texts_in(value: Any) -> Iterator[str]:
 def tokenize_texts(
     engine: Engine, texts: Sequence[Text], truncate: bool, windows: bool = False, longest: int = 0
 ) -> tuple[Tokenized, list[Truncated]]:
-    """Texts and pairs as sequences of at most `longest` tokens, or as many as the model reads at
-    once; and what was truncated.
+    """Return texts and pairs as sequences of at most `longest` tokens, and what was truncated.
+
+    If `longest` is 0, a sequence has at most as many tokens as the model reads at once.
 
     Raises:
-        HttpError: something is too long, or a pair is given to a model of one segment.
+        HttpError: a text is too long, or a pair is given to a model of one segment.
     """
     longest = min(longest or engine.longest, engine.longest)
     room = longest - engine.tokenizer.framing.special_tokens(True)
@@ -248,7 +251,7 @@ def request_vectors(
 
 
 def items_of(output: Output, texts: Tokenized) -> list[RequestItem]:
-    """An item a text; its data are the starts of its windows."""
+    """Return an item for each text, whose data are the starts of its windows."""
     items = []
     for _, group in groupby(range(len(texts.ids)), texts.owners.__getitem__):
         rows = slice((numbers := list(group))[0], numbers[-1] + 1)
@@ -258,6 +261,6 @@ def items_of(output: Output, texts: Tokenized) -> list[RequestItem]:
 
 
 def cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`[n, W]` and `[m, W]` -> `[n, m]`."""
+    """Return the cosines of vectors `[n, W]` with vectors `[m, W]` as `[n, m]`."""
     found: np.ndarray[Any, Any] = np.clip(normalized(a) @ normalized(b).T, -1, 1)
     return found

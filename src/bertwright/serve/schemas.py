@@ -41,16 +41,16 @@ def _check_pooling(name: str) -> str:
 Text = Annotated[str, Field(min_length=1), AfterValidator(_check_text)]
 Pair = Annotated[tuple[Text, Text], Field(strict=False)]
 Items = Annotated[list[T], Field(min_length=1, fail_fast=True)]
-"""A list of one or more, given up at the first that is wrong."""
+"""A list of one or more items, whose validation ends at the first wrong one."""
 Texts = Text | Items[Text]
 TextsOrPairs = Text | Items[Text | Pair]
 Layer = Annotated[int, Field(ge=-1000, le=1000)]
 Layers = Layer | Annotated[list[Layer], Field(min_length=1, max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Prompt = Annotated[str, Field(max_length=1024), AfterValidator(_check_prompt)]
-"""What is read with every text of a request."""
+"""A text that is put before every text of a request."""
 Start = Annotated[str, AfterValidator(_check_prompt)]
-"""What a text goes on from: also nothing."""
+"""A prompt to continue; may be empty."""
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
 NoPenalty = Annotated[float, Field(ge=0, le=0)]
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
@@ -67,25 +67,28 @@ PoolingName = Annotated[str, Known, AfterValidator(_check_pooling)]
 
 
 def _key(description: str, default: Any = ..., example: Any = None) -> Any:
-    """A key of an object, required unless it has a default."""
+    """Return the field of a key, which is required unless it has a default."""
     return Field(default, description=description, examples=None if example is None else [example])
 
 
 def _show_example(schema: dict[str, Any]) -> None:
-    """Make one of the keys that have one."""
+    """Add an example to a schema, made of the examples of its keys."""
     keys = schema.get("properties", {}).items()
     if shown := {name: key["examples"][0] for name, key in keys if "examples" in key}:
         schema["example"] = shown
 
 
-def listed(value: object) -> list[Any]:
-    """One or more, as a list."""
+def listed(value: T | list[T]) -> list[T]:
+    """Return one value or several as a list."""
     return value if isinstance(value, list) else [value]
 
 
 class Schema(BaseModel):
-    """A JSON object; a key that is null is one that is not given. Hugging Face's clients say
-    `inputs` for `input`, and put other keys into `parameters`."""
+    """A JSON object, in which a null key counts as not given.
+
+    It may be written as Hugging Face's clients do, with `inputs` for `input` and other keys in
+    `parameters`.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", json_schema_extra=_show_example)
 
@@ -114,27 +117,29 @@ class NamedModel(Schema):
 class ModelRequest(NamedModel):
     """What every route of a model takes, except those of OpenAI's protocol."""
 
-    truncate: bool = _key("Truncate what is too long and say so; else it is an error.", False)
+    truncate: bool = _key(
+        "Truncate texts that are too long and say so; otherwise they are an error.", False
+    )
 
 
 class TaskRequest(ModelRequest):
     """What routes of task heads take."""
 
-    task: Name | None = _key("Name of the task; may be left out where there is one.", None)
+    task: Name | None = _key("Name of the task; needed if the model has several.", None)
 
 
 class LayersRequest(ModelRequest):
-    """A request that says of which layers, and how, vectors are made."""
+    """A request that says from which layers, and how, vectors are made."""
 
     layers: Layers | None = _key("0: embeddings; 1 and up: layers; negative: from the top.", None)
     combine: Combine | None = _key("How several layers are combined.", None)
     normalize: bool | None = _key("Scale every vector to length 1.", None)
     prompt: Prompt | None = _key('Text before every text, "" for none; unset: the default.', None)
-    prompt_name: Name | None = _key("The same by its name in the model's folder.", None)
+    prompt_name: Name | None = _key("The name of such a prompt in the model's folder.", None)
 
 
 class PoolingRequest(LayersRequest):
-    """Which vectors of texts."""
+    """A request for vectors of texts."""
 
     pooling: PoolingName | None = _key("How the tokens of a text become one vector.", None)
 
@@ -144,8 +149,8 @@ class EmbedRequest(PoolingRequest):
 
     input: TextsOrPairs = _key("A text, or texts and pairs.", example=["a text", "another"])
     windows: bool = _key("Read long texts in windows.", False)
-    dtype: Literal["float32", "float16", "int8", "binary"] = _key("Of the numbers.", "float32")
-    encoding: Literal["float", "base64"] = _key("Of the reply.", "float")
+    dtype: Literal["float32", "float16", "int8", "binary"] = _key("Type of the numbers.", "float32")
+    encoding: Literal["float", "base64"] = _key("Encoding of the vectors in the reply.", "float")
 
 
 class EncodeRequest(ModelRequest):
@@ -153,7 +158,7 @@ class EncodeRequest(ModelRequest):
 
     texts: TextsOrPairs = _key("Texts.", example=["a text"])
     id: Id | None = _key("Returned with the vectors.", None, example=1)
-    is_tokenized: bool = _key("Only false: splitting words is the model's own.", False)
+    is_tokenized: bool = _key("Must be false: the model tokenizes the texts itself.", False)
 
 
 class TokensRequest(LayersRequest):
@@ -170,7 +175,7 @@ class TokenizeRequest(ModelRequest):
 
 
 class Sentences(Schema):
-    """A text, and those to compare with it."""
+    """A text, and the texts to compare with it."""
 
     source_sentence: Text
     sentences: Texts
@@ -194,9 +199,9 @@ class AttentionRequest(ModelRequest):
 class RerankRequest(TaskRequest):
     """The body of a request to `/rerank`."""
 
-    query: Text = _key("What is looked for.", example="a text")
-    documents: Texts = _key("What is sorted.", example=["a", "b"])
-    top_k: Count | None = _key("How many, at most; unset: all.", None)
+    query: Text = _key("What the documents are compared with.", example="a text")
+    documents: Texts = _key("The documents to rank.", example=["a", "b"])
+    top_k: Count | None = _key("The most documents to return; unset: all.", None)
 
 
 class DocumentText(Schema, extra="ignore"):
@@ -213,7 +218,7 @@ class RankRequest(NamedModel, extra="ignore"):
     documents: Items[Text | DocumentText] = _key(
         "Texts, or objects with `text`.", example=["a", "b"]
     )
-    top_n: Count | None = _key("How many, at most; unset: all.", None)
+    top_n: Count | None = _key("The most documents to return; unset: all.", None)
     return_documents: bool = _key("Return the text of each document.", False)
     task: Name | None = _key("Name of the head; needed where several score pairs.", None)
 
@@ -222,20 +227,22 @@ class FillRequest(ModelRequest):
     """The body of a request to `/fill-mask`."""
 
     input: Texts = _key("Texts with [MASK].", example="a [MASK]")
-    top_k: Annotated[int, Field(ge=1, le=100)] = _key("How many, at most.", 5)
+    top_k: Annotated[int, Field(ge=1, le=100)] = _key("The most tokens for each [MASK].", 5)
 
 
 class NextSentenceRequest(ModelRequest):
     """The body of a request to `/next-sentence`."""
 
-    input: Pair | Items[Pair] = _key("Two texts, or pairs.", example=["a text", "b"])
+    input: Pair | Items[Pair] = _key("Two texts, or pairs of texts.", example=["a text", "b"])
 
 
 class ClassifyRequest(TaskRequest):
     """The body of a request to `/classify`."""
 
-    input: TextsOrPairs = _key("Texts or pairs, as the head was trained on.", example="a text")
-    top_k: Count | None = _key("How many, at most; unset: all.", None)
+    input: TextsOrPairs = _key(
+        "Texts or pairs, whichever the head was trained on.", example="a text"
+    )
+    top_k: Count | None = _key("The most classes to return; unset: all.", None)
 
 
 class TagRequest(TaskRequest):
@@ -257,11 +264,11 @@ class AnswerRequest(TaskRequest):
     input: Question | Items[Question] = _key(
         "`question` and `context`, or several.", example={"question": "what ?", "context": "a text"}
     )
-    top_k: Annotated[int, Field(ge=1, le=20)] = _key("Runners-up.", 1)
+    top_k: Annotated[int, Field(ge=1, le=20)] = _key("The most answers to return.", 1)
 
 
 class Choices(Schema):
-    """A text and ways to go on; `text2` begins every one."""
+    """A text and its possible continuations, each of which begins with `text2`."""
 
     text: Text
     choices: Texts
@@ -279,70 +286,83 @@ class ChooseRequest(TaskRequest):
 class EmbeddingsRequest(NamedModel, extra="ignore"):
     """The body of a request to `/v1/embeddings`; other keys of OpenAI's are ignored."""
 
-    input: Texts = _key("Texts; not token ids: OpenAI's mean other words.", example=["a text"])
-    encoding_format: Literal["float", "base64"] = _key("Of the vectors.", "float")
-    dimensions: Count | None = _key("Keep so many numbers of a vector, scaled to length 1.", None)
+    input: Texts = _key(
+        "Texts. Token ids are refused, as OpenAI's mean other words.",
+        example=["a text"],
+    )
+    encoding_format: Literal["float", "base64"] = _key("Encoding of the vectors.", "float")
+    dimensions: Count | None = _key("Keep this many numbers of a vector, scaled to length 1.", None)
 
 
 class ContinueRequest(Schema):
     """How prompts are continued."""
 
-    top_p: Probability = _key("Sample from the fewest tokens that have this together.", 1.0)
-    top_k: Count | None = _key("Sample from so many tokens; unset: all.", None)
-    repetition_penalty: Factor = _key("Above 1, tokens that were there are less probable.", 1.0)
-    stop: Stop | Stops = _key("A text ends before the first of these.", [])
-    seed: Seed | None = _key("Of sampling; unset: another each time.", None)
-    stream: bool = _key("Send text as it is made, as server-sent events.", False)
+    top_p: Probability = _key(
+        "Sample from the fewest tokens whose probabilities reach this sum.", 1.0
+    )
+    top_k: Count | None = _key("Sample from this many tokens; unset: all.", None)
+    repetition_penalty: Factor = _key(
+        "Above 1, tokens that occurred before are less probable.", 1.0
+    )
+    stop: Stop | Stops = _key("A text ends before the first of these strings.", [])
+    seed: Seed | None = _key("Seed of sampling; unset: another each time.", None)
+    stream: bool = _key("Send text as it is generated, as server-sent events.", False)
 
 
 class SampledRequest(ContinueRequest):
-    """The same, with the names of `bertwright generate`."""
+    """How prompts are continued, with the names of `bertwright generate`."""
 
-    sample: bool = _key("Draw each token; else take the most probable one.", False)
-    temperature: Factor = _key("Of sampling: logits are divided by it.", 1.0)
+    sample: bool = _key("Sample each token; otherwise take the most probable one.", False)
+    temperature: Factor = _key("Logits are divided by it before sampling.", 1.0)
 
 
 class GenerateRequest(ModelRequest, SampledRequest):
-    """Of /generate; the names are those of `bertwright generate`."""
+    """The body of a request to `/generate`, with the names of `bertwright generate`."""
 
     input: Start | Items[Start] = _key("Prompts, which may be empty.", example="Once upon")
-    max_new_tokens: Count = _key("Tokens of a text, at most.", 128, example=8)
-    num: Num = _key("Samples of each prompt.", 1)
+    max_new_tokens: Count = _key("The most tokens of a text.", 128, example=8)
+    num: Num = _key("The number of samples for each prompt.", 1)
 
 
 class TextToTextRequest(TaskRequest, SampledRequest):
-    """Of /text2text; the names are those of `bertwright predict`."""
+    """The body of a request to `/text2text`, with the names of `bertwright predict`."""
 
     input: Texts = _key("A source text, or texts.", example="a text")
     max_new_tokens: Count | None = _key(
-        "Tokens of a target, at most; unset, and never more than: as many as in training.", None
+        "The most tokens of a target; unset, and never more: as many as in training.", None
     )
-    beam: Num = _key("Beams of beam search; 1: none.", 1)
+    beam: Num = _key("Beams of beam search; 1: no beam search.", 1)
     length_penalty: Power = _key(
-        "Beam search: log-probabilities are divided by the length to this.", 1.0
+        "Beam search divides log-probabilities by the length to this power.", 1.0
     )
-    num: Num = _key("Targets of each source: samples, or the best of the beams.", 1)
+    num: Num = _key("Targets for each source: samples, or the best beams.", 1)
 
 
 class TranslateRequest(ModelRequest):
-    """Of /translate; the names are those of `bertwright translate`."""
+    """The body of a request to `/translate`, with the names of `bertwright translate`."""
 
     input: Texts = _key("A sentence, or sentences.", example="a text")
     beam: Num = _key("Beams of beam search; 1: greedy.", 4)
-    length_penalty: Power = _key("Scores are divided by ((5 + length) / 6) to this.", 0.6)
-    max_length: Count | None = _key("Tokens of each; unset: 50 more than the source has.", None)
-    stream: bool = _key("Send each translation when it is done, as an event.", False)
+    length_penalty: Power = _key("Scores are divided by ((5 + length) / 6) to this power.", 0.6)
+    max_length: Count | None = _key(
+        "The most tokens of a translation; unset: 50 more than the source.", None
+    )
+    stream: bool = _key("Send each translation as an event when it is done.", False)
 
 
 class CompletionsRequest(NamedModel, ContinueRequest, extra="ignore"):
     """The body of a request to `/v1/completions`; other keys of OpenAI's are ignored, except those
     that would change the text, which are refused."""
 
-    prompt: Start | Items[Start] = _key("A text, or texts; not token ids.", example="Once upon")
-    max_tokens: Count = _key("Tokens of a text, at most.", 16, example=8)
-    temperature: Temperature = _key("0: take the most probable token.", 1.0)
-    n: Num = _key("Texts of each prompt.", 1)
-    suffix: Literal[""] = _key("Not supported, as all keys below.", "")
+    prompt: Start | Items[Start] = _key(
+        "A text, or texts; token ids are refused.", example="Once upon"
+    )
+    max_tokens: Count = _key("The most tokens of a text.", 16, example=8)
+    temperature: Temperature = _key(
+        "Logits are divided by it; 0 takes the most probable token.", 1.0
+    )
+    n: Num = _key("The number of texts for each prompt.", 1)
+    suffix: Literal[""] = _key("Not supported, as are all keys below.", "")
     frequency_penalty: NoPenalty = 0.0
     presence_penalty: NoPenalty = 0.0
     logit_bias: Annotated[dict[str, float], Field(max_length=0)] = {}

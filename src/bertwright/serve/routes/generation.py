@@ -46,7 +46,7 @@ router = make_router()
 
 
 def _translations(runner: ModelRunner) -> Searches:
-    """Beam searches for translations by this model."""
+    """Return beam searches for translations by this model."""
 
     def begin(
         source: Sequence[list[int]], limits: Sequence[int], config: GenerationConfig
@@ -82,7 +82,7 @@ def prepare_generate(
 
 
 def check_sampling(body: SampledRequest) -> None:
-    """Raise `HttpError` if options of sampling are given without it."""
+    """Raise `HttpError` if options of sampling are given without `sample`."""
     given = body.temperature != 1 or body.top_k is not None or body.top_p != 1
     if given and not body.sample:
         reason = 'temperature, top_k and top_p are of sampling: request "sample": true'
@@ -123,7 +123,7 @@ def _prepared(
     streams: bool,
     way: Way,
 ) -> PreparedGeneration:
-    """A request whose reply, whole or as events, has our keys; of translations one a prompt."""
+    """Return a request of `/generate`, or of `/translate`, which has one text for each prompt."""
     translates = way is TRANSLATES
 
     def text_of(piece: Piece) -> str:
@@ -225,7 +225,7 @@ def make_prompts(
     sample: bool,
     num: int,
 ) -> list[PromptTexts]:
-    """Prompts of bare ids, each with its `num` texts of at most so many tokens.
+    """Return prompts of bare ids, each with `num` texts of at most `most` tokens.
 
     Raises:
         HttpError: a prompt is empty or too long, or the texts may have too many tokens.
@@ -253,7 +253,7 @@ def make_prompts(
 
 
 def check_new(prompts: Sequence[PromptTexts], config: ServeConfig) -> None:
-    """Raise `HttpError` if the texts may have too many tokens."""
+    """Raise `HttpError` if the texts may get too many tokens."""
     count = sum(text.limit for prompt in prompts for text in prompt.texts)
     if count > config.max_new_tokens:
         reason = f"this allows for {count} new tokens; at most {config.max_new_tokens} are"
@@ -261,7 +261,7 @@ def check_new(prompts: Sequence[PromptTexts], config: ServeConfig) -> None:
 
 
 def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
-    """Prompts as bare ids, of a model that continues them."""
+    """Return prompts as bare ids, or raise `HttpError` if the model does not continue them."""
     if not engine.generates:
         reason = f"{engine.name} generates no text: it does not predict the next token of a text"
         raise NoHead(reason, (CONTINUATION,))
@@ -269,11 +269,12 @@ def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
 
 
 def _truncate(engine: Engine, rows: list[list[int]], new: int) -> list[Truncated]:
-    """Keep the ends of prompts, so that `new` tokens fit, or half of what the model reads."""
+    """Keep the ends of prompts, so that `new` tokens fit or half of what the model reads at once
+    is left for them, and return what was truncated."""
     longest = engine.longest - engine.tokenizer.framing.special_tokens()
     room, truncated = max(longest - new, longest // 2, 1), list[Truncated]()
     for number, row in enumerate(rows):
         if excess := max(0, len(row) - room):
             rows[number] = row[excess:]
-            truncated.append({"input": number, "tokens_cut": excess})
+            truncated.append(Truncated(number, excess))
     return truncated

@@ -263,7 +263,7 @@ def no_head(engine: Engine, wanted: tuple[str, ...]) -> NoHead:
 
 
 def task_name(engine: Engine, name: str | None, kinds: tuple[str, ...]) -> str:
-    """The task that is meant; `HttpError` if none is."""
+    """Return the task that a request means, or raise `HttpError`."""
     known = [each for each, task in engine.model.tasks.items() if task.kind in kinds]
     if not known:
         raise no_head(engine, kinds)
@@ -295,8 +295,11 @@ def _prepare_task(
 def task_items(
     engine: Engine, name: str, inputs: Sequence[Any], truncate: bool, config: ServeConfig
 ) -> tuple[list[RequestItem], list[Truncated]]:
-    """An item an input of a task; `HttpError` for one that it does not take, or that no window
-    holds, or if it is too much in all, checked as the inputs come."""
+    """Return an item for each input of a task, and what was truncated.
+
+    Raises:
+        HttpError: the task does not take an input, no window holds it, or the inputs are too much.
+    """
     task, output, pairs = engine.model.tasks[name], Task(engine, name), engine.reads_pairs(name)
     items, truncated = list[RequestItem](), list[Truncated]()
     characters = tokens = 0
@@ -311,7 +314,7 @@ def task_items(
         check_texts(engine, texts, tokens, config)
         try:
             data = TaskData(name, task, engine.tokenizer, make_examples(task, [given]))
-        except DataError as error:  # its message may hold the text
+        except DataError as error:  # its message may have the text
             reason = f"input {number} is not one that a {task.kind} task takes"
             raise invalid_request(reason) from error
         if data.lengths.cut:
@@ -326,7 +329,8 @@ def task_items(
 
 
 def _texts_read(given: Any) -> list[str]:
-    """The texts of a task's input, as often as they are read: those before choices, with each."""
+    """Return the texts of an input as often as the model reads them: those before choices are read
+    with each choice."""
     if isinstance(given, dict) and "choices" in given:
         before = given["text"], given.get("text2") or ""
         return [text for choice in given["choices"] for text in (*before, choice)]

@@ -7,6 +7,8 @@ truncation, long texts are truncated, and a header says how many.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from bertwright.arrays import Float32s
@@ -39,7 +41,8 @@ def prepare_embeddings(
         vectors = vectors.over(normalize=True)
 
     def finish(results: list[Float32s], about: About) -> EmbeddingsReply:
-        rows = base64_rows(results) if body.encoding_format == "base64" else results
+        is_base64 = body.encoding_format == "base64"
+        rows: Sequence[Float32s | str] = base64_rows(results) if is_base64 else results
         tokens = about["tokens_used"]
         return EmbeddingsReply(
             object="list",

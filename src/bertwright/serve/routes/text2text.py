@@ -1,7 +1,7 @@
-"""The route of models that `finetune generation` made: texts to the targets they were trained on.
+"""The route of models of `finetune generation`, which write the target of a source.
 
-Summaries, answers, corrections: what the head of a generation task writes of a source, greedily, by
-sampling or by beam search, as `bertwright predict` does.
+A target is what the head was trained to write: a summary, an answer, a correction. It is generated
+greedily, by sampling or by beam search, as `bertwright predict` does.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def prepare_text2text(
 
 
 def _settings(body: TextToTextRequest, most: int) -> GenerationConfig:
-    """How targets of at most so many tokens are searched for; `HttpError` for options that do not
-    belong together."""
+    """Return how targets of at most `most` tokens are generated; `HttpError` for options that
+    exclude each other."""
     check_sampling(body)
     stop, penalty = tuple(listed(body.stop)), float(body.repetition_penalty)
     if body.beam > 1 and (body.sample or stop or penalty != 1):
@@ -107,7 +107,7 @@ def _settings(body: TextToTextRequest, most: int) -> GenerationConfig:
 
 
 def _way(name: str, beams: bool) -> Way:
-    """How a model generates the targets of a task: in rows, or by beam search."""
+    """Return how a model generates the targets of a task: in rows, or by beam search."""
     if beams:
         return Way(f"task {name}, beams", partial(_searches, name))
     return Way(f"task {name}", partial(_rows, name))
@@ -125,13 +125,13 @@ def _searches(name: str, runner: ModelRunner) -> Searches:
 
 @dataclass
 class StrippedEvents:
-    """Pieces as events, whose texts together have no blanks around them, as those of a reply."""
+    """Makes events from pieces, so that a text has no white space at its ends, as in a reply."""
 
     _held: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Of each text that has begun, the blanks that have not been sent."""
+    """The white space at the end of each text that has begun, which has not been sent."""
 
     def __call__(self, piece: Piece) -> Json:
-        """The event of a piece."""
+        """Return the event of a piece."""
         key = piece.prompt, piece.number
         text = self._held[key] + piece.text if key in self._held else piece.text.lstrip()
         shown = text.rstrip()
