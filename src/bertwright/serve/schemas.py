@@ -78,7 +78,7 @@ def _show_example(schema: dict[str, Any]) -> None:
         schema["example"] = shown
 
 
-def listed(value: T | list[T]) -> list[T]:
+def listed(value: object) -> list[Any]:
     """Return one value or several as a list."""
     return value if isinstance(value, list) else [value]
 
