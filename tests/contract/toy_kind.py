@@ -70,7 +70,7 @@ class Counter(TextHead):
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """`[E]` float32."""
-        scores: Tensor = self.classifier(self.dropout(self.vectors(encoded)))  # [B, 1]
+        scores: Tensor = self.classifier(self.dropout(self.vectors(encoded, batch)))  # [B, 1]
         assert batch.owners is not None
         return merge(scores, batch.owners, len(batch.rows), self.task.merge)[:, 0]
 

@@ -195,7 +195,9 @@ def test_dropout_stands_where_theirs_stands(
         masks.hidden = [mask[windows] for mask in masks.hidden]
         masks.attention = [mask[windows] for mask in masks.attention]
         head = head_of(loaded)
-        probabilities, in_our_encoder = masks.for_ours(head.positions(batch))
+        probabilities, in_our_encoder = masks.for_ours(
+            head.positions(batch), loaded.learner.encoder.spec.pooled
+        )
 
         def forward(module: Dropout, x: Tensor) -> Tensor:
             if module is not getattr(head, "dropout", None):

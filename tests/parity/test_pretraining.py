@@ -140,13 +140,13 @@ class SharedMasks:
         return dropout
 
     def for_ours(
-        self, places: Tensor | None
+        self, places: Tensor | None, pooled: bool = True
     ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         """In place of `drop` in attention, and of `Dropout.forward`, where the last layer is read
-        at `places` and by the pooler."""
+        at `places` and, if `pooled`, by the pooler."""
         hidden, attention = iter(self.hidden), self._groups()
         first = self.batch.inputs.sequences.first
-        read = None if places is None else torch.cat([first, places])
+        read = torch.cat([first, places]) if pooled and places is not None else places
 
         def probabilities(x: Tensor, p: float) -> Tensor:
             assert p == self.share
