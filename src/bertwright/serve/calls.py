@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from bertwright.serve.batching import QueuedItem
-from bertwright.serve.bodies import SMALL
 from bertwright.serve.errors import busy, invalid_request
-from bertwright.serve.middleware import record_of
+from bertwright.serve.http.bodies import SMALL
+from bertwright.serve.http.middleware import record_of
 from bertwright.serve.replies import dump
 from bertwright.serve.requests import B, Prepare, Prepared, R, prepare
 from bertwright.serve.service import service_of

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.auth import ApiKeys
 from bertwright.serve.batching import Batcher
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import unavailable
+from bertwright.serve.http.auth import ApiKeys
 from bertwright.serve.loading import ModelLoader, freeze_loaded, log_model, return_memory
 from bertwright.serve.metrics import ServerMetrics
 from bertwright.serve.side_threads import SideThreads

@@ -18,12 +18,12 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import make_prompt, rows_in_flight
 from bertwright.inference.translation.translate import target_search
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine import CONTINUATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
 from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
+from bertwright.serve.http.bodies import make_router
 from bertwright.serve.replies import (
     About,
     Completion,

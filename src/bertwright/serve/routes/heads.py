@@ -17,10 +17,10 @@ from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
 from bertwright.serve import schemas
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
+from bertwright.serve.http.bodies import make_router
 from bertwright.serve.outputs import Fill, NextSentences, Task
 from bertwright.serve.replies import (
     About,

@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine
+from bertwright.serve.http.bodies import make_router
 from bertwright.serve.replies import About, Embedding, EmbeddingsReply, Usage
 from bertwright.serve.requests import Prepared
 from bertwright.serve.routes.vectors import base64_rows, prepare_vectors

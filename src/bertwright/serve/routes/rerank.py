@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
+from bertwright.serve.http.bodies import make_router
 from bertwright.serve.replies import (
     About,
     Document,

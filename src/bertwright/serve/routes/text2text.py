@@ -17,12 +17,12 @@ from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.decoding.texts import begin_beams, ends_of
 from bertwright.inference.encode import ModelRunner
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
 from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
+from bertwright.serve.http.bodies import make_router
 from bertwright.serve.replies import About, TextToTextReply
 from bertwright.serve.requests import Json
 from bertwright.serve.routes.generation import check_new, check_sampling, texts_of

@@ -16,10 +16,10 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.encode import Text, kept_tokens, parts_of
 from bertwright.inference.vectors.embed import with_prompt
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import invalid_request
+from bertwright.serve.http.bodies import make_router
 from bertwright.serve.outputs import Attention, Tokens, Vectors
 from bertwright.serve.replies import (
     About,

@@ -21,8 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.error_replies import body_schema
 from bertwright.serve.errors import HttpError
+from bertwright.serve.http.error_replies import body_schema
 from bertwright.serve.replies import ErrorReply
 from bertwright.serve.service import service_of
 
