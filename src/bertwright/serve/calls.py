@@ -20,7 +20,7 @@ from bertwright.serve.requests import B, Prepare, Prepared, R, prepare
 from bertwright.serve.service import service_of
 
 LARGE = 200
-"""Tokens of a request whose reply is made in a thread."""
+"""Tokens of a request beyond which its reply is made in a thread."""
 BUFFER = 65536
 """Bytes of a reply that may lie in a connection's buffer while its request counts as done."""
 REPLIES = 1 << 30
@@ -61,8 +61,7 @@ class ModelCall:
         self._reserve(prepared.size)
         items = [QueuedItem(prepared.engine, item, item.tokens) for item in prepared.items]
         results = await service.device.run(items, deadline - time.monotonic(), self.is_gone)
-        tokens = prepared.tokens
-        if tokens > LARGE:
+        if self.is_large or prepared.tokens > LARGE:
             content = await service.threads.run(_write, prepared, results)
         else:
             content = _write(prepared, results)
