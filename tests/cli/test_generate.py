@@ -15,6 +15,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.decoding import texts
 from bertwright.inference import generate as generating
 from bertwright.inference.model import load
 from bertwright.models.gpt.config import Gpt2Config
@@ -112,6 +113,25 @@ def test_half_a_character_waits(folder: Path) -> None:
         shown.append(text.write())
     assert "".join(shown) == "a \U0001f600 b"
     assert not any("\ufffd" in each for each in shown)
+
+
+def test_a_long_text_is_written_as_it_is_decoded_whole(folder: Path) -> None:
+    tokenizer = load(folder).tokenizer
+    (ids,) = tokenizer.encode_bare_ids(["a\U0001f600 river. " * 60 + "the end"])
+    assert len(ids) > 5 * texts.SETTLED
+    for stop in ((), ("the",)):
+        config = GenerationConfig(stop=stop)
+        text = generating.GrowingText(config, len(ids), tokenizer=tokenizer)
+        shown, most = [], 0
+        for count in range(1, len(ids) + 1):
+            text.ids, text.reason = ids[:count], "length" if count == len(ids) else text.reason
+            shown.append(text.write())
+            most = max(most, len(ids[text._count : count]))
+            if text.reason is not None:
+                break
+        whole = tokenizer.decode(ids)
+        assert "".join(shown) == text.text == (whole.partition("the")[0] if stop else whole)
+        assert most < 3 * texts.SETTLED
 
 
 def test_blank_lines_of_a_file_are_not_continued(folder: Path, tmp_path: Path, ran: Ran) -> None:

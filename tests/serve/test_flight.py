@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,12 +19,16 @@ import torch
 from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.decoding.search import RowsInFlight
+from bertwright.decoding.search import Row, RowsInFlight
+from bertwright.inference.generate import rows_in_flight
+from bertwright.inference.model import Model, load
 from bertwright.models.ngram.encoder import LastTokens
 from bertwright.serve.batching import Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Text
+from tests import small_bert
+from tests.serve.conftest import GPT
 
 V, BAD = 26, 20
 LETTERS = cast(Any, SimpleNamespace(decode=lambda ids: "".join(chr(97 + n) for n in ids)))
@@ -291,5 +297,142 @@ def test_the_end_of_the_server_ends_them() -> None:
         await running.more()
         place.batcher.stop()
         assert (await error_of(running)).code == "draining"
+
+    run(test, turn=0.0)
+
+
+PART = 50
+"""Tokens of a part: half a batch of `Place`."""
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """A GPT that reads long prompts."""
+    folder = tmp_path_factory.mktemp("flight") / "gpt"
+    config = replace(GPT, max_position_embeddings=400)
+    small_bert.write_model(folder, ["next_token"], config, seed=3, std=0.4)
+    return load(folder, device="cpu")
+
+
+def let_read(place: Place, model: Model) -> list[tuple[str, int]]:
+    """Have the flight generate by a model; the calls of its decoder are noted as they come, with
+    the number of tokens."""
+    calls: list[tuple[str, int]] = []
+
+    def note(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(given: Any, *state: Any) -> Any:
+            calls.append((name, len(given) if name == "advance" else sum(map(len, given))))
+            return call(given, *state)
+
+        return noted
+
+    def make_rows() -> RowsInFlight:
+        rows = rows_in_flight(model.runner)
+        for name in ("begin", "extend", "advance"):
+            setattr(rows.decoder, name, note(name, getattr(rows.decoder, name)))
+        return rows
+
+    place.flight = Flight(make_rows, place.batcher, place.count)
+    return calls
+
+
+def request(
+    place: Place, prompts: Sequence[Sequence[int]], config: GenerationConfig, num: int = 1
+) -> tuple[Generation, list[Text]]:
+    """A request for `num` streams of each prompt."""
+    made = []
+    for number, ids in enumerate(prompts):
+        given = config, config.max_new_tokens, list(ids)
+        texts = [Text(*given, n, tokenizer=LETTERS, streams=True) for n in range(num)]
+        made.append(PromptTexts(number, list(ids), texts))
+    now = time.monotonic()
+    generation = Generation(made, now + 30, now + 30, lambda: False)
+    place.flight.add(generation)
+    return generation, [text for prompt in made for text in prompt.texts]
+
+
+def read_whole(model: Model, ids: Sequence[int], config: GenerationConfig, num: int) -> list[Row]:
+    flight = rows_in_flight(model.runner)
+    rows = [Row(config, config.max_new_tokens, ids, n) for n in range(num)]
+    flight.add([ids], [rows])
+    while len(flight):
+        flight.step()
+    return rows
+
+
+def prompt_of(length: int, seed: int) -> list[int]:
+    return torch.randint(5, 41, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def test_a_long_prompt_is_read_in_parts_between_the_steps_of_others(reader: Model) -> None:
+    prompt, short = prompt_of(4 * PART + 30, 1), prompt_of(3, 2)
+    sampled = GenerationConfig(9, sample=True, temperature=1.5, seed=4, repetition_penalty=1.2)
+    endless = GenerationConfig(60)
+
+    async def test(place: Place) -> None:
+        calls = let_read(place, reader)
+        running, (stream,) = request(place, [short], endless)
+        await running.more()
+        begun = len(calls)
+        long, texts = request(place, [prompt], sampled, num=2)
+        await asyncio.gather(texts_of(long), texts_of(running))
+        later = calls[begun:]
+        parts = [n for n, (name, _) in enumerate(later) if name != "advance"]
+        assert [later[n] for n in parts] == [
+            ("begin", PART),
+            *[("extend", PART)] * 3,
+            ("extend", 30),
+        ]
+        for part, following in pairwise(parts):
+            assert ("advance", 1) in later[part + 1 : following]
+        whole = read_whole(reader, prompt, sampled, 2)
+        assert [text.ids for text in texts] == [row.ids for row in whole]
+        assert stream.ids == read_whole(reader, short, endless, 1)[0].ids
+
+    run(test)
+
+
+def test_long_prompts_take_turns_and_let_short_ones_join(reader: Model) -> None:
+    config = GenerationConfig(3)
+    prompts = [prompt_of(6 * PART, 1), prompt_of(2 * PART, 2), prompt_of(5, 3)]
+
+    async def test(place: Place) -> None:
+        calls = let_read(place, reader)
+        generation, texts = request(place, prompts, config)
+        ended: list[int] = []
+        while more := await generation.more():
+            ended += [piece.prompt for piece in more if piece.reason is not None]
+        assert ended == [2, 1, 0]
+        assert max(tokens for _, tokens in calls) == PART
+        for ids, text in zip(prompts, texts, strict=True):
+            assert text.ids == read_whole(reader, ids, config, 1)[0].ids
+
+    run(test, turn=0.0)
+
+
+def test_a_long_prompt_whose_client_leaves_is_not_read_further(reader: Model) -> None:
+    async def test(place: Place) -> None:
+        calls = let_read(place, reader)
+        left, _ = request(place, [prompt_of(7 * PART, 1)], GenerationConfig(3))
+        left.gone = lambda: len(calls) > 2
+        assert (await error_of(left)).status == 499
+        assert len(calls) < 5
+        after, texts = request(place, [prompt_of(2 * PART, 2)], GenerationConfig(3))
+        await texts_of(after)
+        assert len(texts[0].ids) == 3
+
+    run(test, turn=0.0)
+
+
+def test_a_part_that_fails_fails_its_prompt_alone(reader: Model) -> None:
+    async def test(place: Place) -> None:
+        let_read(place, reader)
+        bad = [*prompt_of(2 * PART, 1), 999]  # no such id
+        failing, _ = request(place, [bad], GenerationConfig(3))
+        other, (text,) = request(place, [prompt_of(2 * PART, 2)], GenerationConfig(30))
+        error = await error_of(failing)
+        assert (error.status, error.code) == (503, "failed")
+        await texts_of(other)
+        assert len(text.ids) == 30
 
     run(test, turn=0.0)

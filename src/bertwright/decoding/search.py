@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -53,6 +53,17 @@ class Generates(Protocol):
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Read one token of each row, `[R]` -> logits of the next `[R, V]`, and the new state."""
+
+
+@runtime_checkable
+class ReadsParts(Generates, Protocol):
+    """A decoder that may be able to read a prompt in parts."""
+
+    reads_parts: bool
+    """Whether it is. A model that reads a source bidirectionally must have the whole source."""
+
+    def extend(self, source: Any, state: Any) -> tuple[Tensor, Any]:
+        """Read further tokens of B prompts -> logits `[B, V]`, and the new state."""
 
 
 @dataclass(eq=False)
@@ -102,13 +113,36 @@ class RowsInFlight:
     @torch.inference_mode()
     def add(self, source: Any, rows: Sequence[Sequence[Row]]) -> None:
         """Read B sources, each for one row or more."""
-        logits, state = self.decoder.begin(source)
-        owners = [number for number, of_source in enumerate(rows) for _ in of_source]
+        self._begin(*self.decoder.begin(source), rows)
+
+    @property
+    def reads_parts(self) -> bool:
+        """Whether `add_in_parts` is possible with this decoder."""
+        return isinstance(self.decoder, ReadsParts) and self.decoder.reads_parts
+
+    @torch.inference_mode()
+    def add_in_parts(self, ids: Sequence[int], rows: Sequence[Row], size: int) -> Iterator[None]:
+        """Read one prompt, for one row or more, in parts of at most `size` tokens.
+
+        Each `next` reads a part, and steps may come between. The rows join with the last part,
+        after which the iterator ends.
+        """
+        decoder = self.decoder
+        assert isinstance(decoder, ReadsParts)
+        logits, state = decoder.begin([ids[:size]])
+        for start in range(size, len(ids), size):
+            yield
+            logits, state = decoder.extend([ids[start : start + size]], state)
+        self._begin(logits, state, [rows])
+
+    def _begin(self, logits: Tensor, state: Any, rows: Sequence[Sequence[Row]]) -> None:
+        """Let the rows of B prompts join with the next step: logits `[B, V]`, and the state."""
+        owners = [number for number, of_prompt in enumerate(rows) for _ in of_prompt]
         if len(owners) > len(rows):
             index = torch.tensor(owners)
             logits = logits.index_select(0, send(index, logits.device))
             state = state.select(index)
-        self._begun.append(([row for of_source in rows for row in of_source], logits, state))
+        self._begun.append(([row for of_prompt in rows for row in of_prompt], logits, state))
 
     @torch.inference_mode()
     def step(self) -> list[Row]:
@@ -155,12 +189,14 @@ def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
     for number, row in enumerate(rows):
         config = row.config
         if config.sample or config.repetition_penalty != 1:
-            x = penalize(logits[number], [*row.prompt, *row.ids], config.repetition_penalty)
+            x = logits[number]
+            if config.repetition_penalty != 1:
+                x = penalize(x, {*row.prompt, *row.ids}, config.repetition_penalty)
             best[number] = draw(x, config, row.random) if config.sample else int(x.argmax())
     return best
 
 
-def penalize(x: Tensor, seen: Sequence[int], penalty: float) -> Tensor:
+def penalize(x: Tensor, seen: Collection[int], penalty: float) -> Tensor:
     """Return logits `[V]` in which the tokens of `seen` are less probable."""
     if penalty == 1 or not seen:
         return x

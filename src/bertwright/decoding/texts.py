@@ -63,6 +63,8 @@ class CausalDecoder:
             )
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
+        self.reads_parts = encoder.spec.causal
+        """See `ReadsParts`."""
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """Read B prompts -> logits `[B, V]`, and the state."""
@@ -121,12 +123,19 @@ class Generated:
     penalty."""
 
 
+SETTLED = 64
+"""The number of new tokens after which a growing text is settled further."""
+CONTEXT = 8
+"""The number of tokens before those that are decoded, as they may change how these begin."""
+
+
 @dataclass(eq=False)
 class GrowingText(Row):
     """A row with its text, which is emitted as it grows.
 
     Text is emitted once the next token cannot change it. An incomplete character and a possible
-    begin of a stop string are held back.
+    begin of a stop string are held back. What was emitted long ago is settled: it is not decoded
+    again, so that a token takes as long at the end of a long text as at its begin.
     """
 
     tokenizer: Tokenizer = field(kw_only=True)
@@ -135,20 +144,27 @@ class GrowingText(Row):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._before = list(self.prompt[-8:])
-        self._start = len(self.tokenizer.decode(self._before))
+        self._settled, self._count = "", 0
+        """The settled text, and the number of its tokens."""
+        self._context = list(self.prompt[-CONTEXT:])
+        """The tokens before those that are not settled."""
+        self._start = len(self.tokenizer.decode(self._context))
         self._shown = self._last = ""
+        """The emitted text and the latest text, without what is settled."""
+        self._settles_at = 2 * SETTLED
+        """The number of tokens at which the text is settled next."""
 
     def write(self) -> str:
         """Return the text that can be emitted now; once the row has ended, all that is left.
 
         A stop string in the text ends the row.
         """
-        text = self.tokenizer.decode([*self._before, *self.ids])[self._start :]
+        new = self.ids[self._count :]
+        text = self.tokenizer.decode([*self._context, *new])[self._start :]
         stops = self.config.stop
         if positions := [text.find(stop) for stop in stops if stop in text]:
             self.reason, text = "stop", text[: min(positions)]
-        self.text, before, self._last = text, self._last, text
+        self.text, before, self._last = self._settled + text, self._last, text
         if self.reason is None:
             text = os.path.commonprefix([before, text]).rstrip("\ufffd")  # noqa: RUF071
             starts = [stop[:size] for stop in stops for size in range(1, len(stop))]
@@ -156,7 +172,23 @@ class GrowingText(Row):
             text = text[: len(text) - held]
         more = text[len(self._shown) :]
         self._shown += more
+        if self.reason is None and len(self.ids) >= self._settles_at:
+            self._settle()
         return more
+
+    def _settle(self) -> None:
+        """Settle all but the last tokens, if their text was emitted and decoding the others without
+        them gives the same."""
+        self._settles_at = len(self.ids) + SETTLED
+        count = len(self.ids) - SETTLED
+        context = self.ids[count - CONTEXT : count]
+        start = len(self.tokenizer.decode(context))
+        text = self.tokenizer.decode([*context, *self.ids[count:]])[start:]
+        settled = len(self._last) - len(text)
+        if settled <= len(self._shown) and self._last[settled:] == text:
+            self._settled += self._last[:settled]
+            self._count, self._context, self._start = count, context, start
+            self._last, self._shown = text, self._shown[settled:]
 
     def finished(self, score: float | None = None) -> Generated:
         """Return the text of a row that has ended."""

@@ -41,9 +41,17 @@ class CheckedDecoder(CausalDecoder):
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """Return the logits of B prompts, `[B, V]`, and the state of the encoder."""
-        logits, state = super().begin(source)
-        require_finite(logits.amax(1), "logits")  # the maximum is NaN if any logit is
-        return logits, state
+        return _checked(*super().begin(source))
+
+    def extend(self, source: Sequence[Sequence[int]], state: Any) -> tuple[Tensor, Any]:
+        """Return the logits of B prompts after further tokens, `[B, V]`, and the new state."""
+        return _checked(*super().extend(source, state))
+
+
+def _checked(logits: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Return what is given, if the logits are finite."""
+    require_finite(logits.amax(1), "logits")  # the maximum is NaN if any logit is
+    return logits, state
 
 
 def decoder_of(runner: ModelRunner) -> CausalDecoder:

@@ -1,9 +1,11 @@
 """The texts of many requests, generated side by side (continuous batching: Yu et al. 2022, Orca).
 
 One step of the decoder gives each running text a token. Between steps texts that have ended leave
-and prompts join, of each request that waits one in turn. Some steps make a turn of the device,
-which other requests' batches alternate with (`Batcher.turn`): a turn ends when something has ended
-or arrived, or with the step that passes `TURN`.
+and prompts join, of each request that waits one in turn. A long prompt is read in parts, one
+between two steps, so that the running texts do not wait for the whole (chunked prefill: Agrawal et
+al. 2023, SARATHI). Several long prompts take turns. Some steps make a turn of the device, which
+other requests' batches alternate with (`Batcher.turn`): a turn ends when something has ended or
+arrived, or with the step that passes `TURN`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
@@ -74,6 +76,15 @@ class PromptTexts:
     def tokens(self) -> int:
         """That it may have in all."""
         return len(self.ids) + self.rows * self.texts[0].limit
+
+
+@dataclass(frozen=True)
+class PromptInParts:
+    """A long prompt of which a part is read."""
+
+    prompt: PromptTexts
+    parts: Iterator[None]
+    """Reads a part at each `next`."""
 
 
 @dataclass(frozen=True)
@@ -213,13 +224,17 @@ class Flight:
         memory: int | None = TOKENS,
     ) -> None:
         """`make_rows` makes what steps, and again after one failed. `batcher` lets it take turns:
-        prompts that join in one have at most as many tokens as its batches, unless it is one alone;
-        all requests, with the texts that they may get, as its queue. `on_tokens` is called with the
-        number of tokens that were generated. `memory` bounds the texts that run, times the tokens
-        of the longest; None: what the model keeps of a text has one size, whatever its length."""
+        prompts that join in one have at most as many tokens as its batches, where a part of a long
+        prompt counts; all requests, with the texts that they may get, as its queue. `on_tokens` is
+        called with the number of tokens that were generated. `memory` bounds the texts that run,
+        times the tokens of the longest; None: what the model keeps of a text has one size, whatever
+        its length."""
         self._memory = memory
         self._make_rows, self._batcher, self._on_tokens = make_rows, batcher, on_tokens
         self._rows = make_rows()
+        self._reading: deque[PromptInParts] = deque()
+        self._part = max(1, batcher.batch_tokens // 2)
+        """Tokens of a part of a long prompt: 512 on a CPU, unless `--batch-tokens` is given."""
         self._generations: list[Generation] = []
         self._arrived = False
         self._task: asyncio.Task[None] | None = None
@@ -246,7 +261,7 @@ class Flight:
                 try:
                     await self._batcher.turn(self, joining)
                 except HttpError as error:
-                    self._rows = self._make_rows()
+                    self._start_anew()
                     for each in self._generations:
                         if each.running or error.code != "failed":
                             each.end(error)
@@ -255,8 +270,13 @@ class Flight:
                 joining = []
         finally:
             self._task = None
-            if self._rows.rows:  # of clients that have left
-                self._rows = self._make_rows()
+            if self._rows.rows or self._reading:  # of clients that have left
+                self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Forget all texts that run."""
+        self._rows = self._make_rows()
+        self._reading.clear()
 
     def _join(self) -> list[PromptTexts]:
         """Prompts for which there is room, of each request one in turn; what is over leaves."""
@@ -273,13 +293,14 @@ class Flight:
             first = queue.popleft()
             prompt = first.waiting[0]
             rows += prompt.rows
-            longest, read = max(longest, prompt.longest), read + len(prompt.ids)
+            longest, own = max(longest, prompt.longest), min(len(prompt.ids), self._part)
+            read += own
             full = rows > ROWS or (self._memory is not None and rows * longest > self._memory)
             if (running and full) or (joining and read > self._batcher.batch_tokens):
                 break
             self._drop(first, now, looks=not first.running)
             if first.over:
-                rows, read = rows - prompt.rows, read - len(prompt.ids)
+                rows, read = rows - prompt.rows, read - own
                 continue
             first.begun = True
             first.running.append(first.waiting.popleft())
@@ -308,7 +329,8 @@ class Flight:
         for joining in items:
             self._begin(joining)
         end, goes_on = time.monotonic() + TURN, True
-        while goes_on and len(self._rows):
+        while goes_on and (len(self._rows) or self._reading):
+            self._read_part()
             rows = self._rows.step()
             for row in rows:
                 assert isinstance(row, Text)
@@ -320,6 +342,22 @@ class Flight:
         return [None] * len(items)
 
     def _begin(self, prompts: list[PromptTexts]) -> None:
+        """Read the short ones of these prompts, and put the long ones with those that are read in
+        parts."""
+        short = []
+        for prompt in prompts:
+            if (
+                len(prompt.ids) > self._part
+                and isinstance(self._rows, RowsInFlight)
+                and self._rows.reads_parts
+            ):
+                parts = self._rows.add_in_parts(prompt.ids, prompt.texts, self._part)
+                self._reading.append(PromptInParts(prompt, parts))
+            else:
+                short.append(prompt)
+        self._read(short)
+
+    def _read(self, prompts: list[PromptTexts]) -> None:
         """Read prompts together; if that fails each alone, so that it is clear which are at
         fault."""
         if not prompts:
@@ -329,6 +367,21 @@ class Flight:
         except Exception:
             if len(prompts) > 1:
                 for prompt in prompts:
-                    self._begin([prompt])
+                    self._read([prompt])
             else:
                 prompts[0].failed = True
+
+    def _read_part(self) -> None:
+        """Read a part of the long prompt whose turn it is; it goes behind the others."""
+        if not self._reading:
+            return
+        first = self._reading.popleft()
+        if all(text.reason for text in first.prompt.texts):  # its client has left
+            return
+        try:
+            is_read = next(first.parts, True)
+        except Exception:
+            first.prompt.failed = True
+            return
+        if not is_read:
+            self._reading.append(first)
