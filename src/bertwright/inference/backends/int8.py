@@ -13,10 +13,10 @@ largest error first, until the sample's vectors are close enough to float32's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertwright.checkpoint.export.exported import has_vnni
 from bertwright.errors import ConfigError
@@ -51,10 +51,10 @@ class Watched(Product):
         self.low, self.high = torch.minimum(self.low, low), torch.maximum(self.high, high)
         self.rows.append(x[:: max(1, len(x) // ROWS_KEPT)].clone())
 
-    def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
+    def __call__(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
         """Record the input and compute the product."""
         self.see(x)
-        return super().forward(x, after, how)
+        return super().__call__(x, after, how)
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """Record the input and return `x W^T + b + other`."""
@@ -67,7 +67,6 @@ class Int8Product(Product):
 
     def __init__(self, product: Product, low: Tensor, high: Tensor) -> None:
         """Quantize the weights. Inputs are expected between `low` and `high`, `[in]` each."""
-        nn.Module.__init__(self)
         self.weight, self.bias = product.weight, product.bias
         self.low, self.high = low, high
         weight, bias = product.weight.float(), product.bias.float()
@@ -90,7 +89,7 @@ class Int8Product(Product):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (Product(self.weight, self.bias), self.low, self.high)
 
-    def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
+    def __call__(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
         """Compute the product in 8-bit integers; see `Product`."""
         u = self.quantize(x).view(torch.uint8).bitwise_xor_(128)
         result: Tensor = torch.ops.onednn.qlinear_pointwise(
@@ -124,7 +123,7 @@ class Int8Product(Product):
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """Return `x W^T + b + other`."""
-        return self.forward(x).add_(other)
+        return self(x).add_(other)
 
 
 def has_int8() -> bool:
@@ -162,8 +161,7 @@ def make_int8(
             "this processor has no 8-bit products that torch can use (AVX-512 VNNI); "
             "use --precision bf16 or fp32"
         )
-    packed.open()
-    layers = cast(list[PackedLayer], list(packed.layers))
+    layers = packed.layers
     slots = [(layer, name) for layer in layers for name in _PRODUCTS]
     plain = {slot: getattr(*slot) for slot in slots}
     watched = {slot: Watched(product) for slot, product in plain.items()}
