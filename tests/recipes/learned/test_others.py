@@ -14,7 +14,7 @@ from bertwright.inference.senses import WordUsage
 from bertwright.inference.word_vectors.table import WordTable
 from bertwright.recipes.examine import read_run_config, write_findings
 from bertwright.recipes.learned import layers, translation, word_vectors
-from bertwright.recipes.learned.run import FinishedRun
+from bertwright.recipes.learned.run import FinishedRun, training_documents
 from bertwright.recipes.learned.translation import ReferencePair, Translations
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
@@ -57,6 +57,12 @@ def test_word_vectors_are_held_against_the_text(vectors: FinishedRun) -> None:
     random = with_vectors(vectors, noise)
     assert abs(random.once(word_vectors.neighbouring_pairs).fraction - 0.5) < 0.1
     assert word_vectors.verdict(random).answer != "yes"
+
+
+def test_word_vectors_read_all_documents(vectors: FinishedRun) -> None:
+    _, documents, tokens, total = training_documents(vectors.shards, vectors.config, 10**9)
+    assert len(documents) == vectors.shards.num_documents
+    assert tokens == total == vectors.shards.num_tokens
 
 
 def test_related_words_are_counted_with_their_coverage(vectors: FinishedRun) -> None:

@@ -100,11 +100,11 @@ def training_documents(
 ) -> tuple[Shards, Int64s, int, int]:
     """Return the first training documents of a run, up to `most` tokens and one at least: the
     shards, their numbers, their tokens, and the tokens of all."""
-    held = getattr(config, "validation", None)
-    if held is not None:
-        shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
-    else:
+    held = config.validation
+    if system_of(config).instances is None:  # it is trained on all text
         documents = np.arange(shards.num_documents)
+    else:
+        shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     starts = shards.sentence_tokens[shards.document_sentences]
     sizes = np.cumsum(starts[documents + 1] - starts[documents])
     count = max(1, int((sizes <= most).sum()))
