@@ -7,8 +7,8 @@
 | `sentence-transformers` | the encoder as for `huggingface`, with how vectors are made |
 | `elmo` | `options.json`, `weights.hdf5` and the tokenizer |
 
-Nothing is invented: a part that the source lacks is left out. What was written is read back and
-must be the same bit for bit before the folder takes its name.
+Nothing is invented: a part that the source lacks is left out. Except for `elmo`, what was written
+is read back and must be the same bit for bit before the folder takes its name.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def convert(
 ) -> None:
     """Convert a model to another format.
 
-    What was written is read back and compared before the folder gets its name.
+    A folder is read back and compared before it gets its name. Files of ELMo, word vectors and
+    n-gram models are not compared.
 
     Args:
         source: A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder with
