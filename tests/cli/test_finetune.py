@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from bertwright.cli.finetune import _show
 from bertwright.config import values
 from bertwright.inference.model import load
+from bertwright.report import verdict
 from tests.cli.conftest import Files, Finetuned, JsonOf, Ran
 from tests.report.finetuned_runs import classification, span
 
@@ -46,6 +48,22 @@ def test_what_it_says(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_o
     assert results == json.loads((out / "results.json").read_text())
     assert [seed["seed"] for seed in results["seeds"]] == [1, 2]
     assert list(load(out).tasks) == ["mood"]
+
+
+def test_a_run_that_was_still_learning_prints_the_command_that_goes_on(
+    tiny: Path, files: Files, tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "needs_epochs", lambda *given: "The loss was still falling")
+    monkeypatch.setattr(verdict, "failed", lambda results: False)
+    out = tmp_path / "run"
+    words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
+    said = ran(*words, *paths(files, "classification"), "--learning-rate", "1e-4,1e-3").err
+    (command,) = [line for line in said.splitlines() if line.startswith("  bertwright finetune")]
+    assert "--epochs 2 --learning-rate" in command  # the chosen one, and twice the epochs
+    ran(*shlex.split(command)[1:])
+    settings = values.read_toml(tmp_path / "run-longer" / "config.toml")
+    assert settings["epochs"] == 2
+    assert settings["learning_rate"] in (1e-4, 1e-3)
 
 
 def test_what_was_tuned_on_dev_is_told(capsys: Captured) -> None:
