@@ -195,9 +195,9 @@ class FinetuneConfig:
     learning_rate: float | str | None = "auto"
     """The peak learning rate. Several, as 1e-4,3e-4,1e-3: each trains the first seed, and dev
     selects one. auto: a linear layer on features is fitted without steps and needs no rate;
-    otherwise, with --dev and --keep best, a model under 30 million parameters tries four rates on a
-    slice of the training file. none, and auto where nothing is tried: 3e-5 * (768 / H)^2 for a
-    hidden size of H, but at most 1e-3; with features 1e-2, or 1e-3 with an LSTM.
+    otherwise, with --dev and --keep best, a model under 30 million parameters tries three rates on
+    a part of the training file. none: 3e-5 * (768 / H)^2 for a hidden size of H, but at most 1e-3;
+    with features 1e-2, or 1e-3 with an LSTM.
     """
     batch_size: int = 32
     """Examples per step."""

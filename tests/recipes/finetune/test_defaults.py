@@ -193,7 +193,7 @@ def test_rates_are_tried_on_a_slice_and_dev_chooses(model: Path, tmp_path: Path)
     out = tmp_path / "run"
     results, said = learned(model, out, tmp_path)
     tried = [trial["learning_rate"] for trial in results["learning_rates"]]
-    assert tried == list(rates.RATES)
+    assert tried == [3e-4, 1e-3, 3e-3]
     chosen = results["settings"]["learning_rate"]
     assert chosen in tried
     cost = next(number for number, line in enumerate(said) if "31%" in line)
@@ -229,7 +229,9 @@ def test_several_rates_train_the_first_seed_whole(model: Path, tmp_path: Path) -
     assert alone["summary"] == results["summary"]
     records = read_records(out / "metrics.jsonl")
     assert {record["seed"] for record in records} == {1, 2}
-    assert len(records) == len(read_records(tmp_path / "alone" / "metrics.jsonl"))
+    evaluated = [record["accuracy"] for record in records if record["split"] == "dev"]
+    of_alone = read_records(tmp_path / "alone" / "metrics.jsonl")
+    assert evaluated == [each["accuracy"] for each in of_alone if each["split"] == "dev"]
 
 
 def test_several_rates_train_a_head_on_features(tmp_path: Path) -> None:
@@ -286,11 +288,11 @@ def test_trials_that_ended_before_a_kill_are_not_run_again(
     with pytest.raises(Interrupted, match="--overwrite"):
         learned(model, out, tmp_path)
     results, said = learned(model, out, tmp_path)
-    assert count == 5
+    assert count == 4
     assert sum("before" in line for line in said if line.startswith("learning rate ")) == 2
-    assert len(results["learning_rates"]) == len(rates.RATES)
+    assert len(results["learning_rates"]) == 3
     learned(model, out, tmp_path, batch_size=9)  # other settings: none is taken over
-    assert count == 9
+    assert count == 7
 
 
 @pytest.mark.parametrize("given", ["fast", "1e-4,", "1e-4,0", "1e-4,1e-4", "-1e-3", -1.0, 1e39])

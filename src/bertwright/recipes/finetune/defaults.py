@@ -15,6 +15,8 @@ MOST_CHARACTERS, MOST_WORDS = 10_000_000, 300_000
 being requested: about ten seconds.
 """
 
+SMALL = 30_000_000
+"""Parameters of an encoder below which `auto` tries rates."""
 OF_STEPS = (
     *("batch_size", "warmup", "weight_decay", "bias_correction", "clip_norm", "dropout"),
     *("attention_dropout", "keep", "evaluations_per_epoch", "patience"),
@@ -102,10 +104,22 @@ def takes_seconds(setup: TaskSetup) -> bool:
     return characters * pairs * max(1.0, len(setup.task.labels) / 8) < MOST_CHARACTERS
 
 
-def usual_rate(config: FinetuneConfig, width: int) -> float:
-    """Return the learning rate of a run if it is neither given nor searched for, by the encoder's
-    width.
+def fixed_rate(config: FinetuneConfig, spec: EncoderSpec, parameters: int) -> float:
+    """Return the learning rate that suits an encoder; `auto` takes it if it tries none.
+
+    Recurrent encoders and word vectors, which read texts of any length, learn at ten times the rate
+    of a small Transformer (Howard & Ruder 2018 fine-tune at 4e-3 and 1e-2).
     """
+    rate = usual_rate(config, spec.width)
+    if config.transfer == "features":
+        return rate
+    if spec.max_length is None:
+        return 3e-3
+    return max(1e-4, rate) if parameters < SMALL else rate
+
+
+def usual_rate(config: FinetuneConfig, width: int) -> float:
+    """Return the learning rate by the encoder's width, which `none` takes."""
     if config.transfer == "features":
         return 1e-2 if config.network == "linear" else 1e-3
     return min(1e-3, 3e-5 * (768 / width) ** 2)

@@ -1,8 +1,10 @@
 """Choose a learning rate by trials: each rate is trained for a while, and the dev set selects one.
 
-`auto` tries `RATES` on a part of the training file, so small that all trials together take at most
-a third of the run's time. If several rates are given (`1e-4,3e-4,1e-3`), each trains the whole
-first seed, as in Devlin et al. 2019, appendix A.3.
+`auto` tries three rates on a part of the training file: the rate that suits the encoder, a third of
+it and three times it. The part is so small that all trials together take at most a third of the
+run's time. The loss on dev selects one, because after so few steps the metrics of all rates may
+still be those of a constant prediction. If several rates are given (`1e-4,3e-4,1e-3`), each trains
+the whole first seed, as in Devlin et al. 2019, appendix A.3.
 
 Every completed trial is written to `learning-rates.json` in the run's folder, with its log in
 `learning-rates/RATE/metrics.jsonl`. If the same command is run again with the same model, data and
@@ -15,6 +17,7 @@ import hashlib
 import json
 import math
 import shutil
+import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from bertwright.atomic import atomic_file
 from bertwright.config import values
@@ -29,6 +33,7 @@ from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.data.randomness import make_key, permutation
 from bertwright.nn.objective import Learner
 from bertwright.progress import silent
+from bertwright.recipes.finetune import defaults
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import (
     EVALUATED,
@@ -37,14 +42,13 @@ from bertwright.recipes.finetune.training import (
     SeedRun,
     train_seed,
 )
+from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.task_data import TaskData
 from bertwright.train.log import Log
 
-RATES = (1e-4, 3e-4, 1e-3, 3e-3)
-"""The rates that `auto` tries."""
-SMALL = 30_000_000
-"""`auto` tries rates for encoders with fewer parameters than this."""
+FACTORS = (1 / 3, 1.0, 3.0)
+"""The rates that `auto` tries, as multiples of the one that suits the encoder."""
 SHARE = 0.45
 """The cost of the trials, as a fraction of the run without them; it is less than a third of the
 whole.
@@ -53,6 +57,8 @@ FOR_DEV = 0.25
 """The fraction of a trial that its evaluation may cost."""
 FEWEST_STEPS = 8
 """The fewest steps of a trial; shorter ones are not informative."""
+FORMAT = 2
+"""Of the trials in the file."""
 FILE, FOLDER = "learning-rates.json", "learning-rates"
 
 
@@ -79,15 +85,19 @@ class Chosen:
 
     rate: float
     trials: list[dict[str, Any]]
-    """For each trial: `learning_rate`, the `score` on its dev examples (None: diverged),
-    `seconds`.
+    """For each trial: `learning_rate`, the `score` on its dev examples (None: diverged), for trials
+    on a part of the data the `loss` on them, `seconds`.
     """
     first: SeedRun | None = None
     """The first seed, trained at the chosen rate."""
 
 
 def plan_trials(
-    config: FinetuneConfig, setups: Sequence[TaskSetup], parameters: int, cost: float
+    config: FinetuneConfig,
+    setups: Sequence[TaskSetup],
+    parameters: int,
+    cost: float,
+    usual: float,
 ) -> Plan | None:
     """Return the trials of a run, or None if its rate is not chosen by trials.
 
@@ -96,6 +106,7 @@ def plan_trials(
         setups: the tasks.
         parameters: the number of parameters of the encoder.
         cost: the cost of all seeds, in tokens that a step trains on.
+        usual: the rate that suits the encoder.
     """
     rates = rates_of(config.learning_rate)
     if len(rates) > 1:
@@ -112,14 +123,17 @@ def plan_trials(
     has_dev = all(setup.files.dev is not None for setup in setups)
     if config.learning_rate != "auto" or config.transfer == "features" or not has_dev:
         return None
-    if parameters >= SMALL or config.keep == "last":  # then dev selects nothing
+    if parameters >= defaults.SMALL or config.keep == "last":  # then dev selects nothing
         return None
-    return _plan_slice(config, setups, cost)
+    around = tuple(float(f"{factor * usual:.1g}") for factor in FACTORS)
+    return _plan_slice(config, setups, cost, around)
 
 
-def _plan_slice(config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float) -> Plan | None:
+def _plan_slice(
+    config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float, rates: tuple[float, ...]
+) -> Plan | None:
     """Return trials on a part of the data; None if it would be too small."""
-    budget = SHARE * cost / len(RATES)  # the tokens of each trial
+    budget = SHARE * cost / len(rates)  # the tokens of each trial
     dev_tokens = sum(setup.dev.num_tokens for setup in setups) / EVALUATED
     of_dev = min(1.0, FOR_DEV * budget / max(1.0, dev_tokens))
     dev = [_part(setup.dev, of_dev, config.seed, "rates of dev") for setup in setups]
@@ -152,12 +166,12 @@ def _plan_slice(config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float
     )
     share = SHARE / (1 + SHARE)
     return Plan(
-        RATES,
+        rates,
         sliced,
         trial,
         False,
         SHARE * cost,
-        f"learning rate: {_listed(RATES)} are tried on {taken:,} of {total:,} training examples "
+        f"learning rate: {_listed(rates)} are tried on {taken:,} of {total:,} training examples "
         f"({epochs:.2g} epochs each) and compared on {compared:,} of dev, before the run itself: "
         f"about {share:.0%} of all its time; --learning-rate NUMBER leaves this out",
     )
@@ -196,8 +210,8 @@ def choose_rate(
 ) -> Chosen:
     """Run the trials and choose a rate.
 
-    The best rate on dev is chosen. Of rates within one standard error of it on the part of dev, the
-    lowest is chosen, because a short training favours high rates.
+    The rate with the best score on dev is chosen; of trials on a part of the data, the one with the
+    lowest loss.
 
     Raises:
         Diverged: all rates diverged.
@@ -218,21 +232,22 @@ def choose_rate(
             shown = say if plan.whole else silent
             log = Log(folder, shown, labels={"seed": plan.config.seed})
         config = replace(plan.config, learning_rate=rate)
+        loss = math.nan
         try:
-            seed_run = train_seed(
-                config, plan.setups, new_learner(), config.seed, hardware, log, on_tokens
-            )
+            learner, seed = new_learner(), config.seed
+            seed_run = train_seed(config, plan.setups, learner, seed, hardware, log, on_tokens)
+            if not plan.whole:
+                loss = dev_loss(learner, plan.setups, hardware)
         except Diverged:
             seed_run = None
         finally:
             if log is not None:
                 log.close()
         score = None if seed_run is None or not math.isfinite(seed_run.score) else seed_run.score
-        trial = {
-            "learning_rate": rate,
-            "score": score,
-            "seconds": round(time.monotonic() - began, 1),
-        }
+        trial = {"learning_rate": rate, "score": score}
+        if not plan.whole:
+            trial["loss"] = loss if math.isfinite(loss) else None
+        trial["seconds"] = round(time.monotonic() - began, 1)
         trials.append(trial)
         if seed_run is not None and plan.whole:
             runs[rate] = seed_run
@@ -243,15 +258,11 @@ def choose_rate(
             with atomic_file(run / FILE, overwrite=True) as file:
                 file.write(json.dumps({"key": key, "trials": trials}, indent=1) + "\n")
         say(f"learning rate {rate:g}: {_outcome(trial)}")
-    scores = {t["learning_rate"]: t["score"] for t in trials if t["score"] is not None}
-    if not scores:
+    measure, sign = ("score", 1) if plan.whole else ("loss", -1)
+    found = {t["learning_rate"]: t[measure] for t in trials if t.get(measure) is not None}
+    if not found:
         raise Diverged(f"diverged: every learning rate ({_listed(plan.rates)}); name lower ones")
-    chosen = max(scores, key=lambda rate: scores[rate])
-    if not plan.whole:
-        best = scores[chosen]
-        count = sum(len(setup.dev.examples) for setup in plan.setups)
-        margin = math.sqrt(max(0.0, best * (1 - best)) / count)
-        chosen = min(rate for rate, score in scores.items() if score >= best - margin)
+    chosen = max(found, key=lambda rate: sign * found[rate])
     say(f"learning rate {chosen:g} is chosen")
     first = runs.get(chosen)
     if first is not None and hardware.ranks.is_first:
@@ -260,15 +271,39 @@ def choose_rate(
 
 
 def _outcome(trial: Mapping[str, Any]) -> str:
-    score = trial["score"]
-    return "diverged" if score is None else f"{score:.4f} on dev"
+    score, loss = trial["score"], trial.get("loss")
+    if score is None:
+        return "diverged"
+    return f"{score:.4f} on dev" + ("" if loss is None else f", loss {loss:.4f}")
+
+
+def dev_loss(learner: Learner, setups: Sequence[TaskSetup], hardware: Hardware) -> float:
+    """Return the mean loss of a learner on the dev examples; for several tasks, the mean of
+    theirs.
+    """
+    means = []
+    learner.eval()
+    device = hardware.ranks.device
+    for setup in setups:
+        total, count = 0.0, 0
+        instances = setup.dev.instances
+        for rows in instance_batches(instances, hardware.predicted_tokens):
+            batch = make_batch(setup.task_name, setup.task, instances, rows, device)
+            with (
+                torch.inference_mode(),
+                torch.autocast(device.type, torch.bfloat16, enabled=hardware.precision == "bf16"),
+            ):
+                loss = learner(batch)[setup.task_name]
+            total, count = total + float(loss.total), count + loss.count
+        means.append(total / max(1, count))
+    return statistics.fmean(means)
 
 
 def key_of(folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup]) -> str:
     """Return a hash of everything that determines the result of a trial: the files of the model,
     the keys of the run, and the tasks with their data.
     """
-    settings: list[Any] = [values.plain(values.to_dict(config) | {"out": None})]
+    settings: list[Any] = [FORMAT, values.plain(values.to_dict(config) | {"out": None})]
     for file in sorted(folder.glob("*.safetensors")):
         settings.append([file.name, file.stat().st_size, file.stat().st_mtime_ns])
     digest = hashlib.sha256()

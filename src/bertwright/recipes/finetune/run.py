@@ -32,6 +32,7 @@ from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.defaults import (
     epochs_of,
+    fixed_rate,
     is_fitted,
     layers_of,
     takes_seconds,
@@ -117,9 +118,12 @@ def finetune(
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
         named = rates_of(config.learning_rate)
         rate = named[0] if named else usual_rate(config, spec.width)
+        learner = new_learner(folder, config, setups, config.seed)
+        parameters = sum(p.numel() for p in learner.encoder.parameters())
+        if config.learning_rate == "auto":
+            rate = fixed_rate(config, spec, parameters)
         config = replace(config, epochs=epochs, precision=precision)
         # Settings that do not fit the model are an error now, before anything is written.
-        learner = new_learner(folder, config, setups, config.seed)
         Stepping(learner, config, rate, epochs, 1)
         plan, tried, key = None, {}, ""
         if fitted is not None:  # without steps
@@ -130,8 +134,8 @@ def finetune(
                 )
             config = replace(config, epochs=None, learning_rate=None)
         elif len(named) > 1 or ranks.world_size == 1:
-            parameters = sum(p.numel() for p in learner.encoder.parameters())
-            plan = plan_trials(config, setups, parameters, _cost(setups, config, ranks.world_size))
+            cost = _cost(setups, config, ranks.world_size)
+            plan = plan_trials(config, setups, parameters, cost, rate)
             config = replace(config, learning_rate=rate)
         else:
             config = replace(config, learning_rate=rate)
