@@ -104,6 +104,8 @@ def assert_equal(ours: Any, golden: Any, relative: float = 1e-5, absolute: float
     assert not found, "\n".join(found[:20])
 
 
+LATER_SIZES = {"pooler"}
+"""Keys of configurations that came after the runs were stored."""
 SUMMED_OTHERWISE = {"awd-lstm"}
 """Runs that were stored before a loss of theirs was summed in another order."""
 
@@ -132,7 +134,11 @@ def uses_of(name: str, folder: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", USES)
 def test_a_stored_run_computes_the_same(name: str) -> None:
     golden = {key: value for key, value in expected(name).items() if key not in ("config", "end")}
-    assert_equal(make_runs.uses_of(stored(name)), golden)
+    ours = make_runs.plain(make_runs.uses_of(stored(name)))
+    if "inspect" in golden:
+        for key in LATER_SIZES - golden["inspect"]["sizes"].keys():
+            ours["inspect"]["sizes"].pop(key, None)
+    assert_equal(ours, golden)
 
 
 @pytest.mark.parametrize("name", PRETRAINED)
