@@ -71,7 +71,8 @@ class ModelCall:
     def count(self, prepared: Prepared[Any]) -> None:
         """Count what a model has read for the request, in the metrics and the log."""
         name, tokens = prepared.engine.name, prepared.tokens
-        self.service.metrics.read(name, tokens, len(prepared.truncated))
+        cut, unknown = len(prepared.truncated), prepared.unknown_words
+        self.service.metrics.read(name, tokens, cut, unknown)
         self.record.facts |= {"model": name, "tokens": tokens}
 
     def _reserve(self, size: int) -> None:

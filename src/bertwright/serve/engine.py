@@ -15,7 +15,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -49,7 +49,7 @@ from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
 from bertwright.inference.translation.translate import translates
-from bertwright.inference.vectors.embed import Embedder
+from bertwright.inference.vectors.embed import Embedder, reads_words
 from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences
@@ -197,6 +197,13 @@ class Engine:
             given = self.backend, self.tokenizer, self.spec, config
             found = self._embedders[config] = Embedder(*given, dense=self.dense)
         return found
+
+    def unknown_words(self, sequences: Iterable[Sequence[int]]) -> int | None:
+        """Return how many words of these ids the model does not have; None where its tokens are not
+        words."""
+        if not reads_words(self.spec, self.tokenizer):
+            return None
+        return sum(ids.count(self.tokenizer.unk_id) for ids in sequences)
 
     @property
     def attention_heads(self) -> int | None:

@@ -35,6 +35,8 @@ class ServerMetrics:
         self.tokens = counter("bertwright_tokens", "Tokens of answered requests", ["model"])
         self.generated = counter("bertwright_generated_tokens", "Tokens generated", ["model"])
         self.truncated = counter("bertwright_truncated_texts", "Texts that were cut", ["model"])
+        unknown = "Words that the model does not have"
+        self.unknown_words = counter("bertwright_unknown_words", unknown, ["model"])
         self.batch_texts, self.batch_tokens, self.batch_seconds = (
             histogram(f"bertwright_batch_{what}", f"{what.title()} of a batch", buckets=buckets)
             for what, buckets in (("texts", TOKENS), ("tokens", TOKENS), ("seconds", SECONDS))
@@ -52,11 +54,13 @@ class ServerMetrics:
         if status < 400:
             self.seconds.labels(route).observe(seconds)
 
-    def read(self, model: str, tokens: int, truncated: int) -> None:
-        """Count what a model read for a request."""
+    def read(self, model: str, tokens: int, truncated: int, unknown: int | None = None) -> None:
+        """Count what a model read for a request; `unknown` words, where its tokens are words."""
         self.tokens.labels(model).inc(tokens)
         if truncated:
             self.truncated.labels(model).inc(truncated)
+        if unknown is not None:
+            self.unknown_words.labels(model).inc(unknown)
 
     def follow(self, batcher: Batcher) -> None:
         """Count what a batcher does from now on."""

@@ -8,7 +8,7 @@ digits than a Python float.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,7 @@ class About(TypedDict):
     normalized: bool
     tokens_used: int
     truncated: list[Truncated]
+    unknown_words: NotRequired[int]
 
 
 class Reply(BaseModel):
@@ -86,6 +87,8 @@ class Reply(BaseModel):
     normalized: bool
     tokens_used: int
     truncated: list[Truncated]
+    unknown_words: int | None = None
+    """Of models whose tokens are words alone."""
 
 
 class Results(Reply, Generic[T]):

@@ -63,6 +63,14 @@ class Prepared(Generic[R]):
         return sum(item.tokens for item in self.items)
 
     @property
+    def unknown_words(self) -> int | None:
+        """Words that the model does not have; None where its tokens are not words, or it reads
+        none."""
+        if not self.items:
+            return None
+        return self.engine.unknown_words(ids for item in self.items for ids in item.ids)
+
+    @property
     def size(self) -> int:
         """The approximate bytes of the reply and of its arrays: 4 a number, and 12 as JSON."""
         return 16 * self.numbers + self.characters
@@ -70,7 +78,7 @@ class Prepared(Generic[R]):
     @property
     def about(self) -> About:
         """What every reply says of how it was made."""
-        return {
+        about: About = {
             "model": self.engine.name,
             "sha256": self.engine.sha256,
             "layers": list(self.layers),
@@ -79,6 +87,9 @@ class Prepared(Generic[R]):
             "tokens_used": self.tokens,
             "truncated": self.truncated,
         }
+        if (unknown := self.unknown_words) is not None:
+            about["unknown_words"] = unknown
+        return about
 
     def reply(self, results: list[Any]) -> R:
         """Return the reply that the results of the items make."""

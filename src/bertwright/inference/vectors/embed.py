@@ -62,6 +62,12 @@ def frame_of(spec: EncoderSpec, framing: Framing) -> tuple[int, int]:
     return begin, end
 
 
+def reads_words(spec: EncoderSpec, tokenizer: Tokenizer) -> bool:
+    """Return whether the model's tokens are words, of which a text may have unknown ones: those of
+    static vectors, and of what was converted from a file of words."""
+    return spec.depth == 0 or tokenizer.file_words is not None
+
+
 class Embedder:
     """Turns texts into vectors by one configuration; see `Model.embedder`."""
 
@@ -105,7 +111,7 @@ class Embedder:
         """What the backend chose or left out, in sentences for the user."""
         self.truncated = self.tokens_truncated = 0
         """Texts that were truncated so far, and the tokens that were left out of them."""
-        self.counts_words = spec.depth == 0 or tokenizer.file_words is not None
+        self.counts_words = reads_words(spec, tokenizer)
         """Whether the model's tokens are words, so that it is told how many it does not have."""
         self.words = self.unknown = 0
         """If `counts_words`: the words read so far, and those that the model does not have."""

@@ -67,6 +67,11 @@ class PreparedGeneration(Prepared[Any]):
         """Return the tokens of the prompts."""
         return sum(len(prompt.ids) for prompt in self.prompts)
 
+    @property
+    def unknown_words(self) -> int | None:
+        """Return the words of the prompts that the model does not have."""
+        return self.engine.unknown_words(prompt.ids for prompt in self.prompts)
+
 
 async def respond(
     call: ModelCall, route: Callable[[Engine, B, ServeConfig], PreparedGeneration], body: B

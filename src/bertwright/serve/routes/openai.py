@@ -59,4 +59,6 @@ def prepare_embeddings(
         "x-bertwright-normalized": str(prepared.normalized).lower(),
         "x-bertwright-truncated": str(len(prepared.truncated)),
     }
+    if (unknown := prepared.unknown_words) is not None:
+        prepared.headers["x-bertwright-unknown-words"] = str(unknown)
     return prepared
