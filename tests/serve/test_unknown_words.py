@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.checkpoint.arpa import import_arpa
-from bertwright.checkpoint.word_vectors.convert import import_vectors
+from bertwright.checkpoint.ngram_files import import_arpa
+from bertwright.checkpoint.vector_files import import_vectors
 from tests.serve.test_metrics import figures
 
 ARPA = """

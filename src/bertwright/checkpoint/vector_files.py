@@ -68,6 +68,10 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
     if fasttext_file.is_fasttext(source):
         read = fasttext_file.read(source)
         notes += fasttext_file.notes_of(read)
+        notes.append(
+            "`bertwright words` makes the vector of a word that is not in the file of its "
+            "character n-grams; the other verbs, which read texts, do not"
+        )
         words, learner, unknown = _fasttext(read)
     else:
         found = read_vectors(source)
