@@ -44,9 +44,9 @@ def test_unknown_words_are_counted(words: TestClient) -> None:
     openai = words.post("/v1/embeddings", json={"model": "words", "input": texts})
     assert openai.headers["x-bertwright-unknown-words"] == "3"
     assert openai.json().keys() == {"object", "data", "model", "usage"}
-    body = {"model": "lm", "prompt": "door zebra", "max_tokens": 2}
+    body = {"model": "lm", "input": "door zebra", "max_new_tokens": 2}
     reply = words.post("/generate", json=body).json()
-    assert reply["unknown_words"] == 1
+    assert reply.get("unknown_words") == 1, reply
     found = figures(words.get("/metrics").text)
     assert found["unknown_words_total words"] == 6
     assert found["unknown_words_total lm"] == 1
