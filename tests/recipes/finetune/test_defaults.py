@@ -26,7 +26,7 @@ from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.train.log import read_records
 from tests.recipes.task_files import write_files
-from tests.recipes.test_static_vectors import write
+from tests.recipes.test_static_vectors import LSTM, write
 
 WORDS = ["the", "cat", "dog", "sat"]
 ELMO = ElmoConfig(
@@ -109,12 +109,13 @@ def test_every_kind_is_fitted_on_frozen_vectors(name: str, kind: str, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["classification", "pair"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "awd-lstm"])
 def test_probabilities_are_those_of_a_pipeline_on_vectors_of_embed(
     name: str, kind: str, tmp_path: Path
 ) -> None:
-    folder = write(tmp_path / "model", MODELS[name])
-    tuned, results = trained(folder, kind, tmp_path / "run")
+    folder = write(tmp_path / "model", MODELS.get(name, LSTM))
+    how = {} if name in MODELS else {"transfer": "features"}
+    tuned, results = trained(folder, kind, tmp_path / "run", **how)
     model, train, dev = bertwright.load(folder), rows_of(kind, 60, 1), rows_of(kind, 20, 5)
 
     def vectors(rows: Rows) -> Any:
@@ -131,6 +132,29 @@ def test_probabilities_are_those_of_a_pipeline_on_vectors_of_embed(
     found = tuned.predict([row[:-1] if kind == "pair" else row[0] for row in dev])
     ours = [[each.scores[label] for label in pipeline.classes_] for each in found]
     np.testing.assert_allclose(ours, expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["word2vec", "elmo"])
+def test_tags_are_those_of_a_pipeline_on_the_vectors_of_tokens(name: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "model", MODELS[name])
+    tuned, results = trained(folder, "tagging", tmp_path / "run")
+    model, train, dev = (
+        bertwright.load(folder),
+        rows_of("tagging", 60, 1),
+        rows_of("tagging", 20, 5),
+    )
+    embedder = model.embedder(model.vectors.over(pooling="none"))
+
+    def vectors(rows: Rows) -> Any:
+        tokens = embedder.embed_tokens([" ".join(words) for words, _ in rows])
+        return np.concatenate([each.vectors[1:-1] for each in tokens])
+
+    logistic = LogisticRegression(C=results["fit"]["C"], max_iter=1000)
+    pipeline = make_pipeline(StandardScaler(), logistic)
+    pipeline.fit(vectors(train), [tag for _, tags in train for tag in tags])
+    expected = pipeline.predict_proba(vectors(dev)).max(1)
+    found = [score for each in tuned.predict([words for words, _ in dev]) for score in each.scores]
+    np.testing.assert_allclose(found, expected, atol=5e-3)
 
 
 def test_a_model_of_pairs_wants_two_texts(tmp_path: Path) -> None:
