@@ -12,19 +12,19 @@ import pytest
 import torch
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
+from bertwright.cpu_threads import generator_on
 from bertwright.data.phases import DataPosition
 from bertwright.errors import BertwrightError
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
-from bertwright.threads import generator_on
 from bertwright.train import loop
+from bertwright.train.cpu_width import Width
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
-from bertwright.train.width import Width
 from tests.train.sample import ALONE, LENGTHS, MASKS, Given, make_batch, make_trainer, new_learner
 
 

@@ -1,25 +1,18 @@
-"""Dropout (Srivastava et al. 2014) with fast random numbers on a CPU.
-
-One 64-bit draw decides four elements (16 bits each, so the fraction is exact to 1 / 65,536). This
-is several times as fast as a Bernoulli draw for each element.
-"""
+"""Dropout (Srivastava et al. 2014); on a CPU, `nn/cpu_dropout.py` draws its random numbers."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.threads import generator_on
+from bertwright.nn.cpu_dropout import CpuDropout
 
 
 def drop(x: Tensor, p: float) -> Tensor:
     """Return x with a fraction p of its elements set to 0 and the others scaled by 1 / (1 - p)."""
     if x.is_cuda:
         return F.dropout(x, p)
-    return _Dropout.apply(x, p)  # type: ignore[no-any-return, no-untyped-call]
+    return CpuDropout.apply(x, p)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Dropout(nn.Module):
@@ -65,24 +58,3 @@ class SharedDropout(nn.Module):
             return x
         masks: Tensor = self.dropout(x.new_ones(count, width))
         return x * masks[owners]
-
-
-def keep_mask(x: Tensor, p: float) -> Tensor:
-    """Return a mask to multiply `x` by: 0 for a fraction `p` of its elements, else 1 / (1 - p)."""
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
-    draws.random_(-(2**63), None, generator=generator_on("cpu"))
-    kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= round(p * 65536) - 32768
-    return kept.to(x.dtype).mul_(1 / (1 - p))
-
-
-class _Dropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        mask = keep_mask(x, p)
-        ctx.save_for_backward(mask)
-        return x * mask
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return gradient * mask, None

@@ -14,10 +14,10 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from bertwright.cpu_threads import generator_on
 from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.sequences import Inputs
-from bertwright.threads import generator_on
 
 
 @dataclass(frozen=True)

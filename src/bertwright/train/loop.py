@@ -27,11 +27,12 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
+from bertwright.cpu_threads import one_core_each, own_draws, torch_threads
 from bertwright.data.phases import DataPosition
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
-from bertwright.threads import one_core_each, own_draws, torch_threads
+from bertwright.train.cpu_width import Width
 from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.hardware import Precision, memory_gb
 from bertwright.train.log import Log
@@ -40,7 +41,6 @@ from bertwright.train.optim import Optimizers, add_gradients, clip_gradients, cl
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
 from bertwright.train.state import Position
-from bertwright.train.width import Width
 
 MOST_SKIPPED = 5
 """A run ends after this many consecutive steps without a finite gradient."""

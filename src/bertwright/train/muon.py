@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.threads import one_core_each
+from bertwright.cpu_threads import one_core_each
 from bertwright.train.distributed import is_shard, laid_like, whole
 
 ITERATIONS = 5
@@ -51,7 +51,7 @@ class Muon(torch.optim.Optimizer):
         """Update the matrices that have a gradient.
 
         On a CPU each core updates one matrix at a time, so that none waits for a core that another
-        process uses (`threads.py`).
+        process uses (`cpu_threads.py`).
         """
         tasks = [
             (matrix, group)

@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertwright.cpu_threads import one_core_each
 from bertwright.data.batch import make_inputs, token_batches
 from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, positions_in
@@ -37,7 +38,6 @@ from bertwright.nn.encoder import Encoder
 from bertwright.nn.products import reorder, rows_for
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer.layers import ACTIVATIONS, TransformerLayer
-from bertwright.threads import one_core_each
 
 Block = tuple[int, int, int, int]
 """Sequences of equal length: their start and stop, their number, and the length of each."""

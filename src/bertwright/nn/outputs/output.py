@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.threads import generator_on
+from bertwright.cpu_threads import generator_on
 
 # Logits are converted to float32 block by block; on a CPU a block stays in the cache.
 BLOCK, BLOCK_CUDA = 1 << 19, 1 << 28

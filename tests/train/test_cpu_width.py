@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from bertwright.train.width import Width
+from bertwright.train.cpu_width import Width
 
 Machine = Callable[[int], tuple[float, float]]
 """Threads -> tokens a second, and the cores' time that they get."""
