@@ -22,7 +22,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.decoding.search import Row, RowsInFlight
 from bertwright.inference.generate import rows_in_flight
 from bertwright.inference.model import Model, load
-from bertwright.models.ngram.encoder import LastTokens
+from bertwright.nn.last_tokens import LastTokens
 from bertwright.serve.batching import Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights
