@@ -183,7 +183,7 @@ def _tests(run: FinishedRun, table: WordTable) -> sections.Section:
     note = (
         "The pairs are of the text that was trained on, and of any language. The English sets are "
         "small, and of our own: compare vectors of one vocabulary by them, not with the literature "
-        "(bertwright words --test FILE reads the published ones)."
+        "(bertwright words evaluate FILE reads the published ones)."
     )
     columns = ["test", "right", "by chance", "covered"]
     return sections.table("Tests", columns, rows, note, numbers=(1, 2, 3))
