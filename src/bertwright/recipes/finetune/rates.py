@@ -58,7 +58,7 @@ FOR_DEV = 0.25
 FEWEST_STEPS = 8
 """The fewest steps of a trial; shorter ones are not informative."""
 FORMAT = 2
-"""Of the trials in the file."""
+"""The version of the format of the trials in the file."""
 FILE, FOLDER = "learning-rates.json", "learning-rates"
 
 

@@ -1,10 +1,10 @@
 """Files whose rows are pairs, a source and its target: TSV, CSV, JSON lines and Parquet.
 
-Options name the columns; else they are known by their names (`source` and `target`, or the codes of
-two languages), or are the only two that hold text. JSON lines and Parquet may also hold a pair as
-the data sets of Hugging Face do, as `{"translation": {"de": "...", "en": "..."}}`. Rows are read
-one after the other in bounded memory. A byte that is not UTF-8 is an error, as it is in two files
-of lines.
+Options name the columns. Without options, the columns are recognized by their names (`source` and
+`target`, or the codes of two languages), or are the only two that hold text. JSON lines and Parquet
+may also hold a pair as `{"translation": {"de": "...", "en": "..."}}`, as data sets of Hugging Face
+do. Rows are read one after the other in bounded memory. A byte that is not UTF-8 is an error, as in
+two files of lines.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _IDS = ("id", "idx", "uid", "index", "guid")
 _LANGUAGE = re.compile(r"([a-z]{2,3}|[A-Z]{2,3})([-_][A-Za-z]{2,4})?")
 """`en`, `zh_CN`, `eng_Latn`."""
 _NAME = re.compile(r"[^\W\d][\w.#-]*( [\w.#-]+)?")
-"""What the name of a column in a header looks like: one word or two."""
+"""The form of a column's name in a header: one word or two."""
 
 Pair = tuple[int, str, str]
-"""The line (of Parquet the row) of a pair, from 1, the source and the target."""
+"""The number of the line (in Parquet, of the row) of a pair, from 1; the source; the target."""
 
 
 @dataclass(frozen=True)
@@ -56,31 +56,34 @@ class PairFile:
     path: Path
     source: str
     target: str
-    """Names; of a table without a header numbers from 1."""
+    """The names of the columns; in a table without a header, their numbers from 1."""
     indices: tuple[int, int] = (0, 1)
-    """Where the columns are in a row of a table."""
+    """The indices of the columns in a row of a table."""
     has_header: bool = False
     """Whether the first row of a table names the columns."""
     nested: bool = False
     """Whether the columns are keys of `translation`."""
     note: str = ""
-    """What was taken for what, where no option said it."""
+    """Which columns were taken, if no option named them."""
 
     @property
     def columns(self) -> tuple[str, str]:
-        """The source and the target."""
+        """The columns of the source and the target."""
         return self.source, self.target
 
 
 def open_pairs(path: Path, source: str | None = None, target: str | None = None) -> PairFile:
-    """Find the columns of a file of pairs: those that are named (of a table also by their numbers,
-    from 1), or those that are known by their names, or the only two that hold text.
+    """Find the columns of a file of pairs.
+
+    The columns are those that are named (in a table, also by their numbers from 1), otherwise those
+    that are recognized by their names, otherwise the only two that hold text.
 
     Raises:
-        ConfigError: one column is named, or one for both; the extension is not one of rows.
-        DataError: no such file; no such columns, or it is not clear which; its `options` are
-            those that probably name them.
-        MissingExtra: Parquet without pyarrow.
+        ConfigError: only one column is named, or the same for both; or the extension is not that of
+            a file of rows.
+        DataError: there is no such file, there are no such columns, or it is not clear which they
+            are. The `options` of the error are those that probably name them.
+        MissingExtra: a Parquet file needs pyarrow, which is not installed.
     """
     if (source is None) != (target is None):
         raise ConfigError("name both columns: --source NAME --target NAME")
@@ -95,11 +98,14 @@ def open_pairs(path: Path, source: str | None = None, target: str | None = None)
 
 
 def clear_pairs(inputs: Sequence[str], text_column: str) -> PairFile | None:
-    """Return the file of pairs that a corpus is; None where it is another file, or several, or has
-    the column `text_column`, or two columns of which one is much shorter, as labels are.
+    """Return the file of pairs that a corpus is.
+
+    It is None if the corpus is another file, or several, or has the column `text_column`, or has
+    two columns of which one is much shorter, as labels are.
 
     Raises:
-        DataError: it has no such column, and of several two that probably are source and target.
+        DataError: the corpus has no such column, and two of its columns probably are source and
+            target.
     """
     path = Path(inputs[0]) if len(inputs) == 1 else Path()
     if text_column != "text" or format_of(path) not in ROW_SUFFIXES or not path.is_file():
@@ -128,12 +134,12 @@ def clear_pairs(inputs: Sequence[str], text_column: str) -> PairFile | None:
 def read_pair_rows(
     pairs: PairFile, stream: BinaryIO, report: CorpusReport | None = None
 ) -> Iterator[Pair]:
-    """Yield the pairs of a file, whose bytes are `stream`, without white space around them; a side
-    that is missing (null) is empty.
+    """Yield the pairs of a file, whose bytes are `stream`, without the white space around them. A
+    missing side (null) is empty.
 
     Raises:
-        DataError: a row that cannot be read, with its line: of another number of fields, no JSON, a
-            side that is no string, bytes that are not UTF-8.
+        DataError: a row cannot be read, because it has another number of fields, is no JSON, has a
+            side that is no string, or has bytes that are not UTF-8; the message has its line.
     """
     report = CorpusReport() if report is None else report
     kind = format_of(pairs.path)
@@ -173,7 +179,7 @@ def pair_texts(pairs: PairFile, stream: BinaryIO, report: CorpusReport) -> Itera
 
 
 def bounded_lines(stream: BinaryIO, path: Path) -> Iterator[str]:
-    """Return the lines of a stream of UTF-8, without their ends.
+    """Yield the lines of a stream of UTF-8, without their line ends.
 
     Raises:
         DataError: a line is not UTF-8, or has over `LONGEST_ROW` bytes.
@@ -208,8 +214,9 @@ def _require_rows(path: Path) -> None:
 
 
 def _head(path: Path) -> list[Any]:
-    """Return the first rows: of a table lists of cells, else objects. What cannot be read after the
-    first is left to the reading, which names its line."""
+    """Return the first rows: lists of cells for a table, otherwise objects. A later row that cannot
+    be read ends them; reading the file then names its line.
+    """
     held: list[Any] = []
     size = 0
     with open_bytes(path) as stream:
@@ -303,8 +310,9 @@ def _in_objects(path: Path, head: list[dict[str, Any]], named: tuple[str, str] |
 
 
 def _known(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns that are known by their names: a source and a target, or two languages in
-    the order of the columns."""
+    """Return the columns that are recognized by their names: a source and a target, or two
+    languages in the order of the columns.
+    """
     sources = [name for name in names if _SOURCE.fullmatch(name.strip())]
     targets = [name for name in names if _TARGET.fullmatch(name.strip())]
     if len(sources) == len(targets) == 1:
@@ -316,15 +324,16 @@ def _known(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _matched(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns of these names, whose letters may differ in case where only one fits; None
-    without them, or where they are one column."""
-    found = []
+    """Return the columns with these names, whose case may differ if only one column fits. None if
+    there are no such columns, or if both names are one column.
+    """
+    matches = []
     for name in wanted:
         near = [column for column in there if column.strip().lower() == name.strip().lower()]
         if name not in there and len(near) != 1:
             return None
-        found.append(name if name in there else near[0])
-    return (found[0], found[1]) if len({*found}) == 2 else None
+        matches.append(name if name in there else near[0])
+    return (matches[0], matches[1]) if len({*matches}) == 2 else None
 
 
 def _objects(lines: Iterable[str], path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -384,7 +393,7 @@ def _held(row: list[str] | LongRow, place: str) -> list[str]:
     """Return the cells of a row.
 
     Raises:
-        DataError: it is too long to be held.
+        DataError: the row is too long for memory.
     """
     if isinstance(row, LongRow):
         raise DataError(f"{place}: a row has over {LONGEST_ROW:,} characters; expected a pair")
@@ -405,8 +414,9 @@ def _unclear(path: Path, what: str, columns: Mapping[str, Sequence[Any]]) -> Dat
 
 
 def _cells(head: Sequence[Sequence[str]]) -> dict[str, list[str]]:
-    """Return the columns of a table by their numbers, or by their names where the first row looks
-    like a header."""
+    """Return the columns of a table by their numbers, or by their names if the first row looks like
+    a header.
+    """
     first = [cell.strip() for cell in head[0]]
     rows = [row for row in head[1:] if len(row) == len(first)]
     if rows and len({*first}) == len(first) and all(map(_NAME.fullmatch, first)):
@@ -415,9 +425,10 @@ def _cells(head: Sequence[Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _most_alike(columns: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
-    """Return the two columns whose texts are most alike in length, as those of pairs are; None if
-    one is over three times as long as the other. Numbers, and values that come again and again, as
-    labels do, are no texts."""
+    """Return the two columns whose texts are most similar in length, as those of pairs are; None if
+    one is over three times as long as the other. Columns of numbers, or of values that repeat
+    often, as labels do, are not texts.
+    """
     lengths = {}
     for name, values in columns.items():
         texts = [value.strip() for value in values if isinstance(value, str)]
