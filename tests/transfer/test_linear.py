@@ -106,3 +106,25 @@ def test_too_few_rows_to_compare_are_fitted_all_the_same() -> None:
     fit = fit_classes(x.copy(), np.array([0, 1]), 2, np.zeros(2, np.int64), 1)
     assert fit.loss is None
     np.testing.assert_array_equal((x @ fit.weight.T + fit.bias).argmax(1), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("losses", "chosen", "tried"),
+    [
+        ([1.3927, 1.3941, 1.3874, 1.3549, 1.2761, 1.4], 1.0, 6),  # of a hardly trained ELMo
+        ([1.0, 0.8, 0.81, 0.9, 0.1, 0.1], 1e-3, 4),
+    ],
+)
+def test_strengths_rise_until_the_loss_clearly_does(
+    losses: list[float], chosen: float, tried: int
+) -> None:
+    seen: list[float] = []
+
+    def fit(rows: Int64s, start: object, strength: float, tolerance: float) -> float:
+        if strength not in seen:
+            seen.append(strength)
+        return losses[linear.STRENGTHS.index(strength)]
+
+    found = linear._choose(fit, lambda model, rows: model, np.arange(20), 1)
+    assert found == (chosen, pytest.approx(min(losses[:tried])))
+    assert len(seen) == tried

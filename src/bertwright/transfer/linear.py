@@ -30,7 +30,7 @@ import numpy as np
 from bertwright.arrays import Bools, Float32s, Float64s, Int64s
 from bertwright.data.randomness import make_key, permutation
 
-STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """The values of C that are compared, rising: the inverse of the penalty."""
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
 """The values of alpha that ridge regression compares."""
@@ -219,8 +219,12 @@ def _log_loss(probabilities: Any) -> float:
 
 
 def _choose(fit: Any, loss: Any, groups: Int64s, seed: int) -> tuple[float, float | None]:
-    """Return the strength with the least cross-validated loss, and this loss. Strengths rise, each
-    from the weights of the one before, until the loss does."""
+    """Return the strength with the least cross-validated loss, and this loss.
+
+    Each of the rising strengths begins with the weights of the one before. They end when the loss
+    is 5 % above the least: a smaller rise may be followed by a fall, because under a strong penalty
+    the losses of all strengths are nearly those of a constant prediction.
+    """
     folds = list(_folds(groups, seed))
     if len(folds) < 2:
         return 1.0, None
@@ -231,9 +235,11 @@ def _choose(fit: Any, loss: Any, groups: Int64s, seed: int) -> tuple[float, floa
         for number, (train, held) in enumerate(folds):
             models[number] = fit(train, models[number], strength, 1e-3)
             losses.append(loss(models[number], held))
-        if np.mean(losses) >= least:
+        found = float(np.mean(losses))
+        if found < least:
+            least, chosen = found, strength
+        elif found > 1.05 * least:
             break
-        least, chosen = float(np.mean(losses)), strength
     return chosen, least
 
 
