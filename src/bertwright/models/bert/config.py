@@ -239,11 +239,9 @@ class BertRun(RunConfig):
         return max(self.instances.sequence_length, long)
 
     def positions_of(self, model: BertConfig) -> int:
-        """See `RunConfig`."""
         return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
-        """See `RunConfig`."""
         return self.longest_sequence if phase else self.instances.sequence_length
 
 
@@ -251,7 +249,7 @@ LEFT_TO_RIGHT_PRESETS = {
     f"{name}-ltr": LeftToRightBertConfig(**{**asdict(size), "pooler": False})
     for name, size in PRESETS.items()
 }
-"""The same sizes, left to right."""
+"""The presets of BERT, for the left-to-right model."""
 
 
 @dataclass(frozen=True)
@@ -265,9 +263,7 @@ class LeftToRightBertRun(LanguageModelRun):
     """Values of the model's configuration, by name; unset: those of the preset."""
 
     def positions_of(self, model: BertConfig) -> int:
-        """See `RunConfig`."""
         return model.max_position_embeddings
 
     def trained_length(self, phase: int) -> int:
-        """See `RunConfig`."""
         return self.longest_sequence

@@ -74,16 +74,14 @@ class MaskedPairs:
         return self._plan(epoch)
 
     def lengths(self, epoch: int) -> Int64s:
-        """See `Instances`."""
         return self._plan(epoch).lengths
 
     def batch(self, epoch: int, positions: Int64s) -> MaskedBatch:
-        """See `Instances`. Masks are functions of (seed, epoch, position, token)."""
+        """Return a batch. Its masks are functions of (seed, epoch, position, token)."""
         key = make_key("masks", self.seed, epoch)
         return assemble(self.shards, self.plan(epoch), positions, self._masker, key)
 
     def check(self, checkup: Checkup) -> None:
-        """See `Instances`."""
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, 0)
         note_lengths(checkup, plan.lengths, self.longest)
         if len(plan):

@@ -150,7 +150,7 @@ class Gpt2Layout(GptLayout):
     }
 
     def foreign_names(self, config: GptConfig) -> Parts:
-        """See `Layout`; the last norm is of the last layer."""
+        """Return the names of `GptLayout`, and those of the norm after the last layer."""
         parts = super().foreign_names(config)
         last = f"encoder.layers.{config.num_hidden_layers - 1}.final_norm"
         parts["encoder"] += pair(last, f"{_PREFIX}ln_f")
