@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,11 @@ from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
 TEXT = " ".join(WORDS[n % 40] for n in range(70))
 
 
-def language_model(folder: Path, seed: int = 1) -> Model:
+def language_model(folder: Path, seed: int = 1, words: Sequence[str] = WORDS) -> Model:
     folder.mkdir()
     tokenizer = folder / "tokenizer"
-    make_tokenizer([*SPECIAL, *WORDS, "."]).save(tokenizer)
-    config = NnlmConfig(len(SPECIAL) + len(WORDS) + 1, 6, 3)
+    make_tokenizer([*SPECIAL, *words, "."]).save(tokenizer)
+    config = NnlmConfig(len(SPECIAL) + len(words) + 1, 6, 3)
     learner = checkpoint.make_learner(config, ["next_token"])
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.parameters():

@@ -91,3 +91,39 @@ def test_minimal_pairs(folder: Path, capsys: pytest.CaptureFixture[str], tmp_pat
     assert found["accuracy"] + other["accuracy"] == pytest.approx(1)
     assert {name: each["pairs"] for name, each in found["by"].items()} == {"a": 3, "b": 3}
     assert run(["perplexity", "--model", str(folder / "1")]) == 2
+
+
+def test_models_of_different_vocabularies_are_compared(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    language_model(tmp_path / "few", words=WORDS[:4])
+    models = ["--model", folder / "1", "--model", tmp_path / "few"]
+    text = folder / "text.txt"
+    found = verb(capsys, text, *models)
+    first, few = found["models"]
+    alone = [verb(capsys, text, *models[n : n + 2]) for n in (0, 2)]
+    for each, own in zip(found["models"], alone, strict=True):
+        assert each["unknown"] == own["unknown"]
+        assert each["tokens"] == own["tokens"]
+        bare = each["bits_per_character_of_tokens"]
+        assert bare == pytest.approx(own["bits_per_character"], rel=1e-5)
+        spelled = each["bits_per_character"] - bare
+        assert spelled == pytest.approx(each["spelling_fraction"] * each["bits_per_character"])
+    assert first["unknown"] == 1
+    assert few["unknown"] > 50
+    assert few["spelling_fraction"] > first["spelling_fraction"] > 0
+
+    # a character model that knows the word spells it in fewer bits
+    other = tmp_path / "other.txt"
+    other.write_text("missing missed misses\n", encoding="utf-8")
+    again = verb(capsys, text, *models, "--spelling", other)["models"][0]
+    assert again["bits_per_character"] < first["bits_per_character"]
+
+    # what is of a mixture is refused by its name
+    for words in (["--weights", "0.5", "0.5"], ["--tune", text], ["--out", tmp_path / "x"]):
+        assert run(["perplexity", str(text), *map(str, [*models, *words])]) == 2
+        assert words[0] in capsys.readouterr().err
+    assert run(["perplexity", str(text), "--model", str(folder / "1"), "--spelling", "x"]) == 2
+    assert "--spelling" in capsys.readouterr().err
+    assert run(["perplexity", str(text), *map(str, models)]) == 0
+    assert "spelling" in capsys.readouterr().out

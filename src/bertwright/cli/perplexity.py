@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -16,6 +17,9 @@ from bertwright.config.values import plain
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
+if TYPE_CHECKING:
+    from bertwright.inference.model import Model
+
 
 def perplexity(
     *files: str,
@@ -25,6 +29,7 @@ def perplexity(
     documents: Literal["blank-line", "file", "line"] = "blank-line",
     pairs: str | None = None,
     by: str | None = None,
+    spelling: str | None = None,
     out: Path | None = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -32,17 +37,22 @@ def perplexity(
 ) -> None:
     """Perplexity, bits a character and unknown words of text, by one language model or a mixture.
 
-    A masked language model is evaluated by its pseudo-log-likelihood, one mask at a time.
+    A masked language model is evaluated by its pseudo-log-likelihood, one mask at a time. Models of
+    different vocabularies are not mixed but compared by bits a character, for which an unknown word
+    is charged its spelling too.
 
     Args:
         files: Files, folders or globs of text, as for data build.
-        model: A run or checkpoint of a language model; several are mixed.
+        model: A run or checkpoint of a language model; several are mixed, or
+            compared if their vocabularies differ.
         weights: Weights of the mixture, one a model; unset: equal.
         tune: Other held-out text, to find the weights of the mixture on.
         documents: What separates texts in a file: a blank line, the file, or every line.
         pairs: Table of minimal pairs, columns good and bad, or sentence_good and sentence_bad:
             show how often the good sentence is likelier.
         by: Column of --pairs to count by.
+        spelling: File of text whose words the spelling of unknown words is learned from; unset: the
+            words in the vocabularies of the models.
         out: File to write: a JSON line a text, with the log-probability of each token
     """
     if bool(files) == (pairs is not None):
@@ -56,6 +66,7 @@ def perplexity(
     from bertwright.inference.model import load
 
     models = [load(each, device) for each in model]
+    _check_spelling(spelling, models, pairs)
     if pairs is not None:
         with bar("Scoring", "pairs") as on_progress:
             found = recipe.minimal_pairs(
@@ -65,6 +76,10 @@ def perplexity(
         rows.append(["all", found["pairs"], found["accuracy"]])
         cells = [[group, count, f"{accuracy:.1%}"] for group, count, accuracy in rows]
         print_json(found) if json else print_table(["", "pairs", "good is likelier"], cells)
+        return
+    compared = _compared(models, files, documents, weights, tune, out, spelling)
+    if compared is not None:
+        print_json(compared) if json else show_side_by_side(compared)
         return
     target = nullcontext() if out is None else atomic_file(out, overwrite)
     with target as file, bar("Scoring", "bytes") as on_progress:
@@ -102,3 +117,71 @@ def perplexity(
     )
     if found["pseudo"]:
         say("a masked language model: pseudo-perplexity, not comparable with the others'")
+
+
+def _check_spelling(spelling: str | None, models: Sequence[Model], pairs: str | None) -> None:
+    """Raise ConfigError where --spelling would not be read."""
+    from bertwright.inference.perplexity import have_one_vocabulary
+
+    if spelling is not None and (pairs is not None or have_one_vocabulary(models)):
+        raise ConfigError(
+            f"--spelling is {spelling}, but unknown words are spelled only where models of "
+            "different vocabularies are compared: leave it out"
+        )
+
+
+def _compared(
+    models: Sequence[Model],
+    files: Sequence[str],
+    documents: Literal["blank-line", "file", "line"],
+    weights: Sequence[float],
+    tune: str | None,
+    out: Path | None,
+    spelling: str | None,
+) -> dict[str, Any] | None:
+    """The figures of models of different vocabularies; None where they have one and are mixed.
+
+    Raises:
+        ConfigError: options of a mixture, which such models have not.
+    """
+    from bertwright.config.corpus import CorpusConfig
+    from bertwright.config.tokenizer import TokenizerConfig
+    from bertwright.inference.perplexity import have_one_vocabulary, side_by_side
+    from bertwright.inference.spelling import Spelling
+    from bertwright.text.corpus.report import CorpusReport
+    from bertwright.text.tokenizer.train import count_corpus
+
+    if have_one_vocabulary(models):
+        return None
+    given = {"--weights": weights or None, "--tune": tune, "--out": out}
+    for option, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"{option} is of a mixture, and these models have different vocabularies, so they "
+                f"are compared and not mixed: leave it out, or name models of one vocabulary"
+            )
+    corpus = CorpusConfig(documents=documents)
+    model = None
+    if spelling is not None:
+        rules = TokenizerConfig(lowercase=False, strip_accents=False, workers=1)
+        model = Spelling(count_corpus([spelling], corpus, rules, CorpusReport()).counts)
+    with bar("Scoring", "bytes") as on_progress:
+        return side_by_side(models, files, corpus, spelling=model, on_progress=on_progress)
+
+
+def show_side_by_side(found: Mapping[str, Any]) -> None:
+    """Print the table of models of different vocabularies."""
+    rows = []
+    for each in found["models"]:
+        bits = f"{each['bits_per_character']:.3f}"
+        cells = ["", bits] if each["pseudo"] else [bits, ""]
+        unknown = f"{each['unknown'] / max(1, each['tokens']):.2%}"
+        rows.append(
+            [each["model"], *cells, f"{each['spelling_fraction']:.1%}", unknown, each["tokens"]]
+        )
+    print_table(
+        ["model", "bits a character", "pseudo", "of it spelling", "unknown", "tokens"],
+        rows,
+        f"{counted(found['texts'], 'text')}, {counted(found['characters'], 'character')}; an "
+        "unknown word is charged its spelling",
+    )

@@ -2,8 +2,8 @@
 
 Perplexity is `exp(-mean log p)` over all predicted tokens, including the one for the end of a text;
 it depends on the vocabulary. Bits per character do not: they are the same sum in bits, divided by
-the characters of the text as it was read. (Unknown words are easy to predict, so compare only
-models with few of them.)
+the characters of the text as it was read. Unknown words are easy to predict, so `side_by_side`,
+which compares models of any vocabularies, adds the bits of their spelling (`spelling.py`).
 
 Models with the same tokenizer are mixed by linear interpolation, `p = sum_m weight_m p_m`, with
 given weights, or with those that maximize the likelihood of other held-out text.
@@ -25,6 +25,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.inference.score import TextScore, best_weights, is_pseudo, mix, score_ids
+from bertwright.inference.spelling import Spelling, unknown_words, vocabulary_words
 from bertwright.inference.text_files import chunks, open_texts
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files, size_on_disk
@@ -118,6 +119,81 @@ def perplexity(
             for model, weight, metrics in zip(models, weights, measured, strict=False)
         ],
         **measured[-1],
+    }
+
+
+def have_one_vocabulary(models: Sequence[Model]) -> bool:
+    """Whether models can be mixed: they have one tokenizer."""
+    return len({model.tokenizer.fingerprint for model in models}) == 1
+
+
+def side_by_side(
+    models: Sequence[Model],
+    files: Sequence[str],
+    corpus: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
+    *,
+    spelling: Spelling | None = None,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Evaluate language models of any vocabularies on the same text, by bits a character.
+
+    An unknown token is charged its spelling too, by one character model for all: what the models
+    say in bits can then be compared, whatever they know.
+
+    Args:
+        spelling: the character model; None: one of the words in the vocabularies of all models.
+
+    Returns:
+        `files`, `texts`, `characters`, and for each of `models`: `model`, `pseudo` (its bits are
+        of the pseudo-log-likelihood of a masked language model and compare with no other's),
+        `tokens`, `unknown`, `bits_per_character` with the spelling of unknown words,
+        `spelling_fraction` of these bits, and `bits_per_character_of_tokens` without it.
+
+    Raises:
+        DataError: no text, or a model without a head that scores.
+    """
+    spelling = spelling or Spelling(vocabulary_words([model.tokenizer for model in models]))
+    report = CorpusReport()
+    texts = characters = 0
+    sums = [{"tokens": 0, "unknown": 0, "bits": 0.0, "spelling": 0.0} for _ in models]
+    size = size_on_disk(find_files(files))
+    for block in read_blocks([str(Path(file)) for file in files], corpus, report, 1 << 18):
+        documents = [split_document(text, corpus) for text in block]
+        texts, characters = texts + len(block), characters + sum(map(len, block))
+        for model, own in zip(models, sums, strict=True):
+            tokenizer = model.tokenizer
+            ids = []
+            for sentences in documents:
+                flat, lengths = tokenizer.encode_sentence_ids(sentences)
+                ids.append(tokenizer.framing.one(flat.tolist()))
+                ends = np.cumsum(lengths)
+                for sentence, start, stop in zip(sentences, ends - lengths, ends, strict=True):
+                    if (flat[start:stop] == tokenizer.unk_id).any():
+                        words = unknown_words(tokenizer, sentence)
+                        own["unknown"] += len(words)
+                        own["spelling"] += sum(map(spelling.bits, words))
+            for score in score_ids(model.runner, ids):
+                own["tokens"] += len(score.tokens)
+                own["bits"] -= score.log_probability / math.log(2)
+        on_progress(report.position, size)
+    if not characters:
+        raise DataError(f"{', '.join(files)}: no text to score")
+    return {
+        "files": list(files),
+        "texts": texts,
+        "characters": characters,
+        "models": [
+            {
+                "model": model.runner.name,
+                "pseudo": is_pseudo(model.runner),
+                "tokens": own["tokens"],
+                "unknown": own["unknown"],
+                "bits_per_character": (own["bits"] + own["spelling"]) / characters,
+                "spelling_fraction": own["spelling"] / max(own["bits"] + own["spelling"], 1e-9),
+                "bits_per_character_of_tokens": own["bits"] / characters,
+            }
+            for model, own in zip(models, sums, strict=True)
+        ],
     }
 
 
