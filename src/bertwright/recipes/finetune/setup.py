@@ -58,6 +58,10 @@ class TaskSpec:
     train: Rows | None = None
     """Rows in memory, in place of the training file."""
     dev: Rows | None = None
+    most_train: int | None = None
+    """How many of the training examples are used at most, drawn by the seed; None: all."""
+    most_dev: int | None = None
+    """The same of dev."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,8 @@ def set_up(
     name, kind, files = spec.name, kind_of(spec.kind), spec.files
     if kind.check_files is not None:
         kind.check_files(files)  # a missing package is an error now, not after an epoch
-    read = _read(spec.train or files.train, kind, files, say)
-    labels = _labels(kind, read, files.train)
+    read = read_labelled(spec.train or files.train, kind, files, say)
+    labels = find_labels(kind, read, files.train)
     if files.dev is None:
         train, dev = hold_out(read.examples, kind, config.seed)
         warnings = [
@@ -116,9 +120,11 @@ def set_up(
         ]
         dev_read = read
     else:
-        dev_read = _read(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
+        dev_read = read_labelled(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(kind, train, dev), len(dev), files)
+    train = draw(train, spec.most_train, config.seed)
+    dev = draw(dev, spec.most_dev, config.seed)
     framing = tokenizer.framing
     task = _task(kind, files, config, read, labels, train, encoder, trained, framing)
     if fitted is not None:
@@ -159,6 +165,15 @@ def set_up(
     return setup
 
 
+def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
+    """Return at most so many examples, in their order; of the same seed, fewer of them are among
+    more of them."""
+    if most is None or most >= len(examples):
+        return examples
+    rows = permutation(make_key("examples", seed), len(examples))[:most]
+    return [examples[row] for row in np.sort(rows).tolist()]
+
+
 def hold_out(
     examples: Sequence[Example], kind: TaskKind[Any, Any, Any], seed: int
 ) -> tuple[list[Example], list[Example]]:
@@ -187,7 +202,7 @@ def hold_out(
     return train, [example for example, held in zip(examples, taken, strict=True) if held]
 
 
-def _read(
+def read_labelled(
     path: str | Rows,
     kind: TaskKind[Any, Any, Any],
     files: TaskFilesConfig,
@@ -337,7 +352,7 @@ def _fitted_head(
     )
 
 
-def _labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
+def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
     """Return the labels of the training examples, in the file's order if it has a 0 or 1 for each
     class.
 

@@ -24,7 +24,7 @@ import math
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -237,7 +237,22 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
     Raises:
         TooFewPackages: fewer than three packages have enough passages.
     """
-    modules = list(read_modules(paths, validation_fraction))
+    with disk_errors(paths.task):
+        return write_labelled(paths.task, read_modules(paths, validation_fraction), sizes)
+
+
+def write_labelled(
+    folder: Path,
+    documents: Iterable[tuple[Mapping[str, Any], Sequence[str], bool]],
+    sizes: Sequence[int],
+) -> LabelledFiles:
+    """Write the labelled files of modules: of each its entry of the index, its sentences, and
+    whether it is held out; see `write_task`.
+
+    Raises:
+        TooFewPackages: fewer than three packages have passages enough.
+    """
+    modules = list(documents)
     trained_on = {_plain(s) for _, sentences, is_held in modules if not is_held for s in sentences}
     train: dict[str, list[Passage]] = {}
     test: dict[str, list[Passage]] = {}
@@ -252,13 +267,12 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
     most, count = min(map(len, to_train)), min(MOST_TO_TEST, *map(len, to_test))
     if not most or not count:
         raise TooFewPackages("a package here has no passage that occurs in it alone")
-    with disk_errors(paths.task):
-        paths.task.mkdir(parents=True, exist_ok=True)
-        files = [
-            _write(paths.task, "train-{}.jsonl", to_train, each)
-            for each in per_label(sizes, len(labels), most)
-        ]
-        return LabelledFiles(labels, tuple(files), _write(paths.task, "test.jsonl", to_test, count))
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [
+        _write(folder, "train-{}.jsonl", to_train, each)
+        for each in per_label(sizes, len(labels), most)
+    ]
+    return LabelledFiles(labels, tuple(files), _write(folder, "test.jsonl", to_test, count))
 
 
 def passages(sentences: Sequence[str]) -> Iterator[str]:
