@@ -213,3 +213,21 @@ def test_wandb_and_tensorboard_by_name(
     with pytest.raises(ConfigError, match="log_to is 'mlflow'"):
         bertwright.finetune("classification", out=tmp_path / "b", log_to="mlflow", **settings)
     assert not (tmp_path / "b").exists()
+
+
+def test_a_comparison_from_rows(tmp_path: Path) -> None:
+    from tests.recipes.compare.conftest import write_text
+
+    corpus = write_text(tmp_path / "corpus.txt")
+    settings: dict[str, Any] = {"minutes": 0.01, "vocab_size": 200, "device": "cpu"}
+    settings |= {"progress": False, "reading": {"sentences": "line"}, "systems": ["ngram"]}
+    out = tmp_path / "ladder"
+    ladder = bertwright.compare(corpus, out=out, train=TEXTS, test=TEXTS, **settings)
+    assert [row["rung"] for row in ladder.rows] == ["ngram", "majority", "tfidf"]
+    assert ladder.rows[0]["bits_per_character"] > 0
+    assert ladder.report.is_file()
+    assert ladder.results["task"]["examples"] == {"train": 27, "dev": 3, "test": 30}
+    again = bertwright.compare(corpus, out=out, train=TEXTS, test=TEXTS, **settings)
+    assert again.rows == ladder.rows
+    with pytest.raises(ConfigError, match="vocab_size"):
+        bertwright.compare(corpus, out=out, vocabsize=3)

@@ -13,16 +13,20 @@ from bertwright.version import __version__
 
 if TYPE_CHECKING:
     from bertwright.inference.model import load as load
+    from bertwright.scripting import Ladder as Ladder
     from bertwright.scripting import Run as Run
     from bertwright.scripting import build_data as build_data
+    from bertwright.scripting import compare as compare
     from bertwright.scripting import evaluate as evaluate
     from bertwright.scripting import finetune as finetune
     from bertwright.scripting import pretrain as pretrain
     from bertwright.text.tokenizer.tokenizer import load_tokenizer as load_tokenizer
 
 _HOMES = {
+    "Ladder": "bertwright.scripting",
     "Run": "bertwright.scripting",
     "build_data": "bertwright.scripting",
+    "compare": "bertwright.scripting",
     "evaluate": "bertwright.scripting",
     "finetune": "bertwright.scripting",
     "load": "bertwright.inference.model",
@@ -31,9 +35,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "Ladder",
     "Run",
     "__version__",
     "build_data",
+    "compare",
     "evaluate",
     "finetune",
     "load",

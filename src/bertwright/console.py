@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from bertwright.progress import OnProgress, clock, silent
 
@@ -54,6 +55,77 @@ def bar(label: str, unit: str = "", lines: bool = True) -> Iterator[OnProgress]:
             progress.update(task, completed=done, total=total, state=state, visible=done != total)
 
         yield draw
+
+
+OnStep = Callable[[str, float, float, float], None]
+"""Called before each of several steps with its name and the seconds it may take at most, with the
+seconds of the steps before it and those of all; after the last step with an empty name."""
+
+
+@contextmanager
+def step_bars(label: str) -> Iterator[OnStep]:
+    """Show the progress of long work by the time that its steps may take: a bar of all of it, and
+    one of the present step. Where there is no terminal, a line every half minute at most."""
+    if not sys.stderr.isatty():
+        yield _written_steps(label)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    now = _Step()
+
+    class Clocked(Progress):
+        """Bars that go on with the clock."""
+
+        def get_renderables(self) -> Iterable[Any]:
+            """Draw both bars as they are now."""
+            for task, (done, total) in zip(self.task_ids, (now.all(), now.own()), strict=False):
+                left = f"at most {clock(max(0.0, total - done))} left"
+                self.update(task, completed=done, total=total, state=left)
+            if len(self.task_ids) > 1:
+                self.update(self.task_ids[1], description=now.name, visible=bool(now.name))
+            yield from super().get_renderables()
+
+    columns = (BarColumn(), TextColumn("{task.fields[state]}  {task.description}"))
+    console = Console(file=sys.stderr)
+    with Clocked(*columns, console=console, transient=True, refresh_per_second=2) as progress:
+        for name in (label, ""):
+            progress.add_task(name, total=None, state="")
+        yield now.begin
+
+
+class _Step:
+    """The present step, and when it began."""
+
+    def __init__(self) -> None:
+        self.begin("", 0.0, 0.0, 1.0)
+
+    def begin(self, name: str, seconds: float, done: float, total: float) -> None:
+        """See `OnStep`."""
+        self.name, self.seconds, self.done, self.total = name, seconds, done, total
+        self.began = time.monotonic()
+
+    def own(self) -> tuple[float, float]:
+        """Seconds of the step, and how many it may have; at its end it waits."""
+        return min(self.seconds, time.monotonic() - self.began), max(self.seconds, 1e-9)
+
+    def all(self) -> tuple[float, float]:
+        """The same of all steps."""
+        return self.done + self.own()[0] * bool(self.name), max(self.total, 1e-9)
+
+
+def _written_steps(label: str) -> OnStep:
+    """Return a callable that writes the present step as a line, every half minute at most."""
+    last = time.monotonic()
+
+    def write(name: str, seconds: float, done: float, total: float) -> None:
+        nonlocal last
+        if name and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            part = f"{100 * done / max(total, 1e-9):.0f} %"
+            say(f"{label}: {part}, at most {clock(total - done)} left; now {name}")
+
+    return write
 
 
 def _written(label: str, advance: _Advance) -> OnProgress:

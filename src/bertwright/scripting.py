@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
@@ -20,15 +21,16 @@ from typing import Any, Literal, cast
 from bertwright.atomic import refuse_folder
 from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.config import values
+from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
 from bertwright.config.run_file import read_run_file
 from bertwright.config.task import BleuTokenize
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.console import bar, say
+from bertwright.console import bar, say, step_bars
 from bertwright.data.build import build_shards
-from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
 from bertwright.inference.model import Model, load
 from bertwright.inference.predict_file import evaluate_file
 from bertwright.labelled.source import Rows
@@ -36,8 +38,11 @@ from bertwright.labelled.tables.columns import make_columns
 from bertwright.models.catalogue import trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.compare import ladder as ladders
+from bertwright.recipes.compare.use import Task
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.report.ladder import rows_of
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
@@ -284,7 +289,7 @@ def finetune(
     made = values.from_dict(FinetuneConfig, {k: v for k, v in flat.items() if k in of_run})
     files = values.from_dict(TaskFilesConfig, {k: v for k, v in flat.items() if k in of_task})
     in_memory = {key: each for key, each in rows.items() if isinstance(each, Rows)}
-    task = TaskSpec(name, kind, files, **in_memory)
+    task = TaskSpec(name, kind, files, in_memory.get("train"), in_memory.get("dev"))
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     with (
         _bar(progress, "Fine-tuning", "tokens", made.transfer == "features") as on_progress,
@@ -293,6 +298,140 @@ def finetune(
         on_line = say if progress else silent
         finetuning.finetune([task], made, on_line, overwrite, on_progress, sink)
     return Run(Path(made.out))
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A finished comparison of systems."""
+
+    folder: Path
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """The content of `results.json`."""
+        found: dict[str, Any] = json.loads((self.folder / RESULTS).read_text(encoding="utf-8"))
+        return found
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each system and fraction of the labels, and one for each baseline, as
+        `results.csv` has them."""
+        return rows_of(self.results)
+
+    @property
+    def conclusion(self) -> str:
+        """What the figures support, in a sentence or two."""
+        return str(self.results["conclusion"])
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.folder / "report.html"
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a DataFrame.
+
+        Raises:
+            BertwrightError: pandas is not installed.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            message = "to_pandas needs the package pandas: pip install pandas"
+            raise BertwrightError(message) from error
+        return pandas.DataFrame(self.rows)
+
+
+def compare(
+    corpus: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path,
+    train: Data | None = None,
+    dev: Data | None = None,
+    test: Data | None = None,
+    kind: str = "classification",
+    text: str | None = None,
+    text2: str | None = None,
+    label: str | Sequence[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> Ladder:
+    """Compare systems from n-grams to BERT on a corpus and a labelled task.
+
+        ladder = bertwright.compare("corpus", train="labelled.tsv", out="runs/ladder", minutes=3)
+
+    The same call goes on after an interruption, and does only what is new.
+
+    Args:
+        corpus: files, folders or globs, as `bertwright data build` reads them.
+        out: the folder of the comparison.
+        train: labelled examples, in any form that `finetune` takes; None: language models and
+            words are compared alone.
+        dev: examples that choose; None: a tenth of `train`.
+        test: examples that are evaluated once; None: figures are of dev.
+        kind: of the task, as `finetune` takes it.
+        text, text2, label: columns, as of `finetune`.
+        reading: how documents and sentences are found, as `{"documents": "line"}`.
+        overwrite: begin from scratch.
+        progress: print what is done.
+        settings: any key of `bertwright compare --help-all`, as `systems=["gpt2", "bert"]`.
+
+    Returns:
+        The comparison. Systems that failed are rows with their `reasons`.
+
+    Raises:
+        ConfigError: an unknown key, a wrong value, or a folder that was begun otherwise.
+        DataError: a corpus or examples that cannot be used.
+        Interrupted: Ctrl-C; the same call goes on.
+    """
+    check_kind(kind)
+    folder = Path(out)
+    of_run, of_task = values.keys_of(CompareConfig), values.keys_of(TaskFilesConfig)
+    given = {k: v for k, v in {"text": text, "text2": text2, "label": label}.items() if v}
+    given |= settings
+    for key in given:
+        if key not in [*of_run, *of_task]:
+            raise values.unknown_key(key, [*of_run, *of_task])
+    config = values.from_dict(
+        CompareConfig, {k: v for k, v in given.items() if k in of_run} | {"out": str(folder)}
+    )
+    files = [str(each) for each in ([corpus] if isinstance(corpus, str | Path) else corpus)]
+    ladders.refuse_other_folder(folder, overwrite)
+    task = None
+    if train is not None:
+        paths = {
+            name: _labelled_file(rows, kind, name, folder)
+            for name, rows in (("train", train), ("dev", dev), ("test", test))
+            if rows is not None
+        }
+        test_file = paths.pop("test", None)
+        labelled = {k: v for k, v in given.items() if k in of_task} | paths
+        task = Task(kind, values.from_dict(TaskFilesConfig, labelled), test_file)
+    with step_bars("all") if progress else nullcontext(silent) as on_step:
+        ladders.compare(
+            files,
+            config,
+            task=task,
+            reading=values.from_dict(CorpusConfig, reading or {}),
+            overwrite=overwrite,
+            say=say if progress else silent,
+            on_step=on_step,
+        )
+    return Ladder(folder)
+
+
+def _labelled_file(data: Data, kind: str, name: str, folder: Path) -> str:
+    """A labelled file; rows in memory are written into the folder of a comparison."""
+    rows = _rows(data, kind, name)
+    if isinstance(rows, str):
+        return rows
+    path = folder / ladders.LABELLED / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows.rows)
+    path.write_text("".join(lines), encoding="utf-8", errors="replace")
+    return str(path)
 
 
 def evaluate(

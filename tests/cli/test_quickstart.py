@@ -159,7 +159,7 @@ def test_the_learning_curve(finished: Finished) -> None:
 
 
 def test_the_next_commands_are_understood(finished: Finished) -> None:
-    assert len(finished.told["next"]) == 4
+    assert len(finished.told["next"]) == 5
     for command in [*finished.told["next"], finished.told["learning_curve"]["command"]]:
         words = shlex.split(command)[1:]
         make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)

@@ -42,6 +42,7 @@ from bertwright.version import __version__
 
 _VERBS = {
     "quickstart": ("quickstart:quickstart", "A small BERT and its page, of this computer's text."),
+    "compare": ("compare:compare", "Compare systems, n-grams to BERT, on your text and labels."),
     "tokenizer train": ("tokenizer:train", "Train a vocabulary on a corpus."),
     "tokenizer inspect": ("tokenizer:inspect", "Show how a text is split into tokens, and why."),
     "tokenizer extend": ("tokenizer:extend", "Add words of a corpus to a model's vocabulary."),

@@ -6,6 +6,9 @@ EXAMPLES = """\
 bertwright quickstart
 bertwright quickstart --minutes 2
 bertwright quickstart --open
+bertwright compare --preset python --out runs/ladder
+bertwright compare corpus/ --train a.tsv --test b.tsv --out runs/ladder
+bertwright compare corpus/ --systems bert gpt2 ngram --out runs/ladder
 bertwright tokenizer train corpus/ --out tokenizer
 bertwright tokenizer train books.txt.xz --vocab-size 8000 --out tokenizer
 bertwright tokenizer train corpus/*.txt --special-tokens bert --out tokenizer

@@ -131,8 +131,11 @@ def _print_end(
         print("\nFine-tune it again, on the labelled files made here:\n")
         print(f"    {curve['command']}")
     print("\nThe same for your own text in corpus/, and your own labels in labelled.tsv:\n")
-    for command in steps.next_commands():
+    *alone, every = steps.next_commands()
+    for command in alone:
         print(f"    {command}")
+    print("\nWhich system pays for them, from n-grams to BERT? All of them on one page:\n")
+    print(f"    {every}")
 
 
 @contextmanager

@@ -17,12 +17,17 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     run.
 
     Args:
-        run: Folder of a run, of a quickstart or of a task of glue.
+        run: Folder of a run, of a quickstart, of a task of glue or of a comparison.
         out: File to write; unset: report.html in the run's folder.
     """
+    from bertwright.report.ladder import LADDER, write_ladder
     from bertwright.report.pages import write_report
     from bertwright.report.read import read_run
 
+    if (run / LADDER).is_file():
+        path = write_ladder(run, out)
+        print_json({"report": path}) if json else print(path)
+        return
     found = read_run(run)
     if not found.results:
         from bertwright.recipes.examine import write_findings

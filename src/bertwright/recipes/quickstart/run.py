@@ -194,4 +194,5 @@ def next_commands() -> list[str]:
         "bertwright data build corpus/ --tokenizer tokenizer --out shards",
         f"bertwright pretrain --data shards --model {MODEL} --minutes 30 --out runs/mine",
         "bertwright finetune classification --model runs/mine --train labelled.tsv --out runs/task",
+        "bertwright compare corpus/ --train labelled.tsv --out runs/ladder",
     ]

@@ -1,0 +1,163 @@
+"""`bertwright compare`: the systems from n-grams to BERT on one text and one task, on one page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import (
+    EVERY_KEY,
+    EVERY_KEY_OF_SEVERAL,
+    ConfigFile,
+    Flag,
+    Json,
+    KindOfTask,
+    Overwrite,
+)
+from bertwright.cli.output import print_json, print_table
+from bertwright.config.compare import CompareConfig
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.finetune import TaskFilesConfig
+from bertwright.console import say, step_bars
+from bertwright.errors import BertwrightError, ConfigError
+from bertwright.progress import clock
+
+HOW = (
+    "bertwright compare corpus/ --train labelled.tsv --test test.tsv --out runs/ladder; or "
+    "bertwright compare --preset python --out runs/ladder, on text of this computer"
+)
+
+SHORT = {
+    "parameters": "weights",
+    "tokens read": "tokens",
+    "tokens a second": "a second",
+    "training": "time",
+    "bits a character": "bits/char",
+    "of it spelling": "spelling",
+    "pseudo-bits": "pseudo",
+    "minimal pairs": "pairs",
+}
+"""Names of columns for a terminal."""
+
+
+def compare(
+    *corpus: str,
+    config: Annotated[CompareConfig, EVERY_KEY_OF_SEVERAL],
+    files: Annotated[TaskFilesConfig | None, EVERY_KEY_OF_SEVERAL] = None,
+    reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
+    kind: KindOfTask = "classification",
+    test: str | None = None,
+    preset: Literal["python"] | None = None,
+    dry_run: Flag = False,
+    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
+    config_file: ConfigFile = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Compare systems from n-grams to BERT on your own text and labels, on one page.
+
+    Each is trained on the text for the same time and then used on the labelled file: its frozen
+    features, the whole of it fine-tuned, and the same network from random weights, beside simple
+    baselines. Without --train they are compared as language models and by their words. The same
+    command goes on after an interruption, and adds what is new: systems, seeds, fractions, tests.
+
+    Args:
+        corpus: Files, folders or globs of text, as for data build.
+        kind: Kind of the labelled task.
+        test: Labelled file that is evaluated once, in the end; unset: figures are of dev.
+        preset: python: five systems on the documentation of this computer's Python, about 15
+            minutes on two cores; it needs no corpus and no labels.
+        dry_run: Show what would be done, how long it takes and what disk it needs.
+        open_page: Open the page in a browser at the end.
+    """
+    if bool(corpus) == (preset is not None):
+        came = "no corpus" if not corpus else f"a corpus and --preset {preset}"
+        raise ConfigError(f"{came} came; expected files of text, or --preset python: {HOW}")
+    for option, value in (("--test", test),):
+        if value is not None and files is None and preset is None:
+            raise ConfigError(f"{option} is {value}, and there is no task: pass --train FILE too")
+
+    from bertwright.recipes.compare.ladder import compare as run_comparison
+    from bertwright.recipes.compare.ladder import plan_of, refuse_other_folder
+    from bertwright.recipes.compare.text import MOST_HELD_OUT
+    from bertwright.recipes.compare.use import Task
+
+    task = None if files is None else Task(kind, files, test)
+    inputs, most = list(corpus), MOST_HELD_OUT
+    if preset is not None:
+        from bertwright.recipes.compare.preset import python_docs
+
+        if files is not None or test is not None:
+            raise ConfigError("--preset python brings its own task: leave out --train and --test")
+        refuse_other_folder(Path(config.out), overwrite)
+        made = python_docs(config, say, overwrite)
+        inputs, config, reading, task = made.inputs, made.config, made.reading, made.task
+    if dry_run:
+        plan = plan_of(inputs, config, task, reading)
+        print_json(plan.as_dict()) if json else _show_plan(plan, config)
+        return
+    with step_bars("all") as on_step:
+        results = run_comparison(
+            inputs,
+            config,
+            task=task,
+            reading=reading,
+            most_held_out=None if preset else most,
+            overwrite=overwrite,
+            say=say,
+            on_step=on_step,
+        )
+    print_json(results) if json else _show(results)
+    page = Path(config.out) / "report.html"
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+    if results["failed"]:
+        names = ", ".join(dict.fromkeys(name.partition("/")[0] for name in results["failed"]))
+        raise BertwrightError(
+            f"{names} failed, for the reasons on {page}; the others are whole. The same command "
+            "tries again what failed"
+        )
+
+
+def _show(results: Mapping[str, Any]) -> None:
+    """The tables, the conclusion, and where the page is, on standard output."""
+    from bertwright.report.ladder import short_table, text_table
+
+    if results["task"]:
+        columns, rows = short_table(results)
+        task = results["task"]
+        print_table(columns, rows, f"{task['metric']} on {task['evaluated_on']} (95 % interval)")
+    columns, rows = text_table(results)
+    print_table([SHORT.get(name, name) for name in columns], rows, "Text and words")
+    if results["conclusion"]:
+        print(results["conclusion"])
+    for rung in results["rungs"]:
+        for reason in rung["reasons"]:
+            print(f"{rung['title']} failed: {reason}")
+    print(f"\nThe page: {Path(results['out']) / 'report.html'}")
+
+
+def _show_plan(plan: Any, config: CompareConfig) -> None:
+    """What would be done, on standard output."""
+    rows: dict[str, list[Any]] = {}
+    for step in plan.steps:
+        title = next((rung.title for rung in plan.rungs if rung.name == step.rung), "before")
+        own = rows.setdefault(title, [0, 0.0])
+        own[0] += 1
+        own[1] += step.seconds
+    cells = [[name, steps, clock(seconds)] for name, (steps, seconds) in rows.items()]
+    print_table(["", "steps", "at most"], cells, "To do")
+    for name, reason in plan.left_out.items():
+        print(f"{name} is left out: {reason}")
+    for warning in plan.warnings:
+        print(warning)
+    print(
+        f"\n{len(plan.steps)} steps, at most {clock(plan.seconds)}; about "
+        f"{plan.bytes_needed / 1e9:.1f} GB of disk in {shlex.quote(config.out)}"
+    )

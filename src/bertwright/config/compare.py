@@ -1,0 +1,78 @@
+"""The configuration of a comparison: which systems, how long each is trained, how each is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertwright.config.ranges import LARGEST_SIZES, OutOfRange, above, at_least, between, seed
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class CompareConfig:
+    """What decides a comparison, beside its corpus and its labelled files."""
+
+    out: str
+    """Folder of the comparison; the same command goes on where it stopped."""
+    systems: tuple[str, ...] = ()
+    """Systems to compare, as bert gpt2 word2vec; unset: all that the text and the task allow."""
+    parallel: tuple[str, ...] = ()
+    """Two files, SOURCE TARGET, line i of one the translation of the other's: for seq2seq, the
+    Transformer and CoVe."""
+    minutes: float | None = None
+    """Minutes of pre-training of each system; unset: 3, of the preset 1.5."""
+    tokens: int | None = None
+    """Tokens that each system reads in pre-training, in place of minutes."""
+    task_minutes: float | None = None
+    """Minutes that one fine-tuning may take at most, the search of its learning rate included;
+    unset: 1, of the preset 0.4."""
+    fractions: tuple[float, ...] = (1.0,)
+    """Fractions of the labelled training examples to use, as 0.1 1."""
+    seeds: int = 1
+    """Number of seeds; each is a pre-training and a fine-tuning of every system."""
+    seed: int = 1
+    """The first seed."""
+    pairs: tuple[str, ...] = ()
+    """Tables of minimal pairs, with the columns good and bad."""
+    word_tests: tuple[str, ...] = ()
+    """Similarity files (two words and a rating a line) and analogies."""
+    vocab_size: int = 8192
+    """Size of the wordpiece vocabulary."""
+    word_vocab_size: int = 32000
+    """Size of the word vocabulary, of word vectors and ELMo."""
+    lowercase: bool | None = None
+    """Lower-case the text; unset: yes, but not for tagging, where names are found by their case."""
+    held_out: float = 0.05
+    """Fraction of the documents that no system is trained on, to measure language models on."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device to train on; auto uses the GPU if there is one."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "minutes", "task_minutes", "held_out")
+        at_least(self, 1, "tokens", "seeds")
+        between(self, 6, LARGEST_SIZES["vocab_size"], "vocab_size", "word_vocab_size")
+        seed(self)
+        if self.held_out > 0.5:
+            raise OutOfRange(self, "held_out", "above 0 and up to 0.5")
+        if not self.fractions or not all(0 < each <= 1 for each in self.fractions):
+            raise OutOfRange(self, "fractions", "numbers above 0 and up to 1")
+        if len(self.parallel) not in (0, 2):
+            raise ConfigError(
+                f"parallel names {len(self.parallel)} files; expected two, SOURCE TARGET"
+            )
+
+    @property
+    def minutes_each(self) -> float:
+        """Minutes of pre-training of each system."""
+        return 3.0 if self.minutes is None else self.minutes
+
+    @property
+    def minutes_of_fit(self) -> float:
+        """Minutes of one fine-tuning at most."""
+        return 1.0 if self.task_minutes is None else self.task_minutes
+
+    @property
+    def sorted_fractions(self) -> tuple[float, ...]:
+        """The fractions, each once, rising."""
+        return tuple(sorted(set(self.fractions)))

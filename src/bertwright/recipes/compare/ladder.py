@@ -1,0 +1,494 @@
+"""A comparison as one function: text and labels in, a folder with figures and their page out.
+
+Each step is done once (`stages.py`): the same command goes on after an interruption, does again
+what failed, and does only what is new where systems, seeds, fractions or tests were added. A rung
+that fails is a row with its reason, and the others go on.
+
+```
+OUT/ ladder.json                     what the comparison was begun with
+     text/ vocabulary/ shards/       (text.py)
+     runs/RUNG/seed-1/               pre-training runs
+     tasks/RUNG/seed-1/tuned-1/      fits of the task
+     stages/                         the results of finished steps
+     results.json results.csv report.html log.txt
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+
+from bertwright.atomic import atomic_file, disk_errors, held, refuse_existing
+from bertwright.config import values
+from bertwright.config.compare import CompareConfig
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import BertwrightError, ConfigError, DataError, Interrupted
+from bertwright.inference.model import load
+from bertwright.progress import silent
+from bertwright.recipes.compare import measure, plan, text, use
+from bertwright.recipes.compare.plan import Plan, Step
+from bertwright.recipes.compare.results import Results, run_folder, task_folder
+from bertwright.recipes.compare.rungs import RUNGS, SAME, Rung
+from bertwright.recipes.compare.stages import Found, Stages
+from bertwright.recipes.compare.train import train
+from bertwright.report.ladder import LADDER, RESULTS, rows_of, write_ladder
+from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from bertwright.version import __version__
+
+LABELLED = "labelled"
+"""The folder of labelled files that were given in memory."""
+PRESET = "python"
+FOLDERS = ("text", "vocabulary", "shards", "runs", "tasks", "stages", LABELLED, PRESET)
+FILES = (LADDER, RESULTS, "results.csv", "report.html", "log.txt")
+OnStep = Callable[[str, float, float, float], None]
+"""Called before each step with what is done and the seconds it may take, and with the seconds of
+the steps before it and of all; after the last step with an empty text."""
+
+
+def compare(
+    inputs: Sequence[str],
+    config: CompareConfig,
+    *,
+    task: use.Task | None = None,
+    reading: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
+    most_held_out: int | None = text.MOST_HELD_OUT,
+    overwrite: bool = False,
+    say: Callable[[str], None],
+    on_step: OnStep = silent,
+) -> dict[str, Any]:
+    """Compare systems on a corpus and a task; the content of `results.json`.
+
+    Args:
+        inputs: files, folders or globs, as `data build` reads them.
+        task: the labelled task; None: language modelling, words and senses alone.
+        most_held_out: characters of held-out text; None: the whole fraction.
+        overwrite: begin from scratch.
+
+    Raises:
+        ConfigError: a wrong setting, or a folder that holds something else or was begun otherwise.
+        DataError: a corpus or a labelled file that cannot be used.
+        BertwrightError: the disk is full.
+        Interrupted: a signal came; the same command goes on.
+    """
+    out = Path(config.out)
+    labelled = None if task is None else use.read_task(task, config, say)
+    settings = _fixed(inputs, config, reading, task)
+    refuse_other_folder(out, overwrite)
+    with disk_errors(out):
+        if overwrite:
+            _empty(out)
+        out.mkdir(parents=True, exist_ok=True)
+        with held(out, "comparing in"):
+            config = _begin(out, config, settings)
+            ladder = _Ladder(
+                inputs=list(inputs),
+                config=config,
+                reading=reading,
+                most_held_out=most_held_out,
+                lowercase=settings["lowercase"],
+                labelled=labelled,
+                out=out,
+                say=say,
+            )
+            return ladder.run(on_step)
+
+
+def plan_of(
+    inputs: Sequence[str],
+    config: CompareConfig,
+    task: use.Task | None = None,
+    reading: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
+) -> Plan:
+    """Return what `compare` would do now; nothing is written.
+
+    Raises:
+        ConfigError, DataError: as `compare`.
+    """
+    out = Path(config.out)
+    settings = _fixed(inputs, config, reading, task)
+    labelled = None if task is None else use.read_task(task, config, silent)
+    refuse_other_folder(out, overwrite=False)
+    if (out / LADDER).is_file():
+        config = _with_former_systems(config, _read_mark(out, settings))
+    ladder = _Ladder(
+        inputs=list(inputs),
+        config=config,
+        reading=reading,
+        most_held_out=text.MOST_HELD_OUT,
+        lowercase=settings["lowercase"],
+        labelled=labelled,
+        out=out,
+        say=silent,
+    )
+    return ladder.plan()
+
+
+def refuse_other_folder(out: Path, overwrite: bool) -> None:
+    """Raise ConfigError where a folder holds something that is no comparison."""
+    refuse_existing(out, overwrite=out.is_dir())
+    known = {*FOLDERS, *FILES}
+    names = {place.name for place in out.iterdir()} if out.is_dir() else set()
+    begun = {LABELLED, PRESET}  # before the mark is written
+    if names - begun and LADDER not in names and not all(n.startswith(".") for n in names):
+        raise ConfigError(
+            f"{out} holds something that is no comparison (it has no {LADDER}), so it is left as "
+            "it is: choose another --out"
+        )
+    if overwrite and (other := sorted(n for n in names - known if not n.startswith("."))):
+        raise ConfigError(
+            f"{out} holds {other[0]}, which no comparison wrote: remove it, or choose another --out"
+        )
+
+
+def _empty(out: Path) -> None:
+    """Remove what a comparison wrote, but not its input that is kept in its folder."""
+    for name in FOLDERS:
+        if name in (LABELLED, PRESET):
+            continue
+        shutil.rmtree(out / name, ignore_errors=True)
+    for name in FILES:
+        (out / name).unlink(missing_ok=True)
+
+
+def _fixed(
+    inputs: Sequence[str], config: CompareConfig, reading: CorpusConfig, task: use.Task | None
+) -> dict[str, Any]:
+    """What all pre-training depends on: it cannot change in a folder."""
+    paths = [*find_files(inputs), *map(Path, config.parallel)]
+    for path in map(Path, config.parallel):
+        if not path.is_file():
+            raise DataError(f"{path} of --parallel is no file; expected SOURCE TARGET")
+    states = {str(path): path.stat().st_size if path.is_file() else None for path in paths}
+    lowercase = config.lowercase
+    if lowercase is None:
+        lowercase = task is None or task.kind != "tagging"
+    names = ("tokens", "seed", "vocab_size", "word_vocab_size", "held_out")
+    found: dict[str, Any] = values.plain(
+        {
+            "files": states,
+            "reading": reading,
+            "parallel": config.parallel,
+            "lowercase": lowercase,
+            "minutes": config.minutes_each,
+            **{name: getattr(config, name) for name in names},
+        }
+    )
+    return found
+
+
+def _read_mark(out: Path, settings: dict[str, Any]) -> list[str]:
+    """The systems of the comparison that is there.
+
+    Raises:
+        ConfigError: it was begun with other settings.
+    """
+    try:
+        mark = json.loads((out / LADDER).read_text(encoding="utf-8"))
+        before, systems = dict(mark["settings"]), list(mark["systems"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"{out / LADDER} is damaged ({error}); --overwrite begins from scratch"
+        ) from error
+    if differing := values.differing_keys(before, settings):
+        was, now = (values.flatten(each) for each in (before, settings))
+        changes = ", ".join(f"{key} (was {was.get(key)}, now {now.get(key)})" for key in differing)
+        raise ConfigError(
+            f"{out} was begun with other settings: {changes}. Pass the same, choose another --out, "
+            "or begin from scratch with --overwrite"
+        )
+    return systems
+
+
+def _with_former_systems(config: CompareConfig, systems: Sequence[str]) -> CompareConfig:
+    """The configuration with the systems that the comparison had before; empty: all."""
+    if not config.systems or not systems:
+        return replace(config, systems=())
+    named = (SAME.get(name, name) for name in config.systems)
+    return replace(config, systems=tuple(dict.fromkeys((*systems, *named))))
+
+
+def _begin(out: Path, config: CompareConfig, settings: dict[str, Any]) -> CompareConfig:
+    """Write what the comparison is begun with, or check it; the configuration, with the systems
+    that it had before."""
+    if (out / LADDER).is_file():
+        config = _with_former_systems(config, _read_mark(out, settings))
+    mark = {"format": 1, "bertwright": __version__, "settings": settings}
+    with atomic_file(out / LADDER, overwrite=True) as file:
+        json.dump(mark | {"systems": config.systems}, file, indent=1)
+        file.write("\n")
+    return config
+
+
+@dataclass
+class _Ladder:
+    """A comparison in its folder."""
+
+    inputs: list[str]
+    config: CompareConfig
+    reading: CorpusConfig
+    most_held_out: int | None
+    lowercase: bool
+    labelled: use.Labelled | None
+    out: Path
+    say: Callable[[str], None]
+    failed: dict[str, str] = field(default_factory=dict)
+    """Steps that failed now, with their reasons."""
+
+    def __post_init__(self) -> None:
+        self.folders = text.TextFolders(self.out)
+        self.stages = Stages(self.out / "stages")
+
+    def plan(self) -> Plan:
+        """Return what is left to do."""
+        kind = None if self.labelled is None else self.labelled.task.kind
+        size = size_on_disk(find_files(self.inputs)) or 0
+        return plan.make_plan(self.config, kind, size, self._is_done)
+
+    def run(self, on_step: OnStep) -> dict[str, Any]:
+        """Do all that is left; the results."""
+        todo = self.plan()
+        for name, reason in todo.left_out.items():
+            if reason != "it is not among --systems":
+                self.say(f"{name} is left out: {reason}")
+        done, total = 0.0, todo.seconds
+        rung = ""
+        try:
+            for step in todo.steps:
+                if step.rung != rung and rung:
+                    self._write(todo)
+                rung = step.rung
+                on_step(step.what, step.seconds, done, total)
+                self._do(step)
+                done += step.seconds
+        except KeyboardInterrupt:
+            raise Interrupted(2, self._how_to_go_on(todo)) from None
+        except Interrupted as error:
+            raise Interrupted(error.signal_number, self._how_to_go_on(todo)) from error
+        on_step("", 0.0, total, total)
+        return self._write(todo)
+
+    def _how_to_go_on(self, todo: Plan) -> str:
+        with contextlib.suppress(BertwrightError, OSError):
+            self._write(todo)
+        return f"interrupted; what is finished is kept in {self.out}: the same command goes on"
+
+    def _is_done(self, name: str) -> bool:
+        return self.stages.find(name, self._key(name)) is not None
+
+    def _key(self, name: str) -> Any:
+        """All that the result of a step depends on, beside the settings of the folder."""
+        what, _, rest = name.rpartition("/")
+        if what == "baselines" or rest.startswith(("speed", "frozen-", "tuned-", "random-")):
+            key = {} if self.labelled is None else self.labelled.key
+            minutes = 0.0 if what == "baselines" or rest == "speed" else self.config.minutes_of_fit
+            return {"task": key, "task_minutes": minutes}
+        if rest == "pairs":
+            return {"files": _states(self.config.pairs)}
+        if rest == "words":
+            return {"files": _states(self.config.word_tests)}
+        return {}
+
+    def _do(self, step: Step) -> None:
+        """Do a step and keep its result, or note why it failed."""
+        owner = step.name.partition("/")[0]
+        if step.rung and (reason := self._why_impossible(step)):
+            self.failed[step.name] = reason
+            return
+        try:
+            with _log(self.out / "log.txt", step) as say:
+                found = self._result(step, say)
+        except (Interrupted, KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:
+            if not step.rung or _ends_all(error):
+                raise
+            self.failed[step.name] = use.reason_of(error)
+            self.say(f"{step.what} failed: {self.failed[step.name]}")
+            _forget_cuda()
+            return
+        self.stages.keep(step.name, self._key(step.name), found)
+        for line in _said(step, found, owner):
+            self.say(line)
+
+    def _why_impossible(self, step: Step) -> str:
+        """The reason for which a step cannot be done; empty: it can."""
+        name, _, what = step.name.partition("/")
+        rung, seed = RUNGS[step.rung], int(name.rpartition("-")[2])
+        first = f"{rung.is_that_of or rung.name}-{seed}/pretrain"
+        before = [f"{rung.needs}-{seed}/pretrain"] if rung.needs else []
+        before += [first] if what != "pretrain" else []
+        for each in before:
+            if not self._is_done(each):
+                return self.failed.get(each, f"{each} is not there")
+        speed = f"{name}/speed"
+        if what.startswith(("frozen", "tuned", "random")) and not self._is_done(speed):
+            return self.failed.get(speed, f"{speed} is not there")
+        return ""
+
+    def _result(self, step: Step, say: Callable[[str], None]) -> Found:
+        """Do a step; its result."""
+        config, folders = self.config, self.folders
+        if step.name == "text":
+            return text.write_text(
+                self.inputs, self.reading, folders, config.held_out, self.most_held_out
+            )
+        if step.name == "vocabulary":
+            return text.train_vocabularies(folders, config, self.lowercase)
+        first, _, what = step.name.partition("/")
+        if first == "shards":
+            return text.build(folders, what, config.parallel)
+        if first == "baselines":
+            assert self.labelled is not None
+            fraction, seed = what.split("-")
+            return use.baselines(self.labelled, float(fraction), int(seed))
+        return self._result_of_rung(RUNGS[step.rung], int(first.rpartition("-")[2]), what, say)
+
+    def _result_of_rung(
+        self, rung: Rung, seed: int, what: str, say: Callable[[str], None]
+    ) -> Found:
+        run = run_folder(self.out, rung, seed)
+        if what == "pretrain":
+            run.parent.mkdir(parents=True, exist_ok=True)
+            return train(rung, self.config, self.folders.shards / rung.data, run, seed, say)
+        device = None if self.config.device == "auto" else self.config.device
+        if what == "text":
+            return measure.measure_text(rung, load(run, device), self.folders)
+        if what == "pairs":
+            own = self._is_english()
+            if not own and not self.config.pairs:
+                return {}
+            return measure.measure_pairs(load(run, device), self.config.pairs, own)
+        if what == "words":
+            return measure.measure_words(run, self.config.word_tests)
+        if what == "senses":
+            return measure.measure_senses(load(run, device)) if self._is_english() else {}
+        return self._fit(rung, seed, what, say)
+
+    def _fit(self, rung: Rung, seed: int, what: str, say: Callable[[str], None]) -> Found:
+        """Measure how fast fits are, or fit the task in one way."""
+        assert self.labelled is not None
+        name = f"{rung.name}-{seed}"
+        pretrained = self._found(f"{rung.is_that_of or rung.name}-{seed}/pretrain") or {}
+        precision: Literal["auto", "bf16", "fp32"] = pretrained.get("precision", "auto")
+        fits = use.Fits(
+            rung=rung,
+            run=run_folder(self.out, rung, seed),
+            labelled=self.labelled,
+            config=self.config,
+            seed=seed,
+            precision=precision,
+            folder=task_folder(self.out, rung, seed),
+            say=say,
+        )
+        if what == "speed":
+            return fits.speed()
+        way, _, fraction = what.partition("-")
+        speed = (self._found(f"{name}/speed") or {})["examples_per_second"]
+        first = self._found(f"{rung.name}-{self.config.seed}/{what}")
+        rate = first["rate"] if first and seed != self.config.seed else None
+        found = fits.fit(cast(use.Way, way), float(fraction), speed, rate)
+        if way == "random" or seed != self.config.seed:
+            fits.drop_weights(cast(use.Way, way), float(fraction))
+        return found
+
+    def _is_english(self) -> bool:
+        return measure.is_english(load_tokenizer(self.folders.vocabulary / "words"))
+
+    def _found(self, name: str) -> Found | None:
+        return self.stages.find(name, self._key(name))
+
+    def _write(self, todo: Plan) -> dict[str, Any]:
+        """Write the results that there are, their table and their page."""
+        results = Results(
+            config=self.config,
+            labelled=self.labelled,
+            out=self.out,
+            rungs=todo.rungs,
+            left_out=todo.left_out,
+            failed=self.failed,
+            found=self._found,
+        ).as_dict()
+        with atomic_file(self.out / RESULTS, overwrite=True) as file:
+            json.dump(values.plain(results), file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        rows = rows_of(results)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        with atomic_file(self.out / "results.csv", overwrite=True) as file:
+            writer = csv.DictWriter(file, names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        write_ladder(self.out)
+        return results
+
+
+def _states(paths: Sequence[str]) -> dict[str, int | None]:
+    """The size of each file."""
+    return {p: Path(p).stat().st_size if Path(p).is_file() else None for p in paths}
+
+
+def _ends_all(error: Exception) -> bool:
+    """Whether an error would meet every other rung too: a full disk, or a forbidden folder."""
+    fatal = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, None)
+    causes = (error, error.__cause__, error.__context__)
+    return any(isinstance(each, OSError) and each.errno in fatal for each in causes)
+
+
+def _forget_cuda() -> None:
+    """Free what a failed rung left on a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def _log(path: Path, step: Step) -> Iterator[Callable[[str], None]]:
+    """What writes lines of a step into the log."""
+    lock = threading.Lock()
+    with path.open("a", encoding="utf-8", errors="replace") as file:
+        file.write(f"== {step.name}\n")
+
+        def write(line: str) -> None:
+            with lock:
+                file.write(f"{line}\n")
+                file.flush()
+
+        yield write
+
+
+def _said(step: Step, found: Found, owner: str) -> list[str]:
+    """What is printed of a finished step."""
+    what = step.name.rpartition("/")[2]
+    if step.name == "text":
+        train, held_out = found["train"], found["held_out"]
+        return [
+            f"text: {train['characters'] / 1e6:,.1f} M characters to train on, "
+            f"{held_out['characters']:,} held out"
+        ]
+    if step.name == "vocabulary":
+        case = "lower-cased" if found["lowercase"] else "cased"
+        return [
+            f"vocabularies, {case}: {found['wordpieces']['size']:,} wordpieces, "
+            f"{found['words']['size']:,} words ({found['words']['unknown']:.1%} of text unknown)"
+        ]
+    if what == "pretrain":
+        return [
+            f"{owner}: {found['parameters']:,} parameters, {found['tokens'] / 1e6:,.1f} M tokens "
+            f"in {found['seconds']:,.0f} s"
+        ]
+    if what == "text":
+        kind = "pseudo-bits" if found["pseudo"] else "bits"
+        return [f"{owner}: {found['bits_per_character']:.3f} {kind} a character"]
+    if "value" in found:
+        return [f"{owner}: {step.what.partition(': ')[2]}: {found['value']:.4f}"]
+    return []

@@ -1,0 +1,79 @@
+"""What a rung is measured on without labels: text, minimal pairs, words and senses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from statistics import fmean
+
+from bertwright.errors import DataError
+from bertwright.inference.model import Model
+from bertwright.inference.perplexity import minimal_pairs, side_by_side
+from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
+from bertwright.inference.word_vectors.evaluate import evaluate_words
+from bertwright.inference.word_vectors.table import open_words
+from bertwright.recipes.compare.rungs import Rung
+from bertwright.recipes.compare.stages import Found
+from bertwright.recipes.compare.text import WRITTEN, TextFolders
+from bertwright.report.ladder import OWN_PAIRS
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+KNOWN = 0.8
+"""Fraction of the words of our own English tests that the text must have, for them to be used."""
+
+
+def measure_text(rung: Rung, model: Model, folders: TextFolders) -> Found:
+    """Return bits a character of the held-out text; of a masked model, of some sentences of it by
+    their pseudo-log-likelihood."""
+    masked = rung.scores == "masked"
+    file = folders.sentences if masked else folders.held_out
+    if not file.stat().st_size:
+        raise DataError("the held-out text has no sentence of 20 to 200 characters")
+    corpus = replace(WRITTEN, documents="line") if masked else WRITTEN
+    found = side_by_side([model], [str(file)], corpus, spelling=folders.spelling())
+    return {**found["models"][0], "characters": found["characters"]}
+
+
+def measure_pairs(model: Model, paths: Sequence[str], own: bool) -> Found:
+    """Return the accuracy on each table of minimal pairs, by the name of its file; `own`: on ours
+    too."""
+    found = {}
+    with as_file(files(__package__) / OWN_PAIRS) as path:
+        for each in [*paths, *([str(path)] if own else [])]:
+            result = minimal_pairs([model], each)
+            found[Path(each).name] = {"accuracy": result["accuracy"], "pairs": result["pairs"]}
+    return found
+
+
+def measure_words(run: Path, paths: Sequence[str]) -> Found:
+    """Return the figures of similarity files and analogies, by the names of the files."""
+    table = open_words(run)
+    found: Found = {}
+    for path in paths:
+        try:
+            figures = asdict(evaluate_words(table, path))
+        except DataError as error:
+            found[Path(path).name] = {"reason": str(error)}
+        else:
+            del figures["sections"]
+            found[Path(path).name] = figures
+    return found
+
+
+def measure_senses(model: Model) -> Found:
+    """Return the accuracy on our sentences of ambiguous words, by layer; the best layer's is
+    `accuracy`."""
+    usages = read_usages()
+    scores = score_words(vectors_of_usages(model, usages), usages)
+    by_layer = [fmean(layer[:, 0].tolist()) for layer in scores]
+    best = max(range(len(by_layer)), key=by_layer.__getitem__)
+    return {"accuracy": by_layer[best], "layer": best, "by_layer": by_layer}
+
+
+def is_english(words: Tokenizer) -> bool:
+    """Return whether a word vocabulary knows most of the words of our English tests."""
+    sentences = [usage.sentence for usage in read_usages()]
+    flat, _ = words.encode_sentence_ids(sentences)
+    return bool((flat != words.unk_id).mean() >= KNOWN)

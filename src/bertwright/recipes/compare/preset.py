@@ -1,0 +1,92 @@
+"""A comparison that needs no data: the documentation of every Python installation.
+
+The corpus and the labelled task are those of the quickstart (`quickstart/corpus.py`,
+`quickstart/task.py`): which package does a passage belong to? Passages to test with are of modules
+that no system was trained on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_file, disk_errors
+from bertwright.config.compare import CompareConfig
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.finetune import TaskFilesConfig
+from bertwright.recipes.compare.ladder import PRESET
+from bertwright.recipes.compare.rungs import FIVE
+from bertwright.recipes.compare.text import WRITTEN, held_out_documents
+from bertwright.recipes.compare.use import Task
+from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
+from bertwright.recipes.quickstart.task import TooFewPackages, write_labelled
+from bertwright.text.corpus.read import read_documents
+from bertwright.text.corpus.report import CorpusReport
+
+MADE = "made.json"
+MINUTES, TASK_MINUTES, HELD_OUT = 1.5, 0.4, 0.1
+EXAMPLES = 800
+"""Labelled passages to train on."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A corpus, its settings and its task."""
+
+    inputs: list[str]
+    config: CompareConfig
+    reading: CorpusConfig
+    task: Task | None
+
+
+def python_docs(
+    config: CompareConfig, say: Callable[[str], None], overwrite: bool = False
+) -> Preset:
+    """Write the documentation and its labelled files into the folder of a comparison, unless they
+    are there; the comparison.
+
+    Raises:
+        BertwrightError: the disk is full or the folder is not writable.
+    """
+    folder = Path(config.out) / PRESET
+    text = corpus_files(folder / "corpus")[0]
+    config = replace(
+        config,
+        systems=config.systems or FIVE,
+        minutes=MINUTES if config.minutes is None else config.minutes,
+        task_minutes=TASK_MINUTES if config.task_minutes is None else config.task_minutes,
+        held_out=HELD_OUT,
+    )
+    with disk_errors(folder):
+        if overwrite:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not (folder / MADE).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            say("collecting the documentation of Python and its packages")
+            write_python_docs(folder / "corpus")
+            made: dict[str, Any] = {"train": None, "test": None}
+            try:
+                files = write_labelled(folder / "task", _modules(folder / "corpus"), [EXAMPLES])
+                made = {"train": files.train[-1][1].name, "test": files.test[1].name}
+            except TooFewPackages as few:
+                say(f"there is no labelled task: {few}")
+            with atomic_file(folder / MADE, overwrite=True) as file:
+                json.dump(made, file)
+        made = json.loads((folder / MADE).read_text(encoding="utf-8"))
+    task = None
+    if made["train"] is not None:
+        train, test = (str(folder / "task" / made[name]) for name in ("train", "test"))
+        task = Task("classification", TaskFilesConfig(train=train), test)
+    return Preset([str(text)], config, WRITTEN, task)
+
+
+def _modules(corpus: Path) -> Iterable[tuple[Mapping[str, Any], Sequence[str], bool]]:
+    """Each module: its entry of the index, its sentences, and whether it is held out."""
+    index = read_index(corpus)
+    held = held_out_documents(len(index), HELD_OUT)
+    documents = read_documents([str(corpus_files(corpus)[0])], WRITTEN, CorpusReport())
+    return zip(index, documents, held.tolist(), strict=True)

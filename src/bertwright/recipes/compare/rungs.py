@@ -1,0 +1,291 @@
+"""The rungs of the ladder: what each system adds, how it is trained here, and how it is read.
+
+In the order of docs/road.md. The sizes are the smallest of each system (2 to 6 million parameters):
+minutes on two cores do not fill larger ones. Learning rates are those of the systems' pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Data = Literal["wordpieces", "words", "wordpiece-pairs", "word-pairs"]
+"""Text or translations, in one of the two vocabularies."""
+
+STATIC_RATES = (3e-3, 1e-2, 1e-3)
+LSTM_RATES = (1e-3, 3e-3, 3e-4)
+TRANSFORMER_RATES = (3e-4, 1e-3, 1e-4)
+"""Learning rates that fine-tuning tries, the likeliest first."""
+
+_LANGUAGE_MODEL: dict[str, Any] = {"sequence_length": 128, "validation": {"tokens": 32768}}
+_POSITIONS = {"max_position_embeddings": 128}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A system of the ladder."""
+
+    name: str
+    """Its name in `--systems` and in files."""
+    title: str
+    """Its name for readers."""
+    system: str
+    """Its name in the catalogue."""
+    model: str
+    """Its size."""
+    data: Data
+    """What it is trained on."""
+    adds: str
+    """What it adds to the rung before, in a few sentences."""
+    page: str
+    """Its page in docs."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of its run."""
+    passes: int = 0
+    """Of a system that is trained in passes, how many at most."""
+    scores: Literal["", "text", "masked"] = ""
+    """Whether it gives a text a probability, or each token one by all others."""
+    vectors: bool = True
+    """Whether it has vectors that a task can read."""
+    layers: Literal["last", "embeddings+last"] | None = None
+    """Which layers are its frozen features; None: the one that `embed` reads."""
+    rates: tuple[float, ...] = TRANSFORMER_RATES
+    """Learning rates to fine-tune it with."""
+    network: Literal["linear", "taglm"] = "linear"
+    """What is trained on its features."""
+    needs: str = ""
+    """Another rung whose run it reads."""
+    is_that_of: str = ""
+    """Another rung whose run it is, used in another way."""
+    kinds: tuple[str, ...] = ()
+    """The only kinds of task it is for; empty: all."""
+    tuned: bool = True
+    """Whether it is fine-tuned too."""
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether it is trained on translations."""
+        return self.data.endswith("pairs")
+
+
+_ALL = (
+    Rung(
+        "ngram",
+        "n-gram",
+        "ngram",
+        "ngram",
+        "wordpieces",
+        "It counts how often a token comes after the four before it, and backs off to shorter "
+        "contexts that it has seen. A word is a symbol that is like no other: it has no vectors.",
+        "ngram.md",
+        passes=1,
+        scores="text",
+        vectors=False,
+    ),
+    Rung(
+        "nnlm",
+        "NNLM",
+        "nnlm",
+        "nnlm-base",
+        "wordpieces",
+        "It gives each word a vector and predicts the next one from those of the last four, so "
+        "that words that are used alike get vectors that are alike.",
+        "nnlm.md",
+        {**_LANGUAGE_MODEL, "optimizer": {"learning_rate": 4e-2}},
+        scores="text",
+        rates=LSTM_RATES,
+    ),
+    Rung(
+        "word2vec",
+        "word2vec",
+        "word2vec",
+        "word2vec-skip-gram",
+        "words",
+        "If the vectors are what is wanted, the network can go: a word predicts its neighbours by "
+        "a dot product. It has one vector a word, whatever its sentence.",
+        "word2vec.md",
+        {"architecture": {"hidden_size": 128}},
+        passes=40,
+        rates=STATIC_RATES,
+    ),
+    Rung(
+        "glove",
+        "GloVe",
+        "glove",
+        "glove",
+        "words",
+        "It fits the logarithms of how often two words occur near each other by the same dot "
+        "products, counted once over the whole text.",
+        "glove.md",
+        {"architecture": {"hidden_size": 128}},
+        passes=60,
+        rates=STATIC_RATES,
+    ),
+    Rung(
+        "fasttext",
+        "fastText",
+        "fasttext",
+        "fasttext-skip-gram",
+        "words",
+        "It makes a word's vector of its character n-grams, so that a word that was never seen "
+        "has one too.",
+        "fasttext.md",
+        {"architecture": {"hidden_size": 128, "buckets": 200_000}},
+        passes=20,
+        rates=STATIC_RATES,
+    ),
+    Rung(
+        "seq2seq",
+        "seq2seq",
+        "seq2seq",
+        "seq2seq-small",
+        "wordpiece-pairs",
+        "It translates: a decoder looks back at the encoder's vectors, weighted by how well each "
+        "fits (attention). It is trained on translations in place of the text.",
+        "seq2seq.md",
+        {"batch": {"tokens": 2048}, "optimizer": {"learning_rate": 2e-3}},
+        rates=LSTM_RATES,
+    ),
+    Rung(
+        "cove",
+        "CoVe",
+        "seq2seq",
+        "seq2seq-cove",
+        "word-pairs",
+        "The encoder of a translation model gives a word a vector that depends on its sentence, "
+        "beside the word's own of word2vec. It is trained on translations in place of the text.",
+        "cove.md",
+        {
+            "batch": {"tokens": 2048},
+            "optimizer": {"learning_rate": 2e-3},
+            "schedule": {"curve": "linear"},
+            "architecture": {"embedding_size": 128, "hidden_size": 200},
+        },
+        layers="embeddings+last",
+        rates=LSTM_RATES,
+        needs="word2vec",
+    ),
+    Rung(
+        "elmo",
+        "ELMo",
+        "elmo",
+        "elmo-mini",
+        "words",
+        "Two language models, one from the left and one from the right, give a word a vector in "
+        "its sentence without translations; a task weighs all their layers.",
+        "elmo.md",
+        {
+            "sequence_length": 64,
+            "validation": {"tokens": 32768},
+            "architecture": {"output_size": 8192},
+        },
+        rates=LSTM_RATES,
+    ),
+    Rung(
+        "taglm",
+        "TagLM",
+        "elmo",
+        "elmo-mini",
+        "words",
+        "A tagger of two bidirectional LSTMs, over words and their spelling, reads the frozen "
+        "states of the language models in between. The language models are ELMo's.",
+        "taglm.md",
+        layers="last",
+        network="taglm",
+        is_that_of="elmo",
+        kinds=("tagging",),
+        tuned=False,
+    ),
+    Rung(
+        "awd-lstm",
+        "AWD-LSTM",
+        "awd-lstm",
+        "awd-lstm-small",
+        "wordpieces",
+        "An LSTM language model of which the whole is trained on with the task (ULMFiT), in place "
+        "of frozen vectors below a network that begins at random.",
+        "awd-lstm.md",
+        {**_LANGUAGE_MODEL, "optimizer": {"learning_rate": 1e-2}},
+        scores="text",
+        rates=LSTM_RATES,
+    ),
+    Rung(
+        "transformer",
+        "Transformer",
+        "transformer",
+        "transformer-small",
+        "wordpiece-pairs",
+        "It removes the recurrence: every token looks at every other, in several heads, and all "
+        "positions are computed at once. It is trained on translations in place of the text.",
+        "transformer.md",
+        {"batch": {"tokens": 2048}, "optimizer": {"learning_rate": 2e-3}},
+    ),
+    Rung(
+        "gpt",
+        "GPT",
+        "openai-gpt",
+        "gpt-mini",
+        "wordpieces",
+        "The decoder of a Transformer is trained as a language model and then fine-tuned whole: "
+        "tasks differ in how their input is written down, no longer in their network.",
+        "gpt.md",
+        {**_LANGUAGE_MODEL, "architecture": _POSITIONS, "optimizer": {"learning_rate": 5e-3}},
+        scores="text",
+    ),
+    Rung(
+        "gpt2",
+        "GPT-2",
+        "gpt2",
+        "gpt2-mini",
+        "wordpieces",
+        "The same with the norms before each part, which trains more steadily. It sees what is to "
+        "the left alone.",
+        "gpt.md",
+        {**_LANGUAGE_MODEL, "architecture": _POSITIONS, "optimizer": {"learning_rate": 5e-3}},
+        scores="text",
+    ),
+    Rung(
+        "bert-ltr",
+        "left-to-right BERT",
+        "bert-ltr",
+        "bert-mini-ltr",
+        "wordpieces",
+        "BERT's own network from left to right: its difference from BERT is what seeing both sides "
+        "is worth.",
+        "left-to-right-bert.md",
+        {**_LANGUAGE_MODEL, "architecture": _POSITIONS},
+        scores="text",
+    ),
+    Rung(
+        "bert",
+        "BERT",
+        "bert",
+        "bert-mini",
+        "wordpieces",
+        "It hides some of the tokens and predicts those, so that every layer sees both sides of a "
+        "token.",
+        "../pretraining.md",
+        {
+            "instances": {"objectives": "mlm", "sequence_length": 64, "short_probability": 0.0},
+            "masking": {"probability": 0.25},
+            "long_phase": {"fraction": 0.15, "sequence_length": 128},
+            "validation": {"tokens": 32768},
+        },
+        scores="masked",
+    ),
+)
+RUNGS: Mapping[str, Rung] = {rung.name: rung for rung in _ALL}
+"""Every rung by its name, in the order of the papers."""
+
+FIVE = ("ngram", "word2vec", "awd-lstm", "gpt2", "bert")
+"""The rungs of the preset."""
+
+NO_RUNGS: Mapping[str, str] = {
+    "memory-network": "it reads stories with questions, and no text: bertwright data stories",
+    "bert2rnd": "it is a translation model that begins as a BERT, and no encoder of its own",
+    "word-vectors": "its vectors are read from files of other programs and never trained here",
+}
+"""Systems of the catalogue that are no rung, and why."""
+SAME: Mapping[str, str] = {"openai-gpt": "gpt", "n-gram": "ngram", "gpt-2": "gpt2"}
+"""Other names of rungs."""

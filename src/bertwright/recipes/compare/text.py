@@ -1,0 +1,264 @@
+"""The text of a comparison: what is trained on, what is held out, vocabularies and shards.
+
+The corpus is read once and written as a sentence a line. Held-out documents are in no shard and in
+no vocabulary, so that they are new to every system, also to word vectors, which hold out nothing of
+their own. In the folder:
+
+| path | what |
+|---|---|
+| `text/train.txt`, `text/held-out.txt` | the two parts |
+| `text/held-out-sentences.txt` | sentences for masked language models |
+| `text/words.txt` | distinct words of the training text, for the spelling of unknown ones |
+| `vocabulary/wordpieces`, `vocabulary/words` | the two vocabularies |
+| `shards/wordpieces`, `shards/words` | the training text in each |
+| `shards/wordpiece-pairs`, `shards/word-pairs` | translations in each |
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from bertwright.arrays import Bools, Float64s, Int64s
+from bertwright.atomic import MANIFEST, atomic_file
+from bertwright.config.compare import CompareConfig
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.data.build import build_shards
+from bertwright.data.parallel.build import build_parallel, read_pairs
+from bertwright.data.randomness import make_key, mix, uniform
+from bertwright.data.split import FEW_HELD_OUT, GAP, LEAST_BEFORE, LEAST_HELD_OUT
+from bertwright.errors import DataError
+from bertwright.inference.spelling import MOST_WORDS, Spelling
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes.compare.stages import Found
+from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.text.corpus.read import read_documents
+from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.tokenizer.train import count_corpus, train_on_counts
+
+WRITTEN = CorpusConfig(documents="blank-line", sentences="line")
+"""How the files written here are read."""
+MOST_HELD_OUT = 300_000
+"""Characters of held-out text: they take each language model some seconds."""
+MASKED_SENTENCES = 150
+"""Held-out sentences for masked language models, which read a sentence once for each token."""
+FEWEST_WORDS = 2_000
+"""Words of training text below which there is nothing to compare."""
+FEW_BYTES = 8_000_000
+"""Text that is counted and encoded in one process, as others take longer to start."""
+
+
+class TextFolders:
+    """Where the text of a comparison is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.text, self.vocabulary = folder / "text", folder / "vocabulary"
+        self.shards = folder / "shards"
+        self.train, self.held_out = self.text / "train.txt", self.text / "held-out.txt"
+        self.sentences = self.text / "held-out-sentences.txt"
+        self.words = self.text / "words.txt"
+
+    def spelling(self) -> Spelling:
+        """Return the character model of the training text."""
+        return Spelling(self.words.read_text(encoding="utf-8").split("\n"))
+
+
+def write_text(
+    inputs: Sequence[str],
+    reading: CorpusConfig,
+    folders: TextFolders,
+    fraction: float,
+    most: int | None = MOST_HELD_OUT,
+    on_progress: OnProgress = silent,
+) -> Found:
+    """Write the training text and the held-out text; return what they hold.
+
+    Args:
+        fraction: of the documents to hold out; less where that is more than `most` characters.
+
+    Raises:
+        DataError: no document, or too few to hold any out.
+    """
+    folders.text.mkdir(parents=True, exist_ok=True)
+    whole = folders.text / ".all.txt"
+    report, size = CorpusReport(), size_on_disk(find_files(inputs))
+    sizes: list[tuple[int, int]] = []
+    with whole.open("w", encoding="utf-8", newline="\n", errors="replace") as file:
+        for sentences in read_documents(inputs, reading, report):
+            sizes.append((len(sentences), sum(map(len, sentences))))
+            file.write("\n".join(sentences) + "\n\n")
+            on_progress(report.position, size)
+    held_out = _held_out(np.array(sizes), fraction, most, ", ".join(inputs))
+    counts = {"train": [0, 0, 0], "held_out": [0, 0, 0]}
+    with (
+        atomic_file(folders.train, overwrite=True) as train,
+        atomic_file(folders.held_out, overwrite=True) as held,
+        atomic_file(folders.sentences, overwrite=True) as few,
+    ):
+        left = MASKED_SENTENCES
+        for (start, stop), sentences in zip(held_out, _documents(whole), strict=True):
+            parts = {"train": sentences[:start], "held_out": sentences[stop:]}
+            for (name, part), written in zip(parts.items(), (train, held), strict=True):
+                if part:
+                    written.write("\n".join(part) + "\n\n")
+                    own = sum(map(len, part))
+                    counts[name] = [
+                        n + m for n, m in zip(counts[name], (1, len(part), own), strict=True)
+                    ]
+            for sentence in [s for s in parts["held_out"] if 20 <= len(s) <= 200][:left]:
+                few.write(sentence + "\n")
+                left -= 1
+    whole.unlink()
+    names = "documents", "sentences", "characters"
+    return {
+        "files": list(inputs),
+        **{part: dict(zip(names, own, strict=True)) for part, own in counts.items()},
+    }
+
+
+def _held_out(sizes: Int64s, fraction: float, most: int | None, name: str) -> list[tuple[int, int]]:
+    """Of each document, by its sentences and characters `[D, 2]`: where its training part ends, and
+    where its held-out part begins, in sentences.
+
+    Whole documents are held out, by the draws of `data/split.py`; of those none that alone is more
+    than is wanted. Where that are few documents, the ends of all that are long enough are held out.
+
+    Raises:
+        DataError: nothing can be held out.
+    """
+    sentences, characters = sizes.T
+    count = len(sizes)
+    found = [(int(n), int(n)) for n in sentences]
+    held = held_out_documents(count, fraction)
+    if most is not None:
+        left = min(float(most), fraction * float(characters.sum()))
+        fraction = left / max(1.0, float(characters.sum()))
+        held[:] = False
+        for row in np.argsort(_draws(count)).tolist():
+            if characters[row] <= left:
+                held[row], left = True, left - characters[row]
+    if held.sum() >= FEW_HELD_OUT:
+        return [(0, 0) if out else ends for out, ends in zip(held, found, strict=True)]
+    ends = np.maximum(LEAST_HELD_OUT, np.ceil(sentences * fraction)).astype(int)
+    long_enough = sentences >= LEAST_BEFORE + ends
+    if long_enough.any():
+        return [
+            (int(n - end - GAP), int(n - end)) if fits else (int(n), int(n))
+            for n, end, fits in zip(sentences, ends, long_enough, strict=True)
+        ]
+    if count >= 2:
+        for row in np.argsort(_draws(count))[: max(1, math.ceil(count * fraction))].tolist():
+            found[row] = (0, 0)
+        return found
+    raise DataError(
+        f"{name} has one document of {int(sentences[0]):,} sentences, so nothing can be held out "
+        f"to measure on; expected several documents, or one of {LEAST_BEFORE + LEAST_HELD_OUT} "
+        "sentences or more: is the blank line between documents missing (--documents line|file)?"
+    )
+
+
+def _draws(count: int) -> Float64s:
+    """A number between 0 and 1 for each of so many documents."""
+    return uniform(mix(make_key("validation"), np.arange(count)))
+
+
+def held_out_documents(count: int, fraction: float) -> Bools:
+    """Return which of so many documents are held out, where there are enough of them."""
+    held: Bools = _draws(count) < fraction
+    return held
+
+
+def _documents(path: Path) -> Iterator[list[str]]:
+    """The documents of a file of `write_text`."""
+    sentences: list[str] = []
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            if line := line.rstrip("\n"):
+                sentences.append(line)
+            else:
+                yield sentences
+                sentences = []
+
+
+def train_vocabularies(
+    folders: TextFolders,
+    config: CompareConfig,
+    lowercase: bool,
+    on_progress: OnProgress = silent,
+) -> Found:
+    """Train the wordpiece and the word vocabulary on one count of the training text, with the
+    translations where there are any; return their sizes.
+
+    Raises:
+        DataError: too few words.
+        ConfigError: the vocabulary has no room for its alphabet.
+    """
+    inputs = [str(folders.train)]
+    if config.parallel:
+        path = folders.text / "parallel.txt"
+        source, target = map(Path, config.parallel)
+        with atomic_file(path, overwrite=True) as file:
+            for _, *texts in read_pairs(source, target):
+                file.write("\n".join(filter(None, texts)) + "\n")
+        inputs += 4 * [str(path)]  # few beside the text: each word of them counts more
+    few = sum(Path(each).stat().st_size for each in inputs) < FEW_BYTES
+    wanted = TokenizerConfig(
+        vocab_size=config.vocab_size, lowercase=lowercase, workers=1 if few else 0
+    )
+    counted = count_corpus(inputs, WRITTEN, wanted, CorpusReport(), on_progress)
+    if counted.words < FEWEST_WORDS:
+        raise DataError(
+            f"the training text has {counted.words:,} words; expected {FEWEST_WORDS:,} or more, "
+            "and a million for figures that mean something: give more text"
+        )
+    of_words = replace(wanted, algorithm="word", vocab_size=config.word_vocab_size)
+    found: Found = {"lowercase": lowercase, "words_of_text": counted.words}
+    for name, each in (("wordpieces", wanted), ("words", of_words)):
+        tokenizer, figures = train_on_counts(counted, each)
+        folder = folders.vocabulary / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        tokenizer.save(folder)
+        unknown = figures["unknown_share"]
+        found[name] = {"size": tokenizer.vocab_size, "unknown": unknown}
+    rare = sorted(counted.counts, key=lambda word: (counted.counts[word], word))
+    with atomic_file(folders.words, overwrite=True) as file:
+        file.write("\n".join(islice(rare, MOST_WORDS)))
+    return found
+
+
+def build(
+    folders: TextFolders, data: str, parallel: Sequence[str], on_progress: OnProgress = silent
+) -> Found:
+    """Write the shards of one kind (`rungs.Data`), unless they are there; return their counts."""
+    out = folders.shards / data
+    vocabulary = folders.vocabulary / ("words" if data.startswith("word-") else "wordpieces")
+    vocabulary = folders.vocabulary / data if data in ("words", "wordpieces") else vocabulary
+    if out.exists() and not (out / MANIFEST).is_file():
+        shutil.rmtree(out)
+    if data.endswith("pairs"):
+        source, target = parallel
+        manifest = build_parallel(
+            source, target, out, vocabulary, overwrite=True, on_progress=on_progress
+        )
+    else:
+        few = folders.train.stat().st_size < FEW_BYTES
+        manifest = build_shards(
+            [str(folders.train)],
+            out,
+            vocabulary,
+            WRITTEN,
+            workers=1 if few else 0,
+            overwrite=True,
+            on_progress=on_progress,
+        )
+    counts = manifest["counts"]
+    return {name: counts[name] for name in ("documents", "sentences", "tokens", "unknown_tokens")}

@@ -1,0 +1,160 @@
+"""Pre-training of one rung to its budget: the same minutes for each, or the same tokens.
+
+A system that is trained in passes over the text has as many as fit its minutes, by the time that a
+pass was measured to take; more than `Rung.passes` are not made, as they bring nothing any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bertwright.checkpoint import checkpoint
+from bertwright.config import values
+from bertwright.config.compare import CompareConfig
+from bertwright.config.run import RunConfig
+from bertwright.data.shards import open_shards
+from bertwright.errors import BertwrightError
+from bertwright.models.catalogue import MODELS
+from bertwright.models.ngram.config import NgramConfig
+from bertwright.progress import silent
+from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.compare.rungs import Rung
+from bertwright.recipes.compare.stages import Found
+from bertwright.recipes.run_folder import ENVIRONMENT
+from bertwright.report.pages import write_report
+from bertwright.report.read import METRICS, read_run
+from bertwright.train.log import read_records
+
+LEAST_COUNTED = 1.0
+"""Minutes from which on what comes before the first step (initialization, measuring the hardware)
+is of the budget; shorter runs could end before their first step."""
+SLOWEST = 20_000
+"""Tokens a second that every system trained in passes reads at least."""
+
+
+def run_of(
+    rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int, **length: Any
+) -> RunConfig:
+    """Return the configuration of a rung's run of some length."""
+    entry = MODELS[rung.system]
+    assert entry.run is not None
+    every = max(0.5, config.minutes_each / 4)
+    wanted: dict[str, Any] = {
+        "data": str(data),
+        "out": str(out),
+        "model": rung.model,
+        "seed": seed,
+        "device": config.device,
+        "checkpoint": {"keep": 1, "every_minutes": every},
+        "log": {"every_seconds": min(5.0, max(0.5, 2 * config.minutes_each))},
+        **length,
+    }
+    if not entry.run.own_loop:
+        wanted["validation"] = {"every_minutes": every}
+    given = values.merge(rung.settings, wanted)
+    if rung.name == "cove":
+        given["word_vectors"] = str(out.parents[1] / rung.needs / out.name)
+    size = open_shards(data, verify=False).vocab_size
+    most = given.get("architecture", {}).get("output_size")
+    if most is not None:
+        given = values.merge(given, {"architecture": {"output_size": min(most, size)}})
+    return values.from_dict(entry.run, given)
+
+
+def train(
+    rung: Rung,
+    config: CompareConfig,
+    data: Path,
+    out: Path,
+    seed: int,
+    say: Callable[[str], None],
+) -> Found:
+    """Pre-train a rung, or go on with its run; return what it has read, how long it took and how
+    large it is.
+
+    Raises:
+        BertwrightError: of the recipe of pre-training.
+    """
+    run = run_of(rung, config, data, out, seed, **_length(rung, config, data, out, seed, say))
+    counts = config.minutes_each >= LEAST_COUNTED
+    pretraining.pretrain(run, say, resume=True, counts_start=counts)
+    records = read_records(out / METRICS)
+    last = records[-1]
+    tokens, seconds = int(last["tokens"]), float(last["seconds"])
+    held_out = [record for record in records if record["split"] == "dev"]
+    return {
+        "model": rung.model,
+        "parameters": _parameters(out),
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens / max(seconds, 1e-9),
+        "passes": run.epochs,
+        "steps": None if run.own_loop else int(last["step"]),
+        "loss": held_out[-1].get("loss") if held_out else None,
+        "precision": json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))["precision"],
+        "page": write_page(out),
+    }
+
+
+def write_page(run: Path) -> bool:
+    """Write the page of a run; return whether there is one."""
+    with contextlib.suppress(BertwrightError):
+        write_report(read_run(run))
+        return True
+    return False
+
+
+def _length(
+    rung: Rung,
+    config: CompareConfig,
+    data: Path,
+    out: Path,
+    seed: int,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """The length of a run, as the keys that say it."""
+    entry = MODELS[rung.system]
+    assert entry.run is not None
+    saved = out / "config.toml"
+    if saved.is_file() and entry.run.own_loop:
+        return {"epochs": float(values.read_toml(saved)["epochs"])}  # as it was begun
+    if not entry.run.own_loop:
+        if config.tokens is None:
+            return {"minutes": config.minutes_each}
+        run = run_of(rung, config, data, out, seed)
+        return {"steps": max(1, round(config.tokens / run.batch.tokens))}
+    if rung.passes == 1:
+        return {}
+    tokens = open_shards(data, verify=False).num_tokens
+    if config.tokens is not None:
+        return {"epochs": float(min(rung.passes, max(1, round(config.tokens / tokens))))}
+    seconds = 60 * config.minutes_each
+    if tokens / SLOWEST > 10 * seconds:
+        return {"epochs": 1.0}
+    trial = out.with_name(f".{out.name}.trial")
+    shutil.rmtree(trial, ignore_errors=True)
+    try:
+        run = run_of(rung, config, data, trial, seed, epochs=2.0)
+        pretraining.pretrain(run, silent)
+        ends = [r["seconds"] for r in read_records(trial / METRICS) if r["split"] == "train"]
+    finally:
+        shutil.rmtree(trial, ignore_errors=True)
+    per_pass = max(1e-3, ends[1] - ends[0])
+    before = max(0.0, ends[0] - per_pass) if rung.name == "glove" else 0.0  # it counts pairs
+    passes = math.floor((seconds - before) / per_pass)
+    say(f"{rung.title}: a pass over the text takes {per_pass:.2f} s")
+    return {"epochs": float(min(rung.passes, max(1, passes)))}
+
+
+def _parameters(run: Path) -> int:
+    """The numbers that a model holds: its weights; of an n-gram model its n-grams."""
+    learner = checkpoint.load(checkpoint.find_checkpoint(run)).learner
+    if isinstance(learner.encoder.config, NgramConfig):
+        return learner.encoder.config.vocab_size + sum(learner.encoder.config.ngrams)
+    return sum(parameter.numel() for parameter in learner.parameters())

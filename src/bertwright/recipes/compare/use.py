@@ -1,0 +1,370 @@
+"""The task of a comparison: each rung's features under a linear layer, the whole of it fine-tuned,
+and the same network from random weights; beside them the baselines of the kind of task.
+
+Linear heads on frozen features are fitted without steps (`recipes/finetune/fitted.py`). Of what is
+trained, dev chooses the learning rate and the epoch; the test file is read once, by what was
+chosen. A fit has `task_minutes`: a trial of some steps measures how fast it is, and epochs,
+examples and dev are cut to what fits. Where whole fits at every rate fit, dev chooses among them;
+else rates are tried on a slice of the data (`recipes/finetune/rates.py`), in a third of the time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertwright.atomic import sha256_file
+from bertwright.config import values
+from bertwright.config.compare import CompareConfig
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
+from bertwright.config.task import TaskConfig
+from bertwright.errors import BertwrightError
+from bertwright.inference.model import load
+from bertwright.inference.predict_file import evaluate_file
+from bertwright.labelled.examples import Example
+from bertwright.labelled.tables.columns import make_columns
+from bertwright.progress import silent
+from bertwright.recipes.compare.rungs import Rung
+from bertwright.recipes.compare.stages import Found
+from bertwright.recipes.compare.train import write_page
+from bertwright.recipes.finetune.defaults import epochs_of
+from bertwright.recipes.finetune.rates import SHARE
+from bertwright.recipes.finetune.run import finetune
+from bertwright.recipes.finetune.setup import (
+    TaskSpec,
+    draw,
+    find_labels,
+    hold_out,
+    read_labelled,
+)
+from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.evaluate import check_main, evaluate, metrics_of
+
+Way = Literal["frozen", "tuned", "random"]
+WAYS: dict[Way, str] = {
+    "frozen": "frozen features",
+    "tuned": "fine-tuned",
+    "random": "random weights, fine-tuned",
+}
+"""The ways to use a rung, with their names."""
+TRIAL_EXAMPLES, TRIAL_DEV = 96, 32
+"""Examples of the fit that measures how fast fits are."""
+FORWARD = 3.0
+"""Examples that are predicted in the time in which one is trained on."""
+EVALUATIONS = 6
+"""Evaluations on dev of one fit, at most; they may take a tenth of its time."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A labelled task."""
+
+    kind: str
+    files: TaskFilesConfig
+    test: str | None = None
+    """The labelled file that is evaluated once, in the end."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The examples of a task, read before anything is trained."""
+
+    task: Task
+    train: list[Example]
+    dev: list[Example]
+    test: list[Example] | None
+    config: TaskConfig
+    """The task as its model would store it, as far as metrics read it."""
+    metric: str
+    """The metric that is compared."""
+    key: Any
+    """All that figures depend on: the settings, and the content of the files."""
+
+    @property
+    def evaluated(self) -> list[Example]:
+        """The examples that figures are of."""
+        return self.dev if self.test is None else self.test
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways to use a rung."""
+        if kind_of(self.task.kind).generates:
+            return ("tuned", "random")
+        return ("frozen", "tuned", "random")
+
+    def count(self, fraction: float) -> int:
+        """Return how many training examples a fraction is."""
+        return max(1, round(fraction * len(self.train)))
+
+
+def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> Labelled:
+    """Read the files of a task.
+
+    Raises:
+        DataError: a file cannot be read, has one label only or too few examples.
+        ConfigError: no such metric.
+    """
+    kind, files = kind_of(task.kind), task.files
+    if kind.check_files is not None:
+        kind.check_files(files)
+    read = read_labelled(files.train, kind, files, say)
+    labels = find_labels(kind, read, files.train)
+    if files.dev is None:
+        train, dev = hold_out(read.examples, kind, config.seed)
+    else:
+        own = read_labelled(files.dev, kind, files, say, like=read, labels=labels)
+        train, dev = list(read.examples), list(own.examples)
+    test = None
+    if task.test is not None:
+        as_train = replace(files, dev_text=None, dev_text2=None, dev_label=None)
+        test = list(read_labelled(task.test, kind, as_train, say, read, labels).examples)
+    made = TaskConfig(
+        kind=kind.name, labels=labels, multi_label=files.multi_label, scheme=read.scheme
+    )
+    names = metrics_of(made)
+    if files.metric is not None:
+        check_main(names, files.metric)
+    paths = {"train": files.train, "dev": files.dev, "test": task.test}
+    contents = {
+        name: sha256_file(Path(path)) if Path(path).is_file() else path
+        for name, path in paths.items()
+        if path is not None
+    }
+    settings = {k: v for k, v in values.to_dict(files).items() if k not in paths}
+    return Labelled(
+        task=task,
+        train=train,
+        dev=dev,
+        test=test,
+        config=made,
+        metric=files.metric or names[0],
+        key={"kind": task.kind, "files": contents, "settings": settings},
+    )
+
+
+def baselines(labelled: Labelled, fraction: float, seed: int) -> Found:
+    """Return the figures of the baselines of the kind of task, by their names."""
+    kind = kind_of(labelled.task.kind)
+    if kind.baselines is None:
+        return {}
+    train = draw(labelled.train, labelled.count(fraction), seed)
+    found = {}
+    predicted = kind.baselines(labelled.config, train, labelled.evaluated, seed)
+    for name, predictions in predicted.items():
+        evaluation = evaluate(
+            labelled.config, labelled.evaluated, predictions, main=labelled.metric, worst=0
+        )
+        low, high = evaluation.intervals.get(labelled.metric, (None, None))
+        found[name] = {"value": evaluation.score, "low": low, "high": high}
+    return found
+
+
+@dataclass(frozen=True)
+class Fits:
+    """What the fits of one rung and one seed share."""
+
+    rung: Rung
+    run: Path
+    """Its pre-training run."""
+    labelled: Labelled
+    config: CompareConfig
+    seed: int
+    precision: Literal["auto", "bf16", "fp32"]
+    folder: Path
+    """Where the fits are written."""
+    say: Callable[[str], None]
+
+    def speed(self) -> Found:
+        """Measure how many examples a second are trained on, by a short fit."""
+        out = self.folder / ".trial"
+        way: Way = "tuned" if self.rung.tuned else "frozen"
+        settings = replace(self._settings(way, out), epochs=1.0, learning_rate=self.rung.rates[0])
+        began = time.monotonic()
+        try:
+            results = self._fit(self._spec(TRIAL_EXAMPLES, TRIAL_DEV), settings)
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        rate = results["seeds"][0]["examples_per_second"]
+        if not self.rung.tuned:  # the encoder runs once, and most of the time is its
+            rate = (TRIAL_EXAMPLES + TRIAL_DEV) / (time.monotonic() - began) / FORWARD
+        return {"examples_per_second": max(rate, 1e-3)}
+
+    def fit(self, way: Way, fraction: float, speed: float, rate: float | None = None) -> Found:
+        """Fit the task in one way, and evaluate what dev chose; the figures.
+
+        Args:
+            fraction: of the training examples.
+            speed: examples trained on a second, of `speed`.
+            rate: the learning rate; None: it is searched.
+
+        Raises:
+            Diverged: at every rate.
+            BertwrightError: of the recipe of fine-tuning.
+        """
+        out = self.folder / f"{way}-{fraction:g}"
+        settings = self._settings(way, out)
+        seconds, examples = 60 * self.config.minutes_of_fit, self.labelled.count(fraction)
+        dev = len(self.labelled.dev)
+        if way == "frozen":
+            plan = plan_frozen(examples, dev, seconds, speed)
+        else:
+            plan = plan_fit(
+                examples,
+                dev,
+                epochs_of(settings, examples),
+                seconds,
+                speed,
+                rates=1 if rate is not None else len(self.rung.rates),
+                has_dev=self.labelled.task.files.dev is not None,
+            )
+            rates = ",".join(f"{each:g}" for each in self.rung.rates)
+            settings = replace(
+                settings,
+                epochs=plan.epochs,
+                evaluations_per_epoch=plan.every,
+                learning_rate=rate or ("auto" if plan.on_a_slice else rates),
+            )
+        began = time.monotonic()
+        found = self._fit(self._spec(plan.examples, plan.dev), settings)
+        training = time.monotonic() - began
+        began = time.monotonic()
+        figures = self._evaluate(out, found)
+        return {
+            **figures,
+            "dev": found["summary"][self.labelled.metric]["mean"],
+            "rate": found["settings"]["learning_rate"],
+            "rates": found.get("learning_rates", []),
+            "epochs": found["seeds"][0]["epochs"],
+            "examples": plan.examples,
+            "of_examples": examples,
+            "degenerate": bool(found["degenerate"]),
+            "seconds": training,
+            "seconds_of_evaluation": time.monotonic() - began,
+            "page": write_page(out),
+        }
+
+    def drop_weights(self, way: Way, fraction: float) -> None:
+        """Delete the weights of a fit; its page and its figures stay."""
+        out = self.folder / f"{way}-{fraction:g}"
+        (out / "model").unlink(missing_ok=True)
+        shutil.rmtree(out / "checkpoints", ignore_errors=True)
+
+    def _spec(self, examples: int, dev: int) -> TaskSpec:
+        task = self.labelled.task
+        return TaskSpec("task", task.kind, task.files, most_train=examples, most_dev=dev)
+
+    def _settings(self, way: Way, out: Path) -> FinetuneConfig:
+        """The configuration of a fit; epochs and rates are the recipe's own where not replaced."""
+        made = FinetuneConfig(
+            model=str(self.run),
+            out=str(out),
+            transfer="features" if way == "frozen" else "finetune",
+            seed=self.seed,
+            precision=self.precision,
+            device=self.config.device,
+            random_start=way == "random",
+            baselines=False,
+        )
+        if way != "frozen":
+            return made
+        return replace(made, layers=self.rung.layers, network=self.rung.network)
+
+    def _fit(self, spec: TaskSpec, settings: FinetuneConfig) -> dict[str, Any]:
+        out = Path(settings.out)
+        shutil.rmtree(out, ignore_errors=True)  # of a process that was killed
+        out.parent.mkdir(parents=True, exist_ok=True)
+        return finetune([spec], settings, silent, overwrite=True)
+
+    def _evaluate(self, out: Path, results: dict[str, Any]) -> Found:
+        """The figures of what was fitted, on the test file, or on dev where there is none."""
+        metric, task = self.labelled.metric, self.labelled.task
+        if task.test is None:
+            found: dict[str, Any] = results
+        else:
+            files = task.files
+            model = load(out, None if self.config.device == "auto" else self.config.device)
+            found = evaluate_file(
+                model,
+                task.test,
+                None,
+                make_columns(files.text, files.text2, files.label),
+                form=files.format,
+                main=metric,
+                label_map=label_map(files.label_map),
+                bad_rows=files.bad_rows,
+                precision=self.precision,
+            )
+        low, high = found["intervals"].get(metric, (None, None))
+        return {
+            "value": found["metrics"][metric],
+            "low": low,
+            "high": high,
+            "metrics": found["metrics"],
+            "evaluated": found["examples"],
+        }
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What of a fit there is time for."""
+
+    examples: int
+    dev: int
+    epochs: float = 0.0
+    every: float = 1.0
+    """Evaluations per epoch."""
+    on_a_slice: bool = False
+    """Whether learning rates are tried on a slice of the data; else in whole fits."""
+
+
+def plan_frozen(examples: int, dev: int, seconds: float, speed: float) -> FitPlan:
+    """Return of how many examples the encoder can compute the features: the other arguments are
+    those of `plan_fit`."""
+    readable = max(2, round(seconds * FORWARD * speed))
+    dev = min(dev, max(1, readable // 4))
+    return FitPlan(max(1, min(examples, readable - dev)), dev)
+
+
+def plan_fit(
+    examples: int,
+    dev: int,
+    epochs: float,
+    seconds: float,
+    speed: float,
+    rates: int,
+    has_dev: bool,
+) -> FitPlan:
+    """Return what of a fit there is time for.
+
+    Args:
+        examples: training examples that there are.
+        dev: dev examples that there are.
+        epochs: passes that are usual for so many.
+        seconds: the time.
+        speed: examples trained on a second.
+        rates: learning rates to try; 1: it is known.
+        has_dev: whether there is a dev file, which the recipe needs to try rates on a slice.
+    """
+    predicted = FORWARD * speed
+    dev = min(dev, max(50, round(0.1 * seconds * predicted / EVALUATIONS)))
+    every = min(1.0, (EVALUATIONS - 1) / epochs)
+    evaluations = EVALUATIONS * dev / predicted
+    if rates * (epochs * examples / speed + evaluations) <= seconds:
+        return FitPlan(examples, dev, epochs, every)
+    on_a_slice = rates > 1 and has_dev
+    share = seconds / (1 + SHARE) if on_a_slice else seconds / rates
+    step = 32 / examples  # the shortest fit
+    fitting = max(step, min(epochs, (share - evaluations) * speed / examples))
+    every = min(1.0, (EVALUATIONS - 1) / max(fitting, 1.0))
+    return FitPlan(examples, dev, fitting, every, on_a_slice)
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a rung failed, in a line."""
+    if isinstance(error, BertwrightError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {error}"

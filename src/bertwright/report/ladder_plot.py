@@ -1,0 +1,122 @@
+"""The picture of a comparison: a row for each system, its figures as marks with intervals.
+
+Rows rather than columns, and the name above its row, so that it can be read on a phone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from bertwright.report.plots import WIDTH, key, labels, ticks
+
+ROW, TOP, BOTTOM, LEFT, RIGHT = 42, 8, 26, 14, 20
+SHIFT = 5.0
+"""Between the marks of a row, so that their intervals do not hide each other."""
+
+_MARK = Markup('<circle class="mark {}" cx="{:.1f}" cy="{:.1f}" r="4"><title>{}</title></circle>')
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A figure of a row, with its interval."""
+
+    name: str
+    style: str
+    """A class of `page.css`: `frozen`, `tuned`, `random`."""
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the picture."""
+
+    name: str
+    dots: Sequence[Dot]
+    note: str = ""
+    """What stands in it where it has no figure."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A line across all rows."""
+
+    name: str
+    style: str
+    value: float
+
+
+def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percent: bool) -> Markup:
+    """Return the picture as a `<figure>`; empty where no row has a figure."""
+    values = [level.value for level in levels]
+    for row in rows:
+        for dot in row.dots:
+            values += [each for each in (dot.low, dot.value, dot.high) if each is not None]
+    values = [value for value in values if math.isfinite(value)]
+    if not values or not any(row.dots for row in rows):
+        return Markup("")
+    marks = ticks(min(values), max(values))
+    low, high = min(marks[0], *values), max(marks[-1], *values)
+    height = TOP + ROW * len(rows) + BOTTOM
+
+    def x(value: float) -> float:
+        return LEFT + (value - low) / ((high - low) or 1) * (WIDTH - LEFT - RIGHT)
+
+    def show(value: float) -> str:
+        return f"{value:.1%}" if percent else f"{value:.3f}"
+
+    bottom = height - BOTTOM
+    parts = []
+    for value, label in zip(marks, labels(marks, percent), strict=True):
+        parts.append(_path("grid", f"M{x(value):.1f} {TOP}V{bottom}"))
+        parts.append(_text(x(value), bottom + 18, label, "middle"))
+    for level in levels:
+        shown = f"{level.name}: {show(level.value)}"
+        parts.append(_path(f"line {level.style}", f"M{x(level.value):.1f} {TOP}V{bottom}", shown))
+    for number, row in enumerate(rows):
+        top = TOP + ROW * number
+        parts.append(_text(LEFT, top + 12, row.name, "start", "name"))
+        if row.note:
+            parts.append(_text(LEFT, top + 28, row.note, "start"))
+        first = top + 28 - SHIFT * (len(row.dots) - 1) / 2
+        for place, dot in enumerate(row.dots):
+            y = first + SHIFT * place
+            shown = f"{row.name}, {dot.name}: {show(dot.value)}"
+            if dot.low is not None and dot.high is not None:
+                shown += f", {show(dot.low)} to {show(dot.high)}"
+                parts.append(_path(f"line {dot.style}", f"M{x(dot.low):.1f} {y}H{x(dot.high):.1f}"))
+            parts.append(_MARK.format(dot.style, x(dot.value), y, shown))
+    legend = {dot.name: dot.style for row in rows for dot in row.dots}
+    legend |= {level.name: level.style for level in levels}
+    keys = (
+        Markup("<span>{} {}</span>").format(key(style), name)
+        for name, style in legend.items()
+        if len(legend) > 1
+    )
+    words = "; ".join(
+        f"{row.name} " + (", ".join(f"{d.name} {show(d.value)}" for d in row.dots) or row.note)
+        for row in rows
+    )
+    words += "".join(f"; {level.name} {show(level.value)}" for level in levels)
+    figure = Markup(
+        '<figure class="ladder"><figcaption><b>{}</b>{}</figcaption>'
+        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg></figure>'
+    )
+    drawn = Markup("").join(parts)
+    return figure.format(title, Markup("").join(keys), WIDTH, height, f"{title}: {words}", drawn)
+
+
+def _text(x: float, y: float, text: str, anchor: str, style: str = "axis") -> Markup:
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        style, x, y, anchor, text
+    )
+
+
+def _path(style: str, d: str, name: str = "") -> Markup:
+    title = Markup("<title>{}</title>").format(name) if name else ""
+    return Markup('<path class="{}" d="{}">{}</path>').format(style, d, title)

@@ -1,0 +1,157 @@
+"""A comparison to the end on a text of two thousand words; each of its parts is done once."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.config.compare import CompareConfig
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.finetune import TaskFilesConfig
+from bertwright.errors import BertwrightError, ConfigError, Interrupted
+from bertwright.recipes.compare import ladder, train, use
+from tests.recipes.compare.conftest import write_labels, write_text
+
+LINES = CorpusConfig(sentences="line")
+
+
+def config_of(out: Path, *systems: str, **over: Any) -> CompareConfig:
+    settings = {"minutes": 0.01, "task_minutes": 0.01, "vocab_size": 200, "word_vocab_size": 200}
+    return CompareConfig(out=str(out), systems=systems, device="cpu", **(settings | over))
+
+
+def run(corpus: Path, config: CompareConfig, task: use.Task | None = None, **how: Any) -> Any:
+    said: list[str] = []
+    steps: list[str] = []
+
+    def on_step(name: str, *seconds: float) -> None:
+        steps.append(name)
+
+    how = {"reading": LINES, "say": said.append, "on_step": on_step} | how
+    return ladder.compare([str(corpus)], config, task=task, **how), steps
+
+
+def test_language_models_alone(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ladder"
+    results, _ = run(corpus, config_of(out, "ngram"))
+    (rung,) = results["rungs"]
+    assert 0 < rung["bits_per_character"] < 8
+    assert rung["spelling_fraction"] == 0
+    assert "n-gram" in results["conclusion"]
+    assert json.loads((out / "results.json").read_text())["rungs"][0]["name"] == "ngram"
+    (row,) = csv.DictReader((out / "results.csv").open())
+    assert float(row["bits_per_character"]) == pytest.approx(rung["bits_per_character"])
+    assert "n-gram" in (out / "report.html").read_text("utf-8")
+
+    # the same command does nothing again
+    stages = {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
+    again, steps = run(corpus, config_of(out, "ngram"))
+    assert steps == [""]
+    assert {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")} == stages
+    assert again["rungs"] == results["rungs"]
+
+    # other settings are refused by their names, and so is another folder
+    with pytest.raises(ConfigError, match=r"minutes.*0\.01.*0\.02"):
+        run(corpus, config_of(out, "ngram", minutes=0.02))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.txt").write_text("keep")
+    with pytest.raises(ConfigError, match="other"):
+        run(corpus, config_of(other, "ngram"), overwrite=True)
+    assert (other / "mine.txt").read_text() == "keep"
+
+
+def test_a_rung_that_fails_is_a_row(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train.pretraining.pretrain
+
+    def fails_for_nnlm(config: Any, *args: Any, **how: Any) -> Any:
+        if config.model == "nnlm-base":
+            raise RuntimeError("no such kernel")
+        return whole(config, *args, **how)
+
+    monkeypatch.setattr(train.pretraining, "pretrain", fails_for_nnlm)
+    results, _ = run(corpus, config_of(tmp_path / "out", "nnlm", "ngram"))
+    rungs = {rung["name"]: rung for rung in results["rungs"]}
+    assert rungs["nnlm"]["failed"]
+    assert "no such kernel" in rungs["nnlm"]["reasons"][0]
+    assert rungs["ngram"]["bits_per_character"] > 0
+    assert not rungs["ngram"]["failed"]
+    assert "no such kernel" in (tmp_path / "out" / "report.html").read_text("utf-8")
+
+
+def test_a_full_disk_ends_all(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **how: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(train.pretraining, "pretrain", full)
+    with pytest.raises(BertwrightError, match="full"):
+        run(corpus, config_of(tmp_path / "out", "nnlm", "ngram"))
+
+
+def test_an_interruption_keeps_what_is_finished(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, whole = tmp_path / "out", train.train
+
+    def interrupt(rung: Any, *args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ladder, "train", interrupt)
+    with pytest.raises(Interrupted, match="same command"):
+        run(corpus, config_of(out, "ngram"))
+    assert (out / "stages" / "vocabulary.json").is_file()
+    monkeypatch.setattr(ladder, "train", whole)
+    results, steps = run(corpus, config_of(out, "ngram"))
+    assert not any("vocabular" in step for step in steps)
+    assert results["rungs"][0]["bits_per_character"] > 0
+
+
+@pytest.mark.slow
+def test_a_whole_ladder(tmp_path: Path) -> None:
+    corpus = write_text(tmp_path / "corpus.txt", documents=120)
+    train_file, dev, test = (
+        write_labels(tmp_path / f"{name}.tsv", count)
+        for name, count in (("train", 60), ("dev", 20), ("test", 30))
+    )
+    task = use.Task(
+        "classification", TaskFilesConfig(train=str(train_file), dev=str(dev)), str(test)
+    )
+    out = tmp_path / "out"
+    results, _ = run(
+        corpus, config_of(out, "ngram", "word2vec", "gpt2", fractions=(0.5, 1.0)), task
+    )
+    assert not results["failed"]
+    assert results["task"]["evaluated_on"] == "test"
+    for rung in results["rungs"][1:]:
+        for fraction, examples in (("0.5", 30), ("1", 60)):
+            for way in ("frozen", "tuned", "random"):
+                own = rung["task"][fraction][way]
+                assert own["low"] <= own["value"] <= own["high"]
+                assert own["of_examples"] == examples
+    by_name = {rung["name"]: rung for rung in results["rungs"]}
+    assert by_name["word2vec"]["task"]["1"]["frozen"]["value"] > 0.8
+    assert results["task"]["baselines"]["1"]["tfidf"]["value"] > 0.8
+    page = (out / "report.html").read_text("utf-8")
+    for link in ("runs/gpt2/seed-1/report.html", "tasks/gpt2/seed-1/tuned-1/report.html"):
+        assert f'href="{link}"' in page
+        assert (out / link).is_file()
+
+    # a system more, and nothing else again
+    results, steps = run(corpus, config_of(out, "bert", fractions=(0.5, 1.0)), task)
+    assert {name.partition(":")[0] for name in steps} == {"BERT", ""}
+    assert [rung["name"] for rung in results["rungs"]] == ["ngram", "word2vec", "gpt2", "bert"]
+
+    # what was lost is done again, and no more
+    shutil.rmtree(out / "tasks" / "bert")
+    (out / "stages" / "bert-1" / "tuned-1.json").unlink()
+    _, steps = run(corpus, config_of(out, "bert", fractions=(0.5, 1.0)), task)
+    assert steps == ["BERT: fine-tuned", ""]

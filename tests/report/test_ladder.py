@@ -1,0 +1,127 @@
+"""The conclusion of a comparison claims no more than its intervals; its page holds all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.report.ladder import conclusion, ladder_page, rows_of, short_table, text_table
+
+
+def figures(value: float, spread: float = 0.02, **more: Any) -> dict[str, Any]:
+    interval = {"value": value, "low": value - spread, "high": value + spread, "sd": None}
+    fit = {"rate": 1e-3, "epochs": 5.0, "examples": 90, "of_examples": 90, "degenerate": False}
+    return interval | fit | {"run": "tasks/x", "has_page": True} | more
+
+
+def rung(name: str, frozen: float, tuned: float, random: float = 0.3, **more: Any) -> Any:
+    ways = {"frozen": figures(frozen), "tuned": figures(tuned), "random": figures(random)}
+    return {
+        "name": name.lower(),
+        "title": name,
+        "adds": f"What {name} adds <here>.",
+        "run": f"runs/{name}",
+        "has_page": True,
+        "reasons": [],
+        "failed": False,
+        "task": {"1": ways},
+        "parameters": 5e6,
+        "tokens": 2e6,
+        "tokens_per_second": 1e4,
+        "seconds": 200.0,
+        "seconds_of_use": 40.0,
+        "model": name,
+        "passes": None,
+        **more,
+    }
+
+
+def results(*rungs: Any, tfidf: float = 0.5, fractions: tuple[float, ...] = (1.0,)) -> Any:
+    baselines = {
+        f"{each:g}": {"majority": figures(0.25), "tfidf": figures(tfidf)} for each in fractions
+    }
+    ways = ["frozen", "tuned", "random"]
+    found = {
+        "bertwright": "1",
+        "rungs": list(rungs),
+        "left_out": {"cove": "it is trained on translations"},
+        "failed": {},
+        "settings": {"fractions": list(fractions), "minutes": 3.0, "tokens": None},
+        "environment": {"cores": 2},
+        "text": {"train": {"characters": 10**7}, "held_out": {"characters": 3 * 10**5}},
+        "task": {
+            "kind": "classification",
+            "metric": "accuracy",
+            "ways": ways,
+            "examples": {"train": 90},
+            "evaluated_on": "test",
+            "baselines": baselines,
+        },
+    }
+    return found | {"conclusion": conclusion(found)}
+
+
+def test_what_is_ahead_by_its_interval_is_called_so() -> None:
+    said = conclusion(results(rung("BERT", 0.7, 0.9), rung("GPT", 0.6, 0.8)))
+    assert said.startswith("BERT, fine-tuned, is best with accuracy 90.0% (88.0 to 92.0)")
+    assert "clearly ahead of every other system" in said
+    assert "clearly ahead of TF-IDF" in said
+    assert "not" not in said
+
+
+def test_nothing_is_claimed_where_intervals_overlap() -> None:
+    said = conclusion(results(rung("BERT", 0.7, 0.9), rung("GPT", 0.6, 0.87), tfidf=0.88))
+    assert "not clearly ahead of GPT, fine-tuned (87.0%)" in said
+    assert "not clearly ahead of TF-IDF" in said
+    bare = rung("BERT", 0.7, 0.9)
+    bare["task"]["1"]["tuned"] |= {"low": None, "high": None}
+    assert "not clearly ahead of GPT" in conclusion(results(bare, rung("GPT", 0.1, 0.2)))
+
+
+def test_a_baseline_and_random_weights_may_be_ahead() -> None:
+    said = conclusion(results(rung("BERT", 0.7, 0.6, random=0.71), tfidf=0.95))
+    assert "BERT, frozen features, is best" in said
+    assert "TF-IDF + logistic regression, 95.0% (93.0 to 97.0), is clearly ahead of all" in said
+    assert "pre-training is not clearly worth it" in said
+
+
+def test_without_a_task_the_lowest_bits_are_named() -> None:
+    rungs = [
+        rung("GPT", 0, 0, bits_per_character=1.5),
+        rung("n-gram", 0, 0, bits_per_character=1.4),
+        rung("BERT", 0, 0, pseudo_bits_per_character=1.0),
+    ]
+    found = {**results(*rungs), "task": None}
+    said = conclusion(found)
+    assert "n-gram predicts" in said
+    assert "BERT" not in said
+    assert "bits a character" in text_table(found)[0]
+    page = ladder_page({**found, "conclusion": said}, Path("x"))
+    assert "n-gram, bits a character: 1.400" in page
+
+
+def test_rows_are_flat_and_baselines_are_among_them() -> None:
+    rows = rows_of(results(rung("BERT", 0.7, 0.9)))
+    assert [row["rung"] for row in rows] == ["bert", "majority", "tfidf"]
+    assert (rows[0]["tuned"], rows[0]["tuned_high"]) == (0.9, pytest.approx(0.92))
+    assert rows[2]["baseline"] == 0.5
+    assert not any(isinstance(value, dict | list) for row in rows for value in row.values())
+    assert short_table(results(rung("BERT", 0.7, 0.9)))[1][0][2] == "90.0% (88-92)"
+
+
+def test_the_page_has_the_picture_the_failures_and_what_is_left_out() -> None:
+    failed = {**rung("NNLM", 0, 0), "task": {}, "reasons": ["out of <memory>"], "failed": True}
+    few = rung("BERT", 0.7, 0.9)
+    few["task"]["0.1"] = {"tuned": figures(0.6), "frozen": figures(0.5)}
+    page = ladder_page(results(few, failed, fractions=(0.1, 1.0)), Path("ladder"))
+    assert 'aria-label="Accuracy on test, with 95% intervals: BERT' in page
+    assert "BERT, fine-tuned: 90.0%, 88.0% to 92.0%" in page
+    assert "TF-IDF + logistic regression: 50.0%" in page
+    assert "By number of labels" in page
+    assert "out of &lt;memory&gt;" in page
+    assert "What BERT adds &lt;here&gt;." in page
+    assert 'href="runs/BERT/report.html"' in page
+    assert "it is trained on translations" in page
+    assert "http" not in page.replace("http-equiv", "")
