@@ -91,3 +91,25 @@ def test_no_bar_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_describe(done: int, total: int | None, seconds: float, unit: str, text: str) -> None:
     assert console.describe(done, total, seconds, unit) == text
+
+
+def test_steps_are_lines_when_one_is_due(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 10.0, 31.0, 31.0, 40.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with console.step_bars("all") as on_step:
+        on_step("first", 60, 0, 240)
+        on_step("second", 60, 60, 240)
+        on_step("third", 120, 120, 240)
+        on_step("", 0, 240, 240)
+    assert capsys.readouterr() == ("", "all: 25 %, at most 3:00 left; now second\n")
+
+
+def test_two_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_a_terminal(monkeypatch)
+    with console.step_bars("all") as on_step:
+        on_step("the first step", 60, 0, 240)
+        time.sleep(0.8)
+    assert "the first step" in shown.getvalue()
+    assert "at most 4:00 left" in shown.getvalue() or "at most 3:59 left" in shown.getvalue()
