@@ -25,9 +25,8 @@ from bertwright.config.run import (
 )
 from bertwright.data.phases import DataPosition
 from bertwright.decoding.search import Row, RowsInFlight, finish
+from bertwright.decoding.targets import TargetSearch
 from bertwright.decoding.texts import CausalDecoder
-from bertwright.inference.encode import ModelRunner
-from bertwright.inference.translation.translate import begin_targets
 from bertwright.nn.batch import Batch
 from bertwright.nn.features import pool
 from bertwright.nn.objective import Learner
@@ -385,8 +384,8 @@ def check_translation(device: Device, system: str, folder: Path) -> dict[str, An
     found = []
     for place in (torch.device("cpu"), device.device):
         learner = tiny.learner().to(place).eval().requires_grad_(False)
-        runner = ModelRunner(learner, tokenizer, place, 4096, system)
-        steps = begin_targets(runner, sources, [14] * len(sources), 4, 0.6)
+        search = TargetSearch(learner, tokenizer, 4096)
+        steps = search.begin(sources, [14] * len(sources), 4, 0.6)
         found.append([best[0].ids for best in finish(steps)])
     return _agree(found)
 

@@ -68,12 +68,12 @@ def read(task: str, data: Path) -> tuple[list[Row], list[Row]]:
     if task == "conll-2003":
         folder = data / "tagging/CoNLL-2003"
         return sentences(folder / "train.txt"), sentences(folder / "test.txt")
-    folder, columns = {
+    name, columns = {
         "ag-news-400": ("classification/AG-News-10k", ("text", "label")),
         "trec-6": ("classification/TREC-6", ("text", "label")),
         "sick": ("pairs/SICK", ("sentence_A", "sentence_B", "entailment_judgment")),
     }[task]
-    train, test = (table(data / folder / f"{name}.tsv", *columns) for name in ("train", "test"))
+    train, test = (table(data / name / f"{part}.tsv", *columns) for part in ("train", "test"))
     return train, test[:MOST_TEST] if task.startswith("ag") else test
 
 
