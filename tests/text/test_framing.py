@@ -8,9 +8,14 @@ import pytest
 from bertwright.text.framing import Framing, framing_of
 
 CLS, SEP = 2, 3
+FRAMINGS = {
+    "cls-sep": Framing((CLS,), (SEP,)),
+    "two-seps": Framing((CLS,), (SEP,), (SEP,)),
+    "bare": Framing(),
+}
 
 
-@pytest.mark.parametrize("framing", [Framing((CLS,), (SEP,)), Framing()], ids=["cls-sep", "bare"])
+@pytest.mark.parametrize("framing", FRAMINGS.values(), ids=FRAMINGS)
 @pytest.mark.parametrize(("first", "second"), [([7, 8, 9], [5]), ([], [6, 7]), ([4], [])])
 def test_parts_agree(framing: Framing, first: list[int], second: list[int]) -> None:
     one, two = framing.one(first), framing.two(first, second)
@@ -34,7 +39,13 @@ def test_as_bert_has_it() -> None:
     assert framing.segments(2, 1) == [0, 0, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("framing", [Framing((CLS,), (SEP,)), Framing()], ids=["cls-sep", "bare"])
+def test_as_roberta_has_it() -> None:
+    framing = FRAMINGS["two-seps"]
+    assert framing.one([7, 8]) == [CLS, 7, 8, SEP]
+    assert framing.two([7, 8], [9]) == [CLS, 7, 8, SEP, SEP, 9, SEP]
+
+
+@pytest.mark.parametrize("framing", FRAMINGS.values(), ids=FRAMINGS)
 @pytest.mark.parametrize("paired", [False, True])
 def test_arrays_are_framed_as_lists(framing: Framing, paired: bool) -> None:
     pairs = [([7, 8, 9], [5]), ([4], [6, 7]), ([], [11]), ([10, 12], [])]

@@ -82,7 +82,7 @@ def predict_blanks(runner: ModelRunner, x: Tensor, top: int) -> list[Blank]:
         probabilities[:, missing] = -1
         best = probabilities.topk(min(top, probabilities.shape[1] - len(missing)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [list(zip(tokenizer.tokens_of(ids), values, strict=True)) for ids, values in pairs]
+    return [list(zip(tokenizer.shown(ids), values, strict=True)) for ids, values in pairs]
 
 
 def fill(runner: ModelRunner, text: str, top: int = 5) -> list[Blank]:

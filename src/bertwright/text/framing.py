@@ -1,8 +1,9 @@
 """Framing: the special tokens that turn the ids of one text, or of two, into a model's sequence.
 
 BERT reads `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, with segment 0 up to the first [SEP] and 1
-after it (Devlin et al. 2019, section 3). A language model uses its own begin and end tokens
-instead. If a tokenizer has no such tokens, none are added.
+after it (Devlin et al. 2019, section 3). RoBERTa reads `<s> A </s>` and `<s> A </s> </s> B </s>`. A
+language model uses its own begin and end tokens instead. If a tokenizer has no such tokens, none
+are added.
 
 Letters: B sequences, N tokens in all.
 """
@@ -53,7 +54,7 @@ class Frames:
 
 @dataclass(frozen=True)
 class Framing:
-    """Adds a model's special tokens: `BEGIN A END` and `BEGIN A END B END`."""
+    """Adds a model's special tokens: `BEGIN A END` and `BEGIN A END BETWEEN B END`."""
 
     begin: tuple[int, ...] = ()
     """The token before the first text. If it is empty, no token is added anywhere, and a pair is
@@ -61,10 +62,13 @@ class Framing:
     """
     end: tuple[int, ...] = ()
     """The token after each text."""
+    between: tuple[int, ...] = ()
+    """The token that follows the first END of a pair, as in RoBERTa; BERT has none."""
 
     def special_tokens(self, paired: bool = False) -> int:
         """Return the number of tokens that are added to one text, or to a pair."""
-        return len(self.begin) + len(self.end) * (2 if paired else 1)
+        second = len(self.between) + len(self.end) if paired else 0
+        return len(self.begin) + len(self.end) + second
 
     def one(self, ids: Ids) -> list[int]:
         """Return the sequence of one text; its segments are all 0."""
@@ -72,18 +76,20 @@ class Framing:
 
     def two(self, first: Ids, second: Ids) -> list[int]:
         """Return the sequence of a pair."""
-        return [*self.begin, *first, *self.end, *second, *self.end]
+        return [*self.begin, *first, *self.end, *self.between, *second, *self.end]
 
     def segments(self, first: int, second: int | None = None) -> list[int]:
         """Return the segment of each token, given the number of tokens of each text: 1 after the
         first END.
         """
         zeros = [0] * (first + self.special_tokens())
-        return zeros + ([] if second is None else [1] * (second + len(self.end)))
+        ones = 0 if second is None else len(self.between) + second + len(self.end)
+        return zeros + [1] * ones
 
     def inside(self, first: int, second: int | None = None) -> tuple[slice, ...]:
         """Return the slice of the sequence that holds each text's tokens."""
-        start, after = len(self.begin), first + self.special_tokens()
+        start = len(self.begin)
+        after = first + self.special_tokens() + len(self.between)
         a = slice(start, start + first)
         return (a,) if second is None else (a, slice(after, after + second))
 
@@ -95,7 +101,8 @@ class Framing:
             second: `[B]`, the number of tokens of each second text; None: no pairs.
         """
         middle = first + self.special_tokens()  # up to the first END, [B]
-        lengths = middle if second is None else middle + second + len(self.end)
+        after = middle + len(self.between)  # up to the second text, [B]
+        lengths = middle if second is None else after + second + len(self.end)
         starts = np.cumsum(lengths) - lengths
         ids = np.empty(int(lengths.sum()), np.int64)
         for number, token in enumerate(self.begin):
@@ -103,12 +110,15 @@ class Framing:
         for number, token in enumerate(reversed(self.end), 1):
             ids[starts + middle - number] = token
             ids[starts + lengths - number] = token
+        if second is not None:
+            for number, token in enumerate(self.between):
+                ids[starts + middle + number] = token
         return Frames(
             ids,
             lengths,
             starts,
             ranges(starts + len(self.begin), first),
-            np.zeros(0, np.int64) if second is None else ranges(starts + middle, second),
+            np.zeros(0, np.int64) if second is None else ranges(starts + after, second),
         )
 
     def put(self, tokens: Int64s, at: Int64s, lengths: Int64s) -> None:
@@ -126,7 +136,8 @@ class Framing:
 
     def segments_of(self, first: Int64s, second: Int64s) -> Int64s:
         """Return the segment of each token of B pairs laid end to end, `[N]`; see `frames`."""
-        halves = np.stack([first + self.special_tokens(), second + len(self.end)], axis=1)
+        ones = len(self.between) + second + len(self.end)
+        halves = np.stack([first + self.special_tokens(), ones], axis=1)
         return np.repeat(np.tile(np.arange(2), len(halves)), halves.ravel())
 
 

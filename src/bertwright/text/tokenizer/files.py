@@ -2,8 +2,8 @@
 
 The three files are in Hugging Face's format, so `tokenizers.Tokenizer.from_file` and
 `transformers.BertTokenizerFast.from_pretrained` can read them. Folders of google-research/bert,
-which have only `vocab.txt`, and of GPT and GPT-2, which have `vocab.json` and `merges.txt`, are
-read too.
+which have only `vocab.txt`, and of GPT, GPT-2 and RoBERTa, which have `vocab.json` and
+`merges.txt`, are read too.
 """
 
 from __future__ import annotations
@@ -35,6 +35,14 @@ SPECIAL_TOKENS = {
 
 END_OF_TEXT = "<|endoftext|>"
 """GPT-2's only special token: it begins and ends a text, and stands for unknown tokens."""
+ROBERTA_TOKENS = {
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "mask_token": "<mask>",
+}
+"""RoBERTa's special tokens, and those of XLM-R, CamemBERT and MPNet."""
 _MERGES = "merges.txt"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
 """The classes of transformers for BERT's tokenizers."""
@@ -219,10 +227,12 @@ def split_by_bytes(backend: tokenizers.Tokenizer) -> None:
 
 
 def ends_config(backend: tokenizers.Tokenizer, lowercase: bool = False) -> dict[str, Any]:
-    """Return the `tokenizer_config.json` of a BPE; {} for other models.
-
-    The published folders of GPT and GPT-2 have none that names their special tokens.
+    """Return the names of special tokens for a folder that does not name them, as the published
+    ones of GPT, GPT-2 and RoBERTa do not; {} if they are not known.
     """
+    found = backend.get_vocab(with_added_tokens=True).keys()
+    if found >= set(ROBERTA_TOKENS.values()) and SPECIAL_TOKENS["cls_token"] not in found:
+        return dict(ROBERTA_TOKENS)
     if not isinstance(backend.model, models.BPE):
         return {}
     if backend.token_to_id(END_OF_TEXT) is not None:
@@ -251,6 +261,14 @@ def _read_merges(folder: Path) -> tokenizers.Tokenizer:
         return backend
     backend = tokenizers.Tokenizer(models.BPE(vocab, merges))
     split_by_bytes(backend)
+    if vocab.keys() >= set(ROBERTA_TOKENS.values()):
+        ends = (ROBERTA_TOKENS["sep_token"], ROBERTA_TOKENS["cls_token"])
+        sep, cls = ((token, vocab[token]) for token in ends)
+        backend.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
+        for token in sorted(ROBERTA_TOKENS.values(), key=vocab.__getitem__):
+            # the mask takes the blank before it, as in transformers
+            is_mask = token == ROBERTA_TOKENS["mask_token"]
+            backend.add_special_tokens([AddedToken(token, special=True, lstrip=is_mask)])
     if END_OF_TEXT in vocab:
         backend.add_special_tokens([AddedToken(END_OF_TEXT, special=True)])
     return backend

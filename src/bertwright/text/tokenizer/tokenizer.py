@@ -21,7 +21,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -166,7 +166,24 @@ class Tokenizer:
         framing = framing_of(self.special)
         if not framing.begin and self.file_words is not None and "bos" in self.special:
             return Framing((self.special["bos"],))  # an n-gram file without `</s>`
-        return framing
+        return replace(framing, between=self._stated_between(framing))
+
+    def _stated_between(self, framing: Framing) -> tuple[int, ...]:
+        """Return what the post-processor puts between the first END of a pair and its second text.
+
+        Only a post-processor that begins a text as `framing` does is asked: GPT's adds nothing.
+        """
+        if not framing.begin or self.stated_begin != framing.begin:
+            return ()
+        encoding = self._backend.encode("a", "a")
+        texts = encoding.sequence_ids
+        if 1 not in texts:
+            return ()
+        second = texts.index(1)
+        first = second - texts[:second][::-1].index(0)
+        added = tuple(encoding.ids[first:second])
+        ends = len(framing.end)
+        return added[ends:] if added[:ends] == framing.end else ()
 
     @cached_property
     def stated_begin(self) -> tuple[int, ...]:
@@ -346,6 +363,15 @@ class Tokenizer:
         """Return the token of every id; [UNK] for an id without one."""
         unknown = self._token_of[self.unk_id]
         return [self._token_of.get(int(index), unknown) for index in ids]
+
+    def shown(self, ids: Iterable[int]) -> list[str]:
+        """Return every id as a person reads it: a token of WordPiece as it is ("##ing"), one of a
+        byte-level BPE or of SentencePiece as the text that it stands for (" Paris").
+        """
+        ids = list(ids)
+        if self._description["model"]["type"] == "WordPiece":
+            return self.tokens_of(ids)
+        return [self.decode([index], skip_special_tokens=False) for index in ids]
 
     @guarded
     def normalized(self, text: str) -> str:

@@ -1,0 +1,104 @@
+"""The tokenizers of RoBERTa and XLM-R frame texts as `tokenizer.json` does, as it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizers import (
+    AddedToken,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from bertwright.text.framing import Framing
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+transformers = pytest.importorskip("transformers")
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+TEXTS = [
+    "The cat sat on the mat.",
+    "A dog barked at the cat, twice!",
+    "Cats and dogs (two of them) sat there.",
+]
+
+
+def byte_bpe() -> tokenizers.Tokenizer:
+    """Return a small tokenizer as RoBERTa has it."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
+    backend.add_special_tokens([AddedToken("<mask>", special=True, lstrip=True)])
+    return backend
+
+
+def unigram() -> tokenizers.Tokenizer:
+    """Return a small tokenizer as XLM-R has it."""
+    backend = tokenizers.Tokenizer(models.Unigram())
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=60, special_tokens=SPECIAL, unk_token="<unk>", show_progress=False
+    )
+    backend.train_from_iterator(TEXTS, trainer)
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    return backend
+
+
+@pytest.mark.parametrize("make", [byte_bpe, unigram])
+def test_ids_are_those_of_the_library(make: object, tmp_path: Path) -> None:
+    assert callable(make)
+    backend = make()
+    backend.save(str(tmp_path / "tokenizer.json"))  # no file names its special tokens
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.framing == Framing((0,), (2,), (2,))
+    assert [tokenizer.special[role] for role in ("cls", "pad", "sep", "unk", "mask")] == [*range(5)]
+    for text in TEXTS:
+        assert tokenizer.encode(text).ids == backend.encode(text).ids
+        assert tokenizer.encode(text, TEXTS[0]).ids == backend.encode(text, TEXTS[0]).ids
+    ids = tokenizer.encode("The cat <mask> there.").ids
+    assert ids == backend.encode("The cat <mask> there.").ids
+    assert ids.count(4) == 1
+    assert load_tokenizer(tmp_path).fingerprint == tokenizer.fingerprint
+
+
+def test_a_folder_of_vocabulary_and_merges(tmp_path: Path) -> None:
+    backend = byte_bpe()
+    backend.model.save(str(tmp_path))  # vocab.json and merges.txt, as the oldest folders have
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.framing == Framing((0,), (2,), (2,))
+    for text in [*TEXTS, "The <mask> sat."]:
+        assert tokenizer.encode(text, TEXTS[1]).ids == backend.encode(text, TEXTS[1]).ids
+    theirs = transformers.RobertaTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.encode(TEXTS[0], TEXTS[1]).ids == theirs(TEXTS[0], TEXTS[1])["input_ids"]
+
+
+def test_tokens_are_shown_as_text(tmp_path: Path) -> None:
+    byte_bpe().save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    ids = tokenizer.encode("on the mat").ids[1:-1]
+    assert "".join(tokenizer.shown(ids)) == "on the mat"
+    assert any("\u0120" in token for token in tokenizer.tokens_of(ids))
