@@ -31,6 +31,11 @@ WORD_VECTORS = {"architecture": {"hidden_size": 12}, "workers": 1}
 RUNS: dict[str, dict[str, Any]] = {
     "bert": {"model": "bert-tiny"},
     "bert-ltr": {"model": "bert-tiny-ltr"},
+    "roberta": {"model": "roberta-tiny"},
+    "xlm-roberta": {"model": "xlm-roberta-tiny"},
+    "camembert": {"model": "camembert-tiny"},
+    "distilbert": {"model": "distilbert-tiny"},
+    "electra": {"model": "electra-tiny"},
     "transformer": {
         "architecture": {
             "hidden_size": 16,

@@ -25,7 +25,11 @@ def is_named(module: Module) -> Iterator[str]:
         yield f"{module.place}: a thing without a home has no name yet"
 
 
-ANNOTATED_BY_TYPES = {"bertwright.config.run", "bertwright.config.translation"}
+ANNOTATED_BY_TYPES = {
+    "bertwright.config.run",
+    "bertwright.config.translation",
+    "bertwright.models.bert.config",
+}
 """Where annotations cannot be text: subclasses in other files have them read by cyclopts."""
 
 

@@ -57,6 +57,9 @@ SHARED_BY_MODELS = {"catalogue", "language_models", "layout", "system", "transla
 MADE_OF_OTHERS = {
     ("bert2rnd", "bert"),  # its encoder is a BERT
     ("bert2rnd", "transformer"),  # its decoder is the Transformer's
+    ("roberta", "bert"),  # the family: layers, objectives and instances are BERT's
+    ("distilbert", "bert"),
+    ("electra", "bert"),
     ("memory_network", "word_vectors"),  # its encoder is a table of word vectors
 }
 """(model, the model that it may import): those that are made of others."""
@@ -122,6 +125,9 @@ def do_not_know_their_siblings(module: Module) -> Iterator[str]:
 KNOW_BERT = (
     "models.bert.",
     "models.bert2rnd.",
+    "models.roberta.",
+    "models.distilbert.",
+    "models.electra.",
     "models.catalogue",
     "checkpoint.",  # its foreign folders, a larger vocabulary for it, its exported graphs
     "inference.backends.packed",  # its packed weights

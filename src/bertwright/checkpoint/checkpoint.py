@@ -44,7 +44,15 @@ from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, VERSION_KEY, WEIGHTS
-from bertwright.storage.tensor_names import ParameterMapping, Report, match, part_of, quote, stack
+from bertwright.storage.tensor_names import (
+    ParameterMapping,
+    Report,
+    match,
+    part_of,
+    quote,
+    stack,
+    with_heads,
+)
 from bertwright.text.corpus.files import no_folder
 from bertwright.version import __version__
 
@@ -151,11 +159,14 @@ def write_config(
 ) -> None:
     """Write `config.json` of a model with these pre-training heads, and `more` keys of a task head.
 
-    [PAD] is what the tokenizer that is there has.
+    [PAD] is what the tokenizer that is there has, unless the model depends on another.
     """
     content = system_of_config(config).names.write_config(config, objectives)
     ids = model_folder.special_ids(folder)
-    content |= ids if "eos_token_id" in content else {"pad_token_id": ids["pad_token_id"]}
+    ids = ids if "eos_token_id" in content else {"pad_token_id": ids["pad_token_id"]}
+    if "pad_token_id" in content:
+        del ids["pad_token_id"]
+    content |= ids
     content |= {VERSION_KEY: __version__, **(more or {})}
     model_folder.write_json(folder / CONFIG, content)
 
@@ -252,7 +263,7 @@ def plan(
     headers, left = adapter.headers(source)
     heads = task_heads.find_heads(source, system, config, parts, headers)
     headers |= heads.headers
-    found = match(system.names, headers, parts | heads.parts, str(folder))
+    found = match(system.names, headers, with_heads(parts, heads.parts), str(folder))
     there = found.report.parts
     wanted = objectives
     if wanted is None:

@@ -39,7 +39,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import tensorflow as tensorflow
-from bertwright.models.catalogue import only_bert, system_of_config
+from bertwright.models.catalogue import only_bert, only_bert_family, system_of_config
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
@@ -123,6 +123,8 @@ def convert(
             if not isinstance(config, ElmoConfig):
                 kind = system_of_config(config).name
                 raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
+        elif to == "sentence-transformers":
+            only_bert_family(config, f"a folder of {to}")
         elif to != "huggingface":
             only_bert(config, f"a folder of {to}")
         known = sentence_transformers.read_defaults(folder)

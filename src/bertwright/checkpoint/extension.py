@@ -21,11 +21,11 @@ from torch import Tensor
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.task import TaskConfig
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.catalogue import only_bert
+from bertwright.models.catalogue import only_bert_family
 from bertwright.nn.objective import Learner
 
 _TOKENS = "encoder.embeddings.token.weight"
-_BIAS = "objectives.masked_lm.bias"
+_BIASES = ("objectives.masked_lm.bias", "objectives.replaced_tokens.generator.bias")
 
 
 def extend_learner(
@@ -49,12 +49,12 @@ def extend_learner(
         The learner, and its configuration.
 
     Raises:
-        ConfigError: it is no BERT.
+        ConfigError: it is not of the family of BERT.
     """
-    only_bert(config, "a larger vocabulary")
+    only_bert_family(config, "a larger vocabulary")
     state = dict(learner.state_dict())
     size = max(config.vocab_size, first + len(pieces))
-    for name in (_TOKENS, _BIAS):
+    for name in (_TOKENS, *_BIASES):
         if name in state:
             state[name] = _grown(state[name], first, size, pieces)
     grown = replace(config, vocab_size=size)

@@ -43,6 +43,7 @@ from bertwright.storage.tensor_names import (
     part_of,
     quote,
     to_foreign,
+    with_heads,
 )
 from bertwright.tasks.catalogue import check_kind, kind_of
 from bertwright.tasks.head import Head
@@ -179,7 +180,7 @@ def tensors_to_save(
     if any(tasks[name].kind in system.names.without_pooler for name in parts):
         rest = {name: v for name, v in rest.items() if not name.startswith("encoder.pooler.")}
     keys = [system.names.task_keys(tasks[name]) for name in parts]
-    in_model = to_foreign(rest, system.mappings(config) | parts)
+    in_model = to_foreign(rest, with_heads(system.mappings(config), parts))
     return TensorsToSave(in_model, in_heads, keys[0] if keys else {})
 
 
@@ -245,7 +246,9 @@ def find_heads(
                 f"{where} {what} {quote(sorted(wrong))}; its {told_by} lists {listed(tasks)}: the "
                 "folder was changed after it was written, or files are of another model"
             )
-    mappings = [mapping for each in found_parts.values() for mapping in each]
+    mappings = [
+        mapping for each in found_parts.values() for mapping in each if mapping.ours in expected
+    ]  # a pooler that is stored with a head is checked with the encoder
     check_shapes(mappings, expected, {**headers, **heads}, folder, told_by)
     return FoundHeads(tasks, found_parts, heads)
 

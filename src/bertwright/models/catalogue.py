@@ -23,11 +23,21 @@ from bertwright.models.bert.config import (
     LeftToRightBertRun,
 )
 from bertwright.models.bert2rnd.config import Bert2RndConfig, Bert2RndRun
+from bertwright.models.distilbert.config import DistilBertConfig, DistilBertRun
+from bertwright.models.electra.config import ElectraConfig, ElectraRun
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
+from bertwright.models.roberta.config import (
+    CamembertConfig,
+    CamembertRun,
+    RobertaConfig,
+    RobertaRun,
+    XlmRobertaConfig,
+    XlmRobertaRun,
+)
 from bertwright.models.seq2seq.config import Seq2SeqConfig, Seq2SeqRun
 from bertwright.models.transformer.config import TransformerConfig, TransformerRun
 from bertwright.models.word_vectors.config import (
@@ -66,6 +76,36 @@ def _left_to_right_bert() -> System:
     from bertwright.models.bert.system import LEFT_TO_RIGHT_BERT
 
     return LEFT_TO_RIGHT_BERT
+
+
+def _roberta() -> System:
+    from bertwright.models.roberta.system import ROBERTA
+
+    return ROBERTA
+
+
+def _xlm_roberta() -> System:
+    from bertwright.models.roberta.system import XLM_ROBERTA
+
+    return XLM_ROBERTA
+
+
+def _camembert() -> System:
+    from bertwright.models.roberta.system import CAMEMBERT
+
+    return CAMEMBERT
+
+
+def _distilbert() -> System:
+    from bertwright.models.distilbert.system import DISTILBERT
+
+    return DISTILBERT
+
+
+def _electra() -> System:
+    from bertwright.models.electra.system import ELECTRA
+
+    return ELECTRA
 
 
 def _transformer() -> System:
@@ -155,6 +195,11 @@ def _word_vectors() -> System:
 MODELS: dict[str, Entry] = {
     "bert": Entry(BertConfig, BertRun, _bert),
     "bert-ltr": Entry(LeftToRightBertConfig, LeftToRightBertRun, _left_to_right_bert),
+    "roberta": Entry(RobertaConfig, RobertaRun, _roberta),
+    "xlm-roberta": Entry(XlmRobertaConfig, XlmRobertaRun, _xlm_roberta),
+    "camembert": Entry(CamembertConfig, CamembertRun, _camembert),
+    "distilbert": Entry(DistilBertConfig, DistilBertRun, _distilbert),
+    "electra": Entry(ElectraConfig, ElectraRun, _electra),
     "transformer": Entry(TransformerConfig, TransformerRun, _transformer),
     "bert2rnd": Entry(Bert2RndConfig, Bert2RndRun, _bert2rnd),
     "seq2seq": Entry(Seq2SeqConfig, Seq2SeqRun, _seq2seq),
@@ -236,6 +281,31 @@ def system_of_model(model: str | None) -> str:
     near = near or get_close_matches(model, known, n=1)
     meant = f"; did you mean {', '.join(near)}?" if near else ""
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")
+
+
+BERT_FAMILY = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra")
+"""The systems whose layers and heads are BERT's: one graph exports them, one function gives them a
+larger vocabulary, and a folder of sentence-transformers holds them.
+"""
+
+
+def is_of_bert_family(config: object) -> bool:
+    """Return whether a configuration is that of a model of the family of BERT."""
+    return system_of_config(config).name in BERT_FAMILY
+
+
+def only_bert_family(config: object, what: str) -> None:
+    """Check that the configuration of a model is that of one of the family of BERT.
+
+    Raises:
+        ConfigError: it is the configuration of another model.
+    """
+    if not is_of_bert_family(config):
+        name = system_of_config(config).name
+        raise ConfigError(
+            f"{what} is for BERT and its family only ({', '.join(BERT_FAMILY)}); this model is a "
+            f"{name}"
+        )
 
 
 def only_bert(config: object, what: str) -> BertConfig:

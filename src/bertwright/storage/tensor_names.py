@@ -193,6 +193,18 @@ def pair(ours: str, *theirs: str) -> list[ParameterMapping]:
     ]
 
 
+def with_heads(parts: Parts, heads: Parts) -> Parts:
+    """Return the parts of a model and of its task heads. A parameter that is stored with a head,
+    as RoBERTa's pooler in a classifier, is not a parameter of another part.
+    """
+    of_heads = {mapping.ours for mappings in heads.values() for mapping in mappings}
+    rest = {
+        name: [mapping for mapping in mappings if mapping.ours not in of_heads]
+        for name, mappings in parts.items()
+    }
+    return rest | heads
+
+
 def part_of(name: str) -> str:
     """Return the part of a parameter, given our name of it."""
     first, second, *_ = name.split(".")

@@ -87,7 +87,7 @@ HOSTILE: dict[str, list[Any]] = {
     "layer_norm_eps": [float("inf"), True, 10**400],
     "initializer_range": [10**400],
     "hidden_act": ["relu", ["gelu"]],
-    "model_type": ["roberta", ["bert"]],
+    "model_type": ["t5", ["bert"]],
     "position_embedding_type": ["relative_key_query"],
     "is_decoder": [True, 0],
     "add_cross_attention": [True],

@@ -173,9 +173,9 @@ def sentences(folder: Path, tmp_path: Path) -> Path:
 def test_sizes_that_do_not_follow(sentences: Path) -> None:
     (sentences / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
     raises(DataError, "is 24; it is given vectors of 48 numbers", read_defaults, sentences)
-    # another model is named first, as distiluse, a DistilBERT with a dense layer
-    (sentences / "config.json").write_text('{"model_type": "distilbert", "dim": 24}')
-    with pytest.raises(DataError, match=r"is 'distilbert'; expected one of bert.* transformers"):
+    # another model is named first
+    (sentences / "config.json").write_text('{"model_type": "xlnet", "d_model": 24}')
+    with pytest.raises(DataError, match=r"is 'xlnet'; expected one of bert.* transformers"):
         read_defaults(sentences)
 
 

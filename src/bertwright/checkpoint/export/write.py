@@ -51,7 +51,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.system import BERT
+from bertwright.models.catalogue import is_of_bert_family, system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import EXPORT
@@ -111,7 +111,7 @@ def export(
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
-    if type(loaded.config) is BertConfig:
+    if is_of_bert_family(loaded.config):
         bert = _of_bert(loaded, head, layers)
         task, graphs = bert.task, [bert]
         if int8:
@@ -278,8 +278,9 @@ def _write_config(
 ) -> None:
     """`config.json` of the model with this head alone, and `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
-    known = task is not None and BERT.names.task_architecture(task) is not None
-    more = BERT.names.task_keys(task) if known and task is not None else None
+    names = system_of_config(config).names
+    known = task is not None and names.task_architecture(task) is not None
+    more = names.task_keys(task) if known and task is not None else None
     checkpoint.write_config(folder, config, objectives, more)
     if task is not None and head is not None:
         task_heads.write_tasks(folder, {head: task})

@@ -16,8 +16,8 @@ which could overflow; if scores are beyond 60, torch's softmax is used.
 
 There is no gradient and no dropout. Without oneDNN, plain products are used.
 
-Letters: N tokens, R of them read, H hidden, A heads, D = H / A, T a sequence's length, b sequences
-of equal length.
+Letters: N tokens, R of them read, H hidden, E width of the embeddings (ELECTRA's; otherwise H), A
+heads, D = H / A, T a sequence's length, b sequences of equal length.
 """
 
 from __future__ import annotations
@@ -165,9 +165,13 @@ class PackedBert:
             segment = self.token.new_zeros(1, self.token.shape[1])
         else:
             segment = embeddings.segment.weight.detach()
-        self.positions = embeddings.position.weight.detach() + segment[0]
+        self.positions = embeddings.position_vectors.detach() + segment[0]
         self.others = segment - segment[0]
         self.norm = Norm(embeddings.norm, segment.dtype)
+        project = embeddings.project
+        self.project: Product | None = None
+        if project is not None:
+            self.project = Product(project.weight.to(dtype), project.bias.to(dtype))
         self.heads = bert.config.num_attention_heads
         self.layers = [PackedLayer(bert.layer(n), dtype) for n in range(len(bert.layers))]
 
@@ -190,6 +194,8 @@ class PackedBert:
         x = self.embed(ids, types, groups).to(self.dtype)
         if padding := rows_for(total) - total:
             x = F.pad(x, (0, 0, 0, padding))
+        if self.project is not None:
+            x = self.project(x)
         attention = Attention(groups, self.heads, x)
         states = {0: x}
         for number, layer in enumerate(self.layers[:top], 1):
@@ -213,7 +219,7 @@ class PackedBert:
         size.
         """
         layer = self.layers[0]
-        hidden, threads = self.token.shape[1], torch.get_num_threads()
+        hidden, threads = layer.qkv.weight.shape[1], torch.get_num_threads()
         products = layer.qkv, layer.output, layer.wide, layer.narrow
         kind = threads, self.dtype, *((type(each), each.weight.shape) for each in products)
         existing = _MADE.setdefault(kind, set())
@@ -225,7 +231,7 @@ class PackedBert:
                 existing.add(rows)
 
     def embed(self, ids: Tensor, types: Tensor, groups: list[Block]) -> Tensor:
-        """Return the normalized sum of token, position and segment embeddings, `[N, H]`."""
+        """Return the normalized sum of token, position and segment embeddings, `[N, E]`."""
         x = F.embedding(ids, self.token)
         for start, stop, count, length in groups:
             x[start:stop].view([count, length, -1]).add_(self.positions[:length])

@@ -1,10 +1,9 @@
 """BERT's sizes, and the keys of its runs: initialization, instances, masks and phases.
 
 Devlin et al. 2019, section 3 and appendix A; Turc et al. 2019 for the smaller sizes. The names of a
-model's fields are those of the published `bert_config.json`.
+model's fields are those of the published `bert_config.json`. Annotations are types in this file,
+not text, because cyclopts evaluates those that a subclass inherits in the subclass's file.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
@@ -70,6 +69,11 @@ class BertConfig:
     def head_size(self) -> int:
         """D, the width of an attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def max_length(self) -> int:
+        """The maximum length of a sequence, in tokens."""
+        return self.max_position_embeddings
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,16 @@ class InstanceConfig:
     def __post_init__(self) -> None:
         between(self, 8, MOST_TOKENS, "sequence_length")
         fraction(self, "short_probability", "random_next_probability")
+
+
+@dataclass(frozen=True)
+class SingleTextConfig(InstanceConfig):
+    """What one training sequence of a model is made of that is trained on single texts, as the
+    family of BERT is.
+    """
+
+    objectives: Literal["mlm"] = "mlm"
+    """Masked tokens alone; only a BERT is trained on pairs."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +253,7 @@ class BertRun(RunConfig):
         return max(self.instances.sequence_length, long)
 
     def positions_of(self, model: BertConfig) -> int:
-        return model.max_position_embeddings
+        return model.max_length
 
     def trained_length(self, phase: int) -> int:
         return self.longest_sequence if phase else self.instances.sequence_length

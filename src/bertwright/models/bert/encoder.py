@@ -18,6 +18,9 @@ Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -25,20 +28,29 @@ from bertwright.models.bert.config import BertConfig
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.transformer.embeddings import Embeddings
-from bertwright.nn.transformer.layers import layers_of
+from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
 from bertwright.nn.transformer.stack import GoingOn
 
 
 class BertEmbeddings(Embeddings):
     """The sum of token, position and segment embeddings, normalized."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, width: int | None = None) -> None:
+        """Build the tables, `width` wide; None: H."""
         super().__init__(config.hidden_dropout_prob)
-        self.token = _vectors(config, config.vocab_size)
-        self.position = _vectors(config, config.max_position_embeddings)
-        segments = config.type_vocab_size
-        self.segment = _vectors(config, segments) if segments else None
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        width = width or config.hidden_size
+        std, segments = config.initializer_range, config.type_vocab_size
+        self.token = _vectors(config.vocab_size, width, std)
+        self.position = _vectors(config.max_position_embeddings, width, std)
+        self.segment = _vectors(segments, width, std) if segments else None
+        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.project: nn.Linear | None = None
+        """What follows where the tables are not H wide, as in ELECTRA."""
+
+    @property
+    def position_vectors(self) -> Tensor:
+        """The vectors of positions 0, 1, 2..., `[T, H]`."""
+        return self.position.weight
 
     def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
         x = self.token(ids)
@@ -49,27 +61,33 @@ class BertEmbeddings(Embeddings):
         return normed
 
 
-def _vectors(config: BertConfig, count: int) -> nn.Embedding:
+def _vectors(count: int, width: int, std: float) -> nn.Embedding:
     """Return an embedding initialized as published.
 
     `nn.Embedding` by itself has 50 times the standard deviation, and on the meta device it loads
     torch's compiler, which takes longer than building a model.
     """
-    initial = truncated_normal(torch.empty(count, config.hidden_size), config.initializer_range)
+    initial = truncated_normal(torch.empty(count, width), std)
     embedding: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
     return embedding
 
 
-class Pooler(nn.Module):
-    """A dense layer with tanh over the first token."""
+POOLER_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, **ACTIVATIONS}
+"""The activations of a pooler by name: BERT's, and those of layers."""
 
-    def __init__(self, hidden_size: int) -> None:
+
+class Pooler(nn.Module):
+    """A dense layer with tanh, or another activation, over the first token."""
+
+    def __init__(self, hidden_size: int, activation: str = "tanh") -> None:
         super().__init__()
         self.dense = nn.Linear(hidden_size, hidden_size)
+        self.activation = POOLER_ACTIVATIONS[activation]
 
     def forward(self, first: Tensor) -> Tensor:
         """Pool: vectors of first tokens `[B, H]` -> `[B, H]`."""
-        return torch.tanh(self.dense(first))
+        pooled: Tensor = self.activation(self.dense(first))
+        return pooled
 
 
 def bert_spec(config: BertConfig) -> EncoderSpec:
@@ -78,7 +96,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         width=config.hidden_size,
         depth=config.num_hidden_layers,
         vocab_size=config.vocab_size,
-        max_length=config.max_position_embeddings,
+        max_length=config.max_length,
         segments=max(1, config.type_vocab_size),
         activation=config.hidden_act,
         norm_eps=config.layer_norm_eps,
@@ -91,17 +109,29 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
 
 
 class Bert(GoingOn):
-    """The encoder of BERT, bidirectional or left to right."""
+    """The encoder of BERT, bidirectional or left to right.
+
+    A model of the family overrides the embeddings and the activation of the pooler.
+    """
 
     embeddings: BertEmbeddings
     pooler: Pooler | None
+    pooler_activation: ClassVar[str] = "tanh"
+    """The activation of the pooler's dense layer, a name in `POOLER_ACTIVATIONS`."""
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(bert_spec(config))
+    def __init__(self, config: BertConfig, spec: EncoderSpec | None = None) -> None:
+        """Build the encoder; `spec` is BERT's unless it is given."""
+        super().__init__(spec or bert_spec(config))
         self.config = config
-        self.embeddings = BertEmbeddings(config)
+        self.embeddings = self.make_embeddings(config)
         self.layers = layers_of(config, causal=config.causal)
-        self.pooler = Pooler(config.hidden_size) if config.pooler else None
+        self.pooler = None
+        if config.pooler:
+            self.pooler = Pooler(config.hidden_size, self.pooler_activation)
+
+    def make_embeddings(self, config: Any) -> BertEmbeddings:
+        """Return the embeddings of a configuration."""
+        return BertEmbeddings(config)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize matrices from a truncated normal distribution, biases to 0 and norms to 1

@@ -43,15 +43,13 @@ from bertwright.models.layout import Layout
 from bertwright.storage.model_folder import check_settings, wrong
 from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
 
-# Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
-_BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
 _TABLES = {
     "token": "word_embeddings",
     "position": "position_embeddings",
     "segment": "token_type_embeddings",
 }
-_BARE = ("embeddings.", "encoder.", "pooler.")
-_HEADS = ("cls.", "classifier.", "qa_outputs.")
+# Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
+_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh"]] = {
     "gelu": "gelu",
@@ -82,20 +80,21 @@ _HELD: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
 }
-_ARCHITECTURES = {
-    frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
-    frozenset({"masked_lm"}): "BertForMaskedLM",
-    frozenset({"next_sentence"}): "BertForNextSentencePrediction",
-    frozenset(): "BertModel",
+# The classes of transformers, without the name of the model before them.
+_CLASSES = {
+    frozenset({"masked_lm", "next_sentence"}): "ForPreTraining",
+    frozenset({"masked_lm"}): "ForMaskedLM",
+    frozenset({"next_sentence"}): "ForNextSentencePrediction",
+    frozenset(): "Model",
 }
 # Kinds of tasks for which transformers has a class. They are named here and not in the files of the
 # kinds, as this is a table of foreign names, and a model does not import tasks.
-_TASK_ARCHITECTURES: dict[str, str] = {
-    "classification": "BertForSequenceClassification",
-    "regression": "BertForSequenceClassification",
-    "tagging": "BertForTokenClassification",
-    "span": "BertForQuestionAnswering",
-    "multiple-choice": "BertForMultipleChoice",
+_TASK_CLASSES: dict[str, str] = {
+    "classification": "ForSequenceClassification",
+    "regression": "ForSequenceClassification",
+    "tagging": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+    "multiple-choice": "ForMultipleChoice",
 }
 _OF_TOKENS: tuple[str, ...] = ("tagging", "span")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
@@ -104,8 +103,20 @@ _SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squ
 
 
 class BertLayout(Layout[BertConfig]):
-    """BERT as transformers stores it."""
+    """BERT as transformers stores it; the family of BERT overrides what it names otherwise."""
 
+    title: ClassVar[str] = "BERT"
+    """The name of the model in messages."""
+    classes: ClassVar[str] = "Bert"
+    """The beginning of the names of its classes in transformers."""
+    prefix: ClassVar[str] = "bert."
+    """The beginning of the names of the encoder's tensors."""
+    bare: ClassVar[tuple[str, ...]] = ("embeddings.", "encoder.", "pooler.")
+    """The beginnings of the same names in files of a bare encoder, without the prefix."""
+    heads: ClassVar[tuple[str, ...]] = ("cls.", "classifier.", "qa_outputs.")
+    """The beginnings of the names of heads, which are ignored where they are not read."""
+    held: ClassVar[Mapping[str, tuple[Any, ...]]] = _HELD
+    """Keys that change what is computed, and the values under which the computation is ours."""
     repeats: ClassVar[Mapping[str, str]] = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -122,8 +133,8 @@ class BertLayout(Layout[BertConfig]):
         Raises:
             DataError: not a BERT as ours, or a size out of bounds.
         """
-        check_settings(content, path, "BERT", _HELD, _REQUIRED)
-        given = {key: content[key] for key in to_dict(BertConfig()) if key in content}
+        check_settings(content, path, self.title, self.held, _REQUIRED)
+        given = {key: content[key] for key in to_dict(self.config()) if key in content}
         act = activation_of(given.get("hidden_act", "gelu"), path)
         return super().read_config({**given, "hidden_act": act}, path)
 
@@ -133,8 +144,8 @@ class BertLayout(Layout[BertConfig]):
         if config.pooler:
             del sizes["pooler"]  # as transformers writes it
         return {
-            "architectures": [_ARCHITECTURES[objectives]],
-            "model_type": "bert",
+            "architectures": [self.classes + _CLASSES[objectives]],
+            "model_type": self.model_type,
             **sizes,
             "hidden_act": _WRITTEN_ACTIVATIONS[config.hidden_act],
             "position_embedding_type": "absolute",
@@ -143,17 +154,31 @@ class BertLayout(Layout[BertConfig]):
 
     def foreign_names(self, config: BertConfig) -> Parts:
         """All parameters by part, with transformers' names."""
-        norm = "LayerNorm"
+        pooler = {"pooler": pair("encoder.pooler.dense", f"{self.prefix}pooler.dense")}
+        return {
+            "encoder": self.encoder_names(config),
+            **(pooler if config.pooler else {}),
+            "masked_lm": masked_lm_names(
+                "cls.predictions.transform.dense",
+                "cls.predictions.transform.LayerNorm",
+                "cls.predictions.bias",
+            ),
+            "next_sentence": pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
+        }
+
+    def encoder_names(self, config: BertConfig) -> list[ParameterMapping]:
+        """The parameters of the embeddings and the layers, with transformers' names."""
+        norm, prefix = "LayerNorm", self.prefix
         encoder = [
             ParameterMapping(
-                f"encoder.embeddings.{ours}.weight", (f"bert.embeddings.{theirs}.weight",)
+                f"encoder.embeddings.{ours}.weight", (f"{prefix}embeddings.{theirs}.weight",)
             )
             for ours, theirs in _TABLES.items()
             if ours != "segment" or config.type_vocab_size
         ]
-        encoder += pair("encoder.embeddings.norm", f"bert.embeddings.{norm}")
+        encoder += pair("encoder.embeddings.norm", f"{prefix}embeddings.{norm}")
         for index in range(config.num_hidden_layers):
-            ours, theirs = f"encoder.layers.{index}", f"bert.encoder.layer.{index}"
+            ours, theirs = f"encoder.layers.{index}", f"{prefix}encoder.layer.{index}"
             three = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
             encoder += [
                 *pair(f"{ours}.attention.qkv", *three),
@@ -163,18 +188,7 @@ class BertLayout(Layout[BertConfig]):
                 *pair(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
                 *pair(f"{ours}.feed_forward_norm", f"{theirs}.output.{norm}"),
             ]
-        head = "cls.predictions"
-        pooler = {"pooler": pair("encoder.pooler.dense", "bert.pooler.dense")}
-        return {
-            "encoder": encoder,
-            **(pooler if config.pooler else {}),
-            "masked_lm": [
-                *pair("objectives.masked_lm.transform", f"{head}.transform.dense"),
-                *pair("objectives.masked_lm.norm", f"{head}.transform.{norm}"),
-                ParameterMapping("objectives.masked_lm.bias", (f"{head}.bias",)),
-            ],
-            "next_sentence": pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
-        }
+        return encoder
 
     def current_name(self, name: str) -> str | None:
         """Today's name of a tensor; None for a buffer."""
@@ -182,16 +196,16 @@ class BertLayout(Layout[BertConfig]):
             return name  # ours: in `heads.safetensors`
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             name = name.removesuffix(old) + new if name.endswith(old) else name
-        name = f"bert.{name}" if name.startswith(_BARE) else name
-        return None if name in _BUFFERS else name
+        name = self.prefix + name if name.startswith(self.bare) else name
+        return None if name.removeprefix(self.prefix) in _BUFFERS else name
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
         """All but those of other heads."""
-        bare = any(name.startswith(_BARE) for name in names)
+        bare = any(name.startswith(self.bare) for name in names)
         return [
             name
             for today, name in unused.items()
-            if today.startswith("bert.") or (bare and not today.startswith(_HEADS))
+            if today.startswith(self.prefix) or (bare and not today.startswith(self.heads))
         ]
 
     def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
@@ -199,20 +213,33 @@ class BertLayout(Layout[BertConfig]):
         if len(tasks) != 1 or pretrained:
             return {}
         (name, task), *_ = tasks.items()
-        if architecture(task) is None:
+        if self.task_architecture(task) is None:
             return {}
+        return {name: self.task_names(name, task)}
+
+    def task_names(self, name: str, task: TaskConfig) -> list[ParameterMapping]:
+        """The parameters of a head that transformers has a class for."""
         linear = "qa_outputs" if task.kind == "span" else "classifier"  # so here and there
-        return {name: pair(f"objectives.{name}.{linear}", linear)}
+        return pair(f"objectives.{name}.{linear}", linear)
 
     def task_architecture(self, task: TaskConfig) -> str | None:
-        """See `Layout`."""
-        return architecture(task)
+        """The transformers class with the same scores, or None if it has none."""
+        if task.head.network != "linear" or task.head.hidden_size:
+            return None
+        if task.head.layers is not None and not (
+            task.kind in _OF_TOKENS and task.head.layers == "last"
+        ):
+            return None
+        if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
+            return None  # transformers takes one label for regression
+        name = _TASK_CLASSES.get(task.kind)
+        return None if name is None else self.classes + name
 
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
         """What `config.json` says of a head that transformers knows."""
-        keys: dict[str, Any] = {"architectures": [architecture(task)]}
-        if task.kind != "span":
-            keys["classifier_dropout"] = task.head.dropout
+        keys: dict[str, Any] = {"architectures": [self.task_architecture(task)]}
+        if (dropout := self.dropout_key(task.kind)) is not None:
+            keys[dropout] = task.head.dropout
         if task.kind in ("classification", "regression", "tagging"):
             labels = task.labels or tuple(f"LABEL_{n}" for n in range(task.num_scores))
             keys["id2label"] = {str(number): label for number, label in enumerate(labels)}
@@ -237,7 +264,7 @@ class BertLayout(Layout[BertConfig]):
         Raises:
             DataError: its labels, problem or dropout are not what transformers writes.
         """
-        kind = _kind(content.get("architectures"))
+        kind = self._kind(content.get("architectures"))
         if kind is None:
             return None
         labels: tuple[str, ...] = ()
@@ -253,7 +280,7 @@ class BertLayout(Layout[BertConfig]):
                 if len(labels) > 1:
                     return None  # several numbers of one text
                 kind, labels = "regression", ()
-        length = min(512, config.max_position_embeddings)
+        length = min(512, config.max_length)
         stride = min(_SPAN_STRIDE, length // 4)
         if kind == "span":
             length = min(_SPAN_LENGTH, length)
@@ -267,10 +294,50 @@ class BertLayout(Layout[BertConfig]):
                 unanswerable=None if kind == "span" else False,
                 max_length=length,
                 stride=stride,
-                head=HeadConfig(dropout=_dropout(kind, content, config, path)),
+                head=HeadConfig(dropout=self._dropout(kind, content, config, path)),
             )
         except ConfigError as error:
             raise DataError(f"{path}: {error}") from error
+
+    def dropout_key(self, kind: str) -> str | None:
+        """The key of the dropout before the scores of a task; None: that of the layers, and none
+        before those of spans."""
+        return None if kind == "span" else "classifier_dropout"
+
+    def _kind(self, architectures: Any) -> str | None:
+        """The kind of task of an architecture; text classification stands for regression too."""
+        if not isinstance(architectures, list) or len(architectures) != 1:
+            return None
+        kinds = {
+            self.classes + name: kind
+            for kind, name in _TASK_CLASSES.items()
+            if kind != "regression"
+        }
+        name = architectures[0]
+        return kinds.get(name) if isinstance(name, str) else None
+
+    def _dropout(
+        self, kind: str, content: Mapping[str, Any], config: BertConfig, path: Path
+    ) -> float:
+        """Dropout before the scores; unset, that of the layers."""
+        key = self.dropout_key(kind)
+        if key is None:
+            return 0.0 if kind == "span" else config.hidden_dropout_prob
+        value = content.get(key)
+        if value is None:
+            return config.hidden_dropout_prob
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+            raise wrong(key, path, value, "0 to less than 1")
+        return float(value)
+
+
+def masked_lm_names(dense: str, norm: str, bias: str) -> list[ParameterMapping]:
+    """The parameters of the masked-LM head, given the names of its parts in a file."""
+    return [
+        *pair("objectives.masked_lm.transform", dense),
+        *pair("objectives.masked_lm.norm", norm),
+        ParameterMapping("objectives.masked_lm.bias", (bias,)),
+    ]
 
 
 def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
@@ -282,19 +349,6 @@ def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise wrong("hidden_act", path, name, f"one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]
-
-
-def architecture(task: TaskConfig) -> str | None:
-    """The transformers class with the same scores, or None if it has none."""
-    if task.head.network != "linear" or task.head.hidden_size:
-        return None
-    if task.head.layers is not None and not (
-        task.kind in _OF_TOKENS and task.head.layers == "last"
-    ):
-        return None
-    if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
-        return None  # transformers takes one label for regression
-    return _TASK_ARCHITECTURES.get(task.kind)
 
 
 def scheme_of(labels: Sequence[str]) -> Scheme:
@@ -312,15 +366,6 @@ def scheme_of(labels: Sequence[str]) -> Scheme:
     return "iob2" if all(tag[2:] in begun for tag in tags) else "iob1"
 
 
-def _kind(architectures: Any) -> str | None:
-    """The kind of task of an architecture; text classification stands for regression too."""
-    if not isinstance(architectures, list) or len(architectures) != 1:
-        return None
-    kinds = {name: kind for kind, name in _TASK_ARCHITECTURES.items() if kind != "regression"}
-    name = architectures[0]
-    return kinds.get(name) if isinstance(name, str) else None
-
-
 def _labels(content: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     """Labels in the order of their numbers; without any, transformers counts two."""
     given = content.get("id2label")
@@ -336,15 +381,3 @@ def _labels(content: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     if not all(type(label) in (str, int) for label in labels):
         raise wrong("id2label", path, labels, "texts")
     return tuple(str(label) for label in labels)
-
-
-def _dropout(kind: str, content: Mapping[str, Any], config: BertConfig, path: Path) -> float:
-    """Dropout before the scores: none of spans; unset, that of the layers."""
-    if kind == "span":
-        return 0.0
-    value = content.get("classifier_dropout")
-    if value is None:
-        return config.hidden_dropout_prob
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise wrong("classifier_dropout", path, value, "0 to less than 1")
-    return float(value)

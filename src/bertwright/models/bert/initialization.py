@@ -54,7 +54,7 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, open
     initialize(embeddings, std, generator)
     if start.aimed_heads:
         qkv = encoder.layer(0).attention.qkv.weight
-        aim_heads(embeddings.position.weight, qkv, bert.num_attention_heads, std)
+        aim_heads(embeddings.position_vectors, qkv, bert.num_attention_heads, std)
     if not (start.counted_vectors or start.frequency_bias):
         return
     held = config.validation

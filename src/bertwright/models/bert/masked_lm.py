@@ -23,8 +23,21 @@ class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
     title = "masked LM"
     bias: nn.Parameter
 
-    def __init__(self, config: BertConfig, token_embeddings: nn.Embedding) -> None:
-        transform = Transform(config.hidden_size, config.hidden_act, config.layer_norm_eps)
+    def __init__(
+        self,
+        config: BertConfig,
+        token_embeddings: nn.Embedding,
+        transform: Transform | None = None,
+    ) -> None:
+        """Build the head.
+
+        Args:
+            config: the model's configuration.
+            token_embeddings: the output layer, tied.
+            transform: the sizes of the dense layer before it; None: BERT's.
+        """
+        if transform is None:
+            transform = Transform(config.hidden_size, config.hidden_act, config.layer_norm_eps)
         super().__init__(config.vocab_size, token_embeddings, transform=transform)
 
     def count(self, batch: MaskedBatch) -> int:

@@ -30,6 +30,8 @@ class Transform:
     """A name in `ACTIVATIONS`."""
     eps: float
     """Added to the variance in the norm."""
+    output: int | None = None
+    """The width after the dense layer, which is that of the token embeddings; None: H."""
 
 
 class VocabularyOutput(nn.Module):
@@ -60,8 +62,9 @@ class VocabularyOutput(nn.Module):
         self.transform: nn.Linear | None = None
         self.norm: nn.LayerNorm | None = None
         if transform is not None:
-            self.transform = nn.Linear(transform.width, transform.width)
-            self.norm = nn.LayerNorm(transform.width, eps=transform.eps)
+            output = transform.output or transform.width
+            self.transform = nn.Linear(transform.width, output)
+            self.norm = nn.LayerNorm(output, eps=transform.eps)
             self._activation = ACTIVATIONS[transform.activation]
         # A tuple hides the table from `parameters()`: it stays a parameter of the encoder alone.
         self._tied: tuple[nn.Embedding, ...] = () if embeddings is None else (embeddings,)

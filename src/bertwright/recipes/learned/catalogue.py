@@ -71,6 +71,10 @@ def _memory_network() -> Page:
 
 LEARNED: dict[str, Callable[[], Page]] = {
     "bert": _bert,
+    "roberta": _bert,
+    "xlm-roberta": _bert,
+    "camembert": _bert,
+    "distilbert": _bert,
     "bert-ltr": _language_model,
     "transformer": _translation,
     "bert2rnd": _translation,

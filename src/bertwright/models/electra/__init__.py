@@ -1,0 +1,1 @@
+"""ELECTRA (Clark et al. 2020)."""

@@ -1,0 +1,122 @@
+"""The sizes of ELECTRA, and the keys of its runs.
+
+Clark, Luong, Le and Manning 2020, ELECTRA: Pre-training Text Encoders as Discriminators Rather Than
+Generators, section 3 and appendix A. The names of a model's fields are those of transformers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertwright.config.ranges import MOST_WIDTH, between
+from bertwright.config.run import Changes
+from bertwright.errors import ConfigError
+from bertwright.models.bert.config import BertConfig, BertRun, MaskingConfig, SingleTextConfig
+
+
+@dataclass(frozen=True)
+class ElectraConfig(BertConfig):
+    """The architecture of an ELECTRA; the defaults are ELECTRA Small."""
+
+    hidden_size: int = 256
+    """H, width of a token's vector."""
+    num_attention_heads: int = 4
+    """A, attention heads of a layer, each H / A wide."""
+    intermediate_size: int = 1024
+    """F, width inside the feed-forward layer."""
+    embedding_size: int = 128
+    """E, width of the embeddings, which a linear layer projects to H if they differ."""
+    generator_hidden_size: int = 0
+    """Width of the layers of the generator beside a discriminator that is trained here; 0: there is
+    none, as in published folders."""
+    generator_attention_heads: int = 1
+    """Attention heads of a layer of the generator."""
+    generator_intermediate_size: int = 1024
+    """Width inside the feed-forward layer of the generator."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(self, 1, MOST_WIDTH, "embedding_size", "generator_intermediate_size")
+        between(self, 0, MOST_WIDTH, "generator_hidden_size")
+        between(self, 1, MOST_WIDTH, "generator_attention_heads")
+        if self.generator_hidden_size % self.generator_attention_heads:
+            raise ConfigError(
+                f"generator_hidden_size is {self.generator_hidden_size}; expected a multiple of "
+                f"generator_attention_heads, which is {self.generator_attention_heads}"
+            )
+
+
+def _preset(layers: int, hidden: int, heads: int, embedding: int | None = None) -> ElectraConfig:
+    """Return a discriminator with a generator a quarter as wide."""
+    return ElectraConfig(
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+        embedding_size=embedding or hidden,
+        generator_hidden_size=hidden // 4,
+        generator_attention_heads=max(1, heads // 4),
+        generator_intermediate_size=hidden,
+    )
+
+
+PRESETS = {
+    "electra-tiny": _preset(2, 128, 2),
+    "electra-mini": _preset(4, 256, 4),
+    "electra-small": _preset(12, 256, 4, 128),
+    "electra-base": _preset(12, 768, 12),
+}
+"""Tiny and mini have the sizes of the BERTs of those names, small and base those of the paper."""
+
+
+@dataclass(frozen=True)
+class ElectraChanges(Changes):
+    """The sizes of an ELECTRA that a run may change; no dropout unless the run sets it."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    embedding_size: int | None = None
+    generator_hidden_size: int | None = None
+    generator_attention_heads: int | None = None
+    generator_intermediate_size: int | None = None
+    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
+    hidden_dropout_prob: float | None = 0.0
+    attention_probs_dropout_prob: float | None = 0.0
+    max_position_embeddings: int | None = None
+
+
+@dataclass(frozen=True)
+class ElectraMaskingConfig(MaskingConfig):
+    """Which tokens the generator predicts; published: 15%, all of which are replaced by [MASK]."""
+
+    mask_fraction: float = 1.0
+    """Of the tokens to predict, the fraction replaced by [MASK]."""
+    random_fraction: float = 0.0
+    """Of the tokens to predict, the fraction replaced by a random token; the rest stay."""
+
+
+@dataclass(frozen=True)
+class ElectraRun(BertRun):
+    """A run of an ELECTRA, by replaced-token detection."""
+
+    presets = PRESETS
+    default_model = "electra-mini"
+    use = "embed --model {run} --input texts.txt --out vectors.npy"
+    ignored = ("start",)
+
+    instances: SingleTextConfig = field(default_factory=SingleTextConfig)
+    """What a training sequence is made of."""
+    masking: ElectraMaskingConfig = field(default_factory=ElectraMaskingConfig)
+    """Which tokens the generator predicts."""
+    architecture: ElectraChanges = field(  # type: ignore[assignment]
+        default_factory=ElectraChanges
+    )
+    """Values of the model's configuration, by name; unset: those of the preset."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.architecture.generator_hidden_size == 0:
+            raise ConfigError("architecture.generator_hidden_size is 0; expected 1 or more")

@@ -1,0 +1,144 @@
+"""Replaced-token detection, the objective of ELECTRA (Clark et al. 2020, section 2).
+
+A small generator predicts the masked tokens, and a sample of its predictions replaces them. The
+encoder, which is the discriminator, tells for every token whether it was replaced. The loss is that
+of the generator, a mean over the masked tokens, and 50 times that of the discriminator, a mean over
+all tokens; no gradient passes through the sample. The generator shares the embeddings.
+
+Letters: N tokens, K masked tokens, E width of the embeddings, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.models.bert.config import MaskingConfig
+from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.models.electra.config import ElectraConfig
+from bertwright.models.electra.encoder import ElectraEmbeddings
+from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.objective import Loss, Objective
+from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
+from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
+
+WEIGHT = 50.0
+"""The factor of the discriminator's loss (appendix A)."""
+
+
+@dataclass(frozen=True)
+class ReplacedBatch(MaskedBatch):
+    """A batch in which masked tokens are replaced by samples of the generator."""
+
+    generator_loss: Tensor
+    """The summed cross-entropy of the generator, with its gradient."""
+    is_replaced: Tensor
+    """`[N]`, float32: 1 where the token is not the original one."""
+
+
+class Generator(VocabularyOutput):
+    """Layers as many as the encoder's and narrower, over the encoder's embeddings."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        width = config.generator_hidden_size
+        transform = Transform(width, "gelu", config.layer_norm_eps, config.embedding_size)
+        super().__init__(config.vocab_size, transform=transform)
+        sizes = replace(
+            config,
+            hidden_size=width,
+            num_attention_heads=config.generator_attention_heads,
+            intermediate_size=config.generator_intermediate_size,
+        )
+        self.project = nn.Linear(config.embedding_size, width)
+        self.layers = layers_of(sizes)
+
+    def vectors(self, batch: MaskedBatch, embeddings: ElectraEmbeddings) -> Tensor:
+        """Return the vectors from which the masked tokens are predicted, `[K, H]`."""
+        inputs, sequences = batch.inputs, batch.inputs.sequences
+        x = embeddings.unprojected(inputs.ids, sequences.positions, inputs.segments)  # [N, E]
+        x = self.project(x)
+        for layer in self.layers[:-1]:
+            x = layer(x, sequences)
+        at_masks: Tensor = self.layers[-1](x, sequences, batch.masked_positions)
+        return at_masks
+
+
+class ReplacedTokens(Objective[MaskedBatch]):
+    """Tell for every token whether the generator has replaced it.
+
+    A discriminator from elsewhere has no generator beside it: it scores tokens, and is not trained
+    further by this objective.
+    """
+
+    title = "replaced tokens"
+    reads_embeddings = True
+
+    def __init__(self, config: ElectraConfig, encoder: Encoder) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.prediction = nn.Linear(config.hidden_size, 1)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.generator: Generator | None = None
+        if config.generator_hidden_size:
+            self.generator = Generator(config)
+            embedding = encoder.token_embedding()
+            assert embedding is not None
+            self.generator.tie_to(embedding)
+
+    def count(self, batch: MaskedBatch) -> int:
+        """Return N: every token is told."""
+        return batch.num_tokens
+
+    def prepare(
+        self, batch: MaskedBatch, encoder: Encoder, generator: torch.Generator | None
+    ) -> MaskedBatch:
+        """Replace the masked tokens by samples of the generator's predictions."""
+        assert self.generator is not None
+        embeddings = cast(ElectraEmbeddings, encoder.get_submodule("embeddings"))
+        x = self.generator.vectors(batch, embeddings)  # [K, H]
+        loss = self.generator.cross_entropy(x, batch.masked_labels)
+        with torch.no_grad():
+            probabilities = self.generator.logits(x).softmax(1)
+            sampled = torch.multinomial(probabilities, 1, generator=generator)[:, 0]  # [K]
+        original = batch.restored().inputs.ids
+        ids = original.index_copy(0, batch.masked_positions, sampled)
+        return ReplacedBatch(
+            **{**vars(batch), "inputs": replace(batch.inputs, ids=ids)},
+            generator_loss=loss.total,
+            is_replaced=(ids != original).float(),
+        )
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the score of each token, above 0 if it seems replaced: `[N, H]` -> `[N]`."""
+        scores: Tensor = self.prediction(self.activation(self.dense(x)))
+        return scores[:, 0].float()
+
+    def flops(self, batch: MaskedBatch) -> float:
+        """Return those of the head and of the generator."""
+        head = 6.0 * batch.num_tokens * self.dense.weight.numel()
+        if self.generator is None:
+            return head
+        matrices = sum(p.numel() for p in self.generator.layers.parameters() if p.dim() > 1)
+        matrices += self.generator.project.weight.numel()
+        generator = 6.0 * batch.num_tokens * matrices
+        return head + generator + self.generator.output_flops(len(batch.masked_labels))
+
+    def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
+        """Return the discriminator's loss, summed over the N tokens; its gradient has the
+        generator's too.
+
+        Means are taken over all tokens of a step. The generator's is over its masked tokens, so its
+        sum is divided by their fraction; that fraction is the published one whatever the batch
+        holds, as a gradient must not depend on how a step is split.
+        """
+        assert isinstance(batch, ReplacedBatch)
+        scores = self.logits(encoded.last)  # [N]
+        total = F.binary_cross_entropy_with_logits(scores, batch.is_replaced, reduction="sum")
+        correct = ((scores > 0) == (batch.is_replaced > 0)).sum()
+        of_generator = batch.generator_loss / MaskingConfig.probability / WEIGHT
+        total = total + (of_generator - of_generator.detach())  # the value stays the first's
+        return Loss(total, batch.num_tokens, correct)

@@ -1,0 +1,73 @@
+"""ELECTRA as a system: BERT's instances, replaced-token detection, and the head of a generator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertwright.data.shards import Shards
+from bertwright.errors import ConfigError
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.system import BERT
+from bertwright.models.electra.config import ElectraConfig, ElectraRun
+from bertwright.models.electra.encoder import Electra, electra_spec
+from bertwright.models.electra.huggingface import ElectraLayout
+from bertwright.models.electra.replaced_tokens import ReplacedTokens
+from bertwright.models.system import (
+    Opened,
+    initialize_as_published,
+    keep_architecture,
+    model_of_the_run,
+)
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.outputs.vocabulary import Transform
+
+
+def masked_lm(config: ElectraConfig, encoder: Encoder) -> MaskedLM:
+    """Return the head of a generator, which is a masked LM."""
+    embedding = encoder.token_embedding()
+    assert embedding is not None
+    eps, width = config.layer_norm_eps, config.embedding_size
+    return MaskedLM(config, embedding, Transform(config.hidden_size, "gelu", eps, width))
+
+
+def trained_with(config: ElectraRun) -> list[str]:
+    """Return the only objective of a run."""
+    return ["replaced_tokens"]
+
+
+def continued(config: ElectraRun, found: ElectraConfig, folder: Path) -> Any:
+    """Return the configuration of a run that starts from a checkpoint.
+
+    Raises:
+        ConfigError: the checkpoint has no generator, or another architecture.
+    """
+    if not found.generator_hidden_size:
+        raise ConfigError(
+            f"{folder} has no generator beside it, as published discriminators have none, so "
+            "replaced-token detection cannot go on from it: fine-tune it, or pre-train a new one "
+            "without --init"
+        )
+    return keep_architecture(config, found, folder)
+
+
+def new_model(run: ElectraRun, shards: Shards, opened: Opened) -> Any:
+    """Return the configuration of a new model, without a pooler, which only a classifier reads."""
+    return replace(model_of_the_run(run, shards, opened), pooler=False)
+
+
+ELECTRA = replace(
+    BERT,
+    name="electra",
+    config=ElectraConfig,
+    encoder=Electra,
+    spec=electra_spec,
+    objectives={"masked_lm": masked_lm, "replaced_tokens": ReplacedTokens},
+    layout=ElectraLayout,
+    run=ElectraRun,
+    model=new_model,
+    trained_with=trained_with,
+    continued=continued,
+    initialize=initialize_as_published,
+)

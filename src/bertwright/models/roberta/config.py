@@ -1,0 +1,115 @@
+"""The sizes of RoBERTa, XLM-R and CamemBERT, and the keys of their runs.
+
+Liu et al. 2019, RoBERTa: A Robustly Optimized BERT Pretraining Approach; Conneau et al. 2020
+(XLM-R) and Martin et al. 2020 (CamemBERT), which are the same model over other vocabularies. The
+names of a model's fields are those of transformers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bertwright.config.ranges import between
+from bertwright.config.run import Changes
+from bertwright.models.bert.config import PRESETS as BERT_PRESETS
+from bertwright.models.bert.config import BertConfig, BertRun, SingleTextConfig
+
+
+@dataclass(frozen=True)
+class RobertaConfig(BertConfig):
+    """The architecture of a RoBERTa; the defaults are RoBERTa Base."""
+
+    vocab_size: int = 50265
+    """V, entries of the vocabulary."""
+    max_position_embeddings: int = 514
+    """Rows of the table of positions: the maximum length of a sequence, and `first_position`
+    more."""
+    type_vocab_size: int = 1
+    """Number of segments: 1, as two `</s>` separate the texts of a pair."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in layer normalization."""
+    first_position: int = 2
+    """The row of the first token's position: one more than the id of the padding token, as
+    published. The rows before it are not used."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(self, 0, self.max_position_embeddings - 1, "first_position")
+
+    @property
+    def max_length(self) -> int:
+        """The maximum length of a sequence, in tokens."""
+        return self.max_position_embeddings - self.first_position
+
+
+@dataclass(frozen=True)
+class XlmRobertaConfig(RobertaConfig):
+    """The architecture of an XLM-R; the defaults are XLM-R Base."""
+
+    vocab_size: int = 250002
+    """V, entries of the vocabulary."""
+
+
+@dataclass(frozen=True)
+class CamembertConfig(RobertaConfig):
+    """The architecture of a CamemBERT; the defaults are CamemBERT Base."""
+
+    vocab_size: int = 32005
+    """V, entries of the vocabulary."""
+
+
+def _presets(name: str, kind: type[RobertaConfig]) -> dict[str, RobertaConfig]:
+    sizes: dict[str, dict[str, Any]] = {
+        preset.removeprefix("bert"): {
+            "hidden_size": bert.hidden_size,
+            "num_hidden_layers": bert.num_hidden_layers,
+            "num_attention_heads": bert.num_attention_heads,
+            "intermediate_size": bert.intermediate_size,
+        }
+        for preset, bert in BERT_PRESETS.items()
+    }
+    return {name + size: kind(**values) for size, values in sizes.items()}
+
+
+@dataclass(frozen=True)
+class RobertaChanges(Changes):
+    """The sizes of a RoBERTa that a run may change; no dropout unless the run sets it."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
+    hidden_dropout_prob: float | None = 0.0
+    attention_probs_dropout_prob: float | None = 0.0
+    max_position_embeddings: int | None = None
+
+
+@dataclass(frozen=True)
+class RobertaRun(BertRun):
+    """A run of a RoBERTa: BERT's, by masked LM alone."""
+
+    presets = _presets("roberta", RobertaConfig)
+    default_model = "roberta-mini"
+
+    instances: SingleTextConfig = field(default_factory=SingleTextConfig)
+    """What a training sequence is made of."""
+    architecture: RobertaChanges = field(default_factory=RobertaChanges)  # type: ignore[assignment]
+    """Values of the model's configuration, by name; unset: those of the preset."""
+
+
+@dataclass(frozen=True)
+class XlmRobertaRun(RobertaRun):
+    """A run of an XLM-R."""
+
+    presets = _presets("xlm-roberta", XlmRobertaConfig)
+    default_model = "xlm-roberta-mini"
+
+
+@dataclass(frozen=True)
+class CamembertRun(RobertaRun):
+    """A run of a CamemBERT."""
+
+    presets = _presets("camembert", CamembertConfig)
+    default_model = "camembert-mini"

@@ -1,0 +1,70 @@
+"""RoBERTa, XLM-R and CamemBERT as systems: BERT's instances, with masked LM alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bertwright.data.shards import Shards
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.system import BERT
+from bertwright.models.roberta.config import (
+    CamembertConfig,
+    CamembertRun,
+    RobertaConfig,
+    RobertaRun,
+    XlmRobertaConfig,
+    XlmRobertaRun,
+)
+from bertwright.models.roberta.encoder import Roberta
+from bertwright.models.roberta.huggingface import (
+    CamembertLayout,
+    RobertaLayout,
+    XlmRobertaLayout,
+)
+from bertwright.models.system import Opened, model_of_the_run
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.outputs.vocabulary import Transform
+
+
+def masked_lm(config: RobertaConfig, encoder: Encoder) -> MaskedLM:
+    """Return the masked LM: BERT's, with exact GELU whatever the layers have."""
+    embedding = encoder.token_embedding()
+    assert embedding is not None
+    transform = Transform(config.hidden_size, "gelu", config.layer_norm_eps)
+    return MaskedLM(config, embedding, transform)
+
+
+def new_model(run: RobertaRun, shards: Shards, opened: Opened) -> RobertaConfig:
+    """Return the configuration of a new model: its positions begin after the padding token, and it
+    has no pooler, which only a classifier reads.
+    """
+    config = model_of_the_run(run, shards, opened)
+    assert isinstance(config, RobertaConfig)
+    first = shards.special_id("pad") + 1
+    return replace(config, first_position=first, pooler=False)
+
+
+ROBERTA = replace(
+    BERT,
+    name="roberta",
+    config=RobertaConfig,
+    encoder=Roberta,
+    objectives={"masked_lm": masked_lm},
+    layout=RobertaLayout,
+    run=RobertaRun,
+    model=new_model,
+)
+XLM_ROBERTA = replace(
+    ROBERTA,
+    name="xlm-roberta",
+    config=XlmRobertaConfig,
+    layout=XlmRobertaLayout,
+    run=XlmRobertaRun,
+)
+CAMEMBERT = replace(
+    ROBERTA,
+    name="camembert",
+    config=CamembertConfig,
+    layout=CamembertLayout,
+    run=CamembertRun,
+)
