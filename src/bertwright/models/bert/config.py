@@ -6,6 +6,7 @@ not text, because cyclopts evaluates those that a subclass inherits in the subcl
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -231,7 +232,7 @@ class BertChanges(Changes):
 class BertRun(RunConfig):
     """Everything that decides a pre-training run of BERT."""
 
-    presets = PRESETS
+    presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
     default_model = "bert-mini"
     use = 'fill --model {run} "A text with a [MASK]."'
 

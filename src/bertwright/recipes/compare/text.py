@@ -107,6 +107,8 @@ def write_text(
         for (start, stop), sentences in zip(held_out, _documents(whole), strict=True):
             parts = {"train": sentences[:start], "held_out": sentences[stop:]}
             for (name, part), written in zip(parts.items(), (train, held), strict=True):
+                if name == "held_out" and counts[name][2] >= MOST_HELD_OUT:
+                    continue  # what is held out is enough; the rest stays unread
                 if part:
                     written.write("\n".join(part) + "\n\n")
                     own = sum(map(len, part))
