@@ -11,13 +11,16 @@ import pytest
 
 from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.inference.senses import WordUsage
+from bertwright.report import sections
 from bertwright.report.attention_page import attention_page
+from bertwright.report.ladder import ladder_page
 from bertwright.report.pages import run_page, vector_page
 from bertwright.report.read import read_run
 from bertwright.report.senses_page import senses_page
 from tests.house.source import PACKAGE
 from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
 from tests.report.test_labelled_curve import figures
+from tests.report.test_ladder import results, rung
 from tests.report.test_pretrained_page import examples, parse, write_run
 
 POINTS = np.arange(24, dtype=np.float32).reshape(12, 2)
@@ -59,6 +62,26 @@ def quickstart(folder: Path) -> str:
     return run_page(read_run(write_run(folder, examples=shown, learning_curve=figures())))
 
 
+def learned(folder: Path) -> str:
+    """A page with a section of every kind."""
+    shown = examples() | {
+        "sections": [
+            sections.table("A table", ["a", "b"], [["x", "1"]], numbers=[1]),
+            sections.bars("Bars", {"one": 1.0, "two": 2.0}, "{:.1f}"),
+            sections.lines("Lines", "layer", ["0", "1"], {"first": [0.2, 0.4]}),
+            sections.surprisal("A sentence", ["a", "b"], {"one": [1, 2], "two": [2, 1]}),
+            sections.heat("Attention", ["a", "b"], ["c", "d"], [[0.1, 0.9], [0.5, 0.5]]),
+            sections.words("Words", POINTS.tolist(), ["word"] * 12, VALUES, "kind"),
+        ]
+    }
+    return run_page(read_run(write_run(folder, examples=shown)))
+
+
+def ladder(folder: Path) -> str:
+    rungs = rung("bert", 0.7, 0.8), rung("ngram", 0.3, 0.4)
+    return ladder_page(results(*rungs, fractions=(0.1, 1.0)), folder)
+
+
 def finetuned(make: Callable[[], dict[str, object]]) -> Callable[[Path], str]:
     return lambda folder: run_page(read_run(write_finetuned(folder, make())))
 
@@ -68,6 +91,8 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "senses": senses,
     "attention": attention,
     "quickstart": quickstart,
+    "learned": learned,
+    "ladder": ladder,
     "multitask": finetuned(multi_task),
     **{f"finetune {kind}": finetuned(make) for kind, make in KINDS.items()},
 }
@@ -134,10 +159,12 @@ def test_a_chart_draws_what_its_legend_names(page: str) -> None:
 
 def test_every_page_with_marks_is_here() -> None:
     templates = {path.name for path in (PACKAGE / "report" / "templates").glob("*.html.j2")}
-    parts = {"page.html.j2", "macros.html.j2", "dots.html.j2", "labelled.html.j2", "task.html.j2"}
+    names = "page", "macros", "dots", "labelled", "learned", "task"
+    parts = {f"{name}.html.j2" for name in names}
     assert templates - parts == {
         "attention.html.j2",
         "finetuned.html.j2",
+        "ladder.html.j2",
         "pretrained.html.j2",
         "senses.html.j2",
         "vectors.html.j2",

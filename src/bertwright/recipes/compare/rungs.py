@@ -285,6 +285,11 @@ NO_RUNGS: Mapping[str, str] = {
     "memory-network": "it reads stories with questions, and no text: bertwright data stories",
     "bert2rnd": "it is a translation model that begins as a BERT, and no encoder of its own",
     "word-vectors": "its vectors are read from files of other programs and never trained here",
+    "roberta": "it is a BERT without next sentences, so `bert` stands for it",
+    "xlm-roberta": "it is a RoBERTa of a hundred languages",
+    "camembert": "it is a RoBERTa of French",
+    "distilbert": "it is a smaller BERT that learns from a larger one",
+    "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }
 """Systems of the catalogue that are no rung, and why."""
 SAME: Mapping[str, str] = {"openai-gpt": "gpt", "n-gram": "ngram", "gpt-2": "gpt2"}
