@@ -15,7 +15,7 @@ from bertwright.data.shards import Shards
 from bertwright.models.catalogue import system_of_config, trainable
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, GoesOn
-from bertwright.nn.objective import Learner
+from bertwright.nn.objective import Learner, Objective
 from bertwright.nn.sequences import Inputs, Sequences
 
 LENGTHS = [9, 7, 7, 4, 1]
@@ -63,6 +63,8 @@ def phase(system: System, config: RunConfig, shards: Shards) -> Phase:
 def test_any_split_and_order_of_a_batch_gives_the_same_gradient(
     learner: Learner, phase: Phase
 ) -> None:
+    if any(type(each).prepare is not Objective.prepare for each in learner.objectives.values()):
+        pytest.skip("draws other replacements for each split of a batch")
     rows = np.arange(11)
 
     def batches(*splits: Any) -> list[Any]:

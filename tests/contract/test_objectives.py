@@ -53,6 +53,7 @@ def learner_and_batches(system: System, data: Path) -> tuple[Learner, list[Maske
     return make_learner(config, shards).train(), [instances.batch(0, each) for each in rows]
 
 
+@pytest.mark.slow
 def test_replaced_token_detection_trains(data: Path, tmp_path: Path) -> None:
     train(config_of(REPLACED_TOKENS, data, tmp_path, steps=150, log={"every_steps": 10}))
     losses = [r["replaced_tokens.loss"] for r in records(tmp_path) if r["split"] == "train"]

@@ -21,6 +21,8 @@ class DistilBertConfig(BertConfig):
 
     num_hidden_layers: int = 6
     """L, layers."""
+    hidden_act: Literal["gelu"] = "gelu"
+    """GELU, exact."""
     type_vocab_size: int = 0
     """Number of segments: 0, there are no segment vectors."""
 
