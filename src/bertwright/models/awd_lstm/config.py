@@ -113,7 +113,6 @@ class AwdLstmRun(LanguageModelRun):
 
     presets = PRESETS
     default_model = "awd-lstm-small"
-    use = "perplexity test.txt --model {run}"
 
     optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
     """The optimizer."""

@@ -63,7 +63,6 @@ class NnlmRun(LanguageModelRun):
 
     presets = PRESETS
     default_model = "nnlm-small"
-    use = "perplexity test.txt --model {run}"
 
     optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
     """The optimizer."""
