@@ -233,6 +233,7 @@ class BertRun(RunConfig):
     """Everything that decides a pre-training run of BERT."""
 
     presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
+    """The sizes that `model` may name."""
     default_model = "bert-mini"
     use = 'fill --model {run} "A text with a [MASK]."'
 
