@@ -812,6 +812,7 @@ NEWER_KEYS: tuple[tuple[str, Any], ...] = (
     ("bleu_tokenize", "none"),
     ("hidden_act", "none"),
     ("intermediate_size", "none"),
+    ("baselines", False),
 )
 """Keys that the stored runs lack, with the values under which a run is as it was without them."""
 

@@ -151,6 +151,15 @@ def test_a_stopped_run_resumes_to_the_same_end(name: str) -> None:
     assert_same_end(name, make_runs.end_of(out), expected(name)["end"])
 
 
+def stored_keys(config: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
+    """A configuration without keys that came after a run was stored."""
+    return {
+        key: stored_keys(value, stored[key]) if isinstance(value, dict) else value
+        for key, value in config.items()
+        if key in stored
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*PRETRAINED, *FINETUNED])
 def test_a_stored_configuration_repeats_the_run(name: str) -> None:
@@ -159,11 +168,12 @@ def test_a_stored_configuration_repeats_the_run(name: str) -> None:
     kind = make_runs.kind_of(name) if name in FINETUNED else None
     verb(*(["finetune", kind] if kind else ["pretrain"]), "--config", file, "--out", out)
     written = make_runs.as_now(expected(name)["config"])
-    assert make_runs.config_of(out) == written == make_runs.config_of(name)
-    end = make_runs.end_of(out)
-    assert_same_end(
-        name, end | {"results": make_runs.results_of(out)} if kind else end, expected(name)["end"]
-    )
+    assert stored_keys(make_runs.config_of(out), written) == written
+    assert stored_keys(make_runs.config_of(name), written) == written
+    end, golden = make_runs.end_of(out), expected(name)["end"]
+    if kind:
+        end |= {"results": stored_keys(make_runs.results_of(out), golden["results"])}
+    assert_same_end(name, end, golden)
 
 
 @pytest.mark.parametrize("name", [*PRETRAINED, *FINETUNED])
