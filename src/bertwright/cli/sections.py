@@ -14,8 +14,8 @@ _FINETUNE = (
     "metric baselines device config overwrite json"
 )
 COMMON = {
-    "compare": "train dev test kind text label out systems minutes tokens task-minutes seeds "
-    "fractions parallel pairs word-tests preset dry-run open config overwrite json",
+    "compare": "train dev test kind text label out systems minutes task-minutes seeds "
+    "fractions parallel pairs word-tests preset dry-run overwrite json",
     "finetune": _FINETUNE,
     "glue": _FINETUNE,
     "pretrain": "data out model init encoder word-vectors steps minutes epochs seed "
