@@ -101,7 +101,6 @@ class _Step:
         self.begin("", 0.0, 0.0, 1.0)
 
     def begin(self, name: str, seconds: float, done: float, total: float) -> None:
-        """See `OnStep`."""
         self.name, self.seconds, self.done, self.total = name, seconds, done, total
         self.began = time.monotonic()
 

@@ -94,19 +94,15 @@ class SafetensorsFolder(Adapter):
     name = "huggingface"
 
     def is_one(self, source: Path) -> bool:
-        """See `Adapter`."""
         return any((source / name).is_file() for name in (WEIGHTS, INDEX))
 
     def config_file(self, source: Path) -> Path:
-        """See `Adapter`."""
         return source / CONFIG
 
     def weight_files(self, source: Path) -> list[Path]:
-        """See `Adapter`."""
         return sorted({header.file for header in model_folder.read_headers(source).values()})
 
     def headers(self, source: Path) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
-        """See `Adapter`."""
         return dict(model_folder.read_headers(source)), ()
 
 
@@ -116,11 +112,9 @@ class TensorFlowCheckpoint(Adapter):
     name = "tensorflow"
 
     def is_one(self, source: Path) -> bool:
-        """See `Adapter`."""
         return tensorflow.find_prefix(source) is not None
 
     def config_file(self, source: Path) -> Path:
-        """See `Adapter`."""
         folder = source if source.is_dir() else source.parent
         both = (folder / tensorflow.CONFIG, folder / CONFIG)
         return next((path for path in both if path.is_file()), both[0])
@@ -135,20 +129,17 @@ class TensorFlowCheckpoint(Adapter):
         return replace(config, hidden_act=activation_of(activation, path))
 
     def system(self, source: Path, config: Any) -> System:
-        """See `Adapter`."""
         only_bert(config, f"the checkpoint {source}")
         from bertwright.models.bert.system import TENSORFLOW
 
         return TENSORFLOW
 
     def weight_files(self, source: Path) -> list[Path]:
-        """See `Adapter`."""
         prefix = self._prefix(source)
         starts = (f"{prefix.name}.index", f"{prefix.name}.data-")
         return sorted(path for path in prefix.parent.iterdir() if path.name.startswith(starts))
 
     def headers(self, source: Path) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
-        """See `Adapter`."""
         variables, left = tensorflow.read_variables(self._prefix(source))
         return dict(variables), left
 

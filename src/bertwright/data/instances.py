@@ -51,7 +51,6 @@ class Shuffled:
         self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
 
     def lengths(self, epoch: int) -> Int64s:
-        """See `Instances`."""
         return self.unordered[self._order(epoch)]
 
     def rows(self, epoch: int, positions: Int64s) -> Int64s:
@@ -61,7 +60,6 @@ class Shuffled:
         return rows[np.argsort(-self.unordered[rows], kind="stable")]
 
     def check(self, checkup: Checkup) -> None:
-        """See `Instances`."""
         note_lengths(checkup, self.unordered, self.longest)
 
     def _shuffle(self, epoch: int) -> Int64s:

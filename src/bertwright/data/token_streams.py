@@ -70,7 +70,6 @@ class TokenStreams(Shuffled):
         super().__init__(self._stop - self._first, length, seed)
 
     def batch(self, epoch: int, positions: Int64s) -> TokenStreamBatch:
-        """See `Instances`."""
         rows = self.rows(epoch, positions)
         first, lengths = self._first[rows], self.unordered[rows]
         at = ranges(first, lengths)  # position in the framed document

@@ -61,7 +61,6 @@ class TargetDecoder:
         return logits, state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """See `Generates`."""
         x, state = self.head.decoder.advance(ids, state)
         return self.head.logits(x), state
 

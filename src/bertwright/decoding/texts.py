@@ -64,7 +64,7 @@ class CausalDecoder:
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
         self.reads_parts = encoder.spec.causal
-        """See `ReadsParts`."""
+        """Whether a prompt may be read in parts: each token must see those before it alone."""
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """Read B prompts -> logits `[B, V]`, and the state."""
@@ -91,7 +91,6 @@ class CausalDecoder:
         return self.head.logits(x), state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """See `Generates`."""
         x, state = self.encoder.advance(ids, state)
         return self.head.logits(x), state
 

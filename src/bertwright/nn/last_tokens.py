@@ -20,11 +20,9 @@ class LastTokens(NamedTuple):
     ids: Tensor
 
     def select(self, rows: Tensor) -> LastTokens:
-        """See `decoding/search.py`."""
         return LastTokens(self.ids.index_select(0, send(rows, self.ids.device)))
 
     def join(self, other: LastTokens) -> LastTokens:
-        """See `decoding/search.py`."""
         return LastTokens(torch.cat([self.ids, other.ids]))
 
     def advanced(self, ids: Tensor) -> LastTokens:

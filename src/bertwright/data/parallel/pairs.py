@@ -58,7 +58,6 @@ class ParallelText(Shuffled):
         super().__init__(self._source + self._target + 3, 2 * length, seed)
 
     def batch(self, epoch: int, positions: Int64s) -> TranslationBatch:
-        """See `Instances`."""
         rows = self.rows(epoch, positions)
         rows = rows[np.lexsort((-self._target[rows], -self._source[rows]))]
         source, target, start = self._source[rows], self._target[rows], self._start[rows]

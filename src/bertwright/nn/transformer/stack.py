@@ -88,7 +88,6 @@ class Stack(Encoder):
         return layer
 
     def attention_map(self, number: int, x: Tensor) -> Tensor:
-        """See `HasAttentionMaps`."""
         layer = self.layer(number - 1)
         reads = layer.attention_norm(x) if layer.pre_norm else x
         return layer.attention.probabilities(reads)
@@ -125,7 +124,6 @@ class GoingOn(Stack):
         return x, cache
 
     def advance(self, ids: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
-        """See `GoesOn`."""
         positions = send_numbers(state.lengths, ids.device)
         state.grow()
         self._check(max(state.lengths))
@@ -133,7 +131,6 @@ class GoingOn(Stack):
         return read_token(self.layers, x, state), state
 
     def extend(self, inputs: Inputs, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
-        """See `GoesOn`."""
         sequences = inputs.sequences
         before = send_numbers(state.lengths, inputs.ids.device)
         positions = sequences.positions + before.index_select(0, sequences.index)

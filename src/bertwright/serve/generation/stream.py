@@ -127,7 +127,6 @@ class EventStream(Response):
         self.init_headers(own | (prepared.headers or {}))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         event, generated = self.prepared.event, 0
         assert event is not None
