@@ -165,7 +165,7 @@ def _by_formula(
 def check_dropout(device: Device) -> dict[str, Any]:
     """The fraction that is dropped, the mean that stays, and the gradient, of numbers and of the
     probabilities of attention."""
-    from bertwright.nn.dropout import drop
+    from bertwright.nn.layers.dropout import drop
 
     torch.manual_seed(0)
     x = torch.ones(1 << 20, device=device.device, requires_grad=True)

@@ -21,8 +21,8 @@ from bertwright.models.language_models import token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder, EncoderSpec
 from bertwright.nn.init import initialize
+from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.outputs.next_token import tied_next_token
-from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs
 
 NAME = "toy-lstm"

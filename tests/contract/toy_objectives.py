@@ -24,9 +24,9 @@ from bertwright.models.bert.system import held_out, masked_lm, phases
 from bertwright.models.catalogue import MODELS, Entry
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
-from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Sequences
 
 

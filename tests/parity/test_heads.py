@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import Loaded, load
 from bertwright.models.bert.system import BERT
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.storage.tensor_names import to_foreign
 from bertwright.tasks.head import Head, LabelledBatch
 from tests.parity.conftest import SMALL, Labelled, make_batch, transformers

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.models.bert.system import BERT
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.objective import Learner
 from bertwright.storage.tensor_names import to_foreign
 from tests.parity.conftest import TINY, Labelled

@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from bertwright.atomic import sha256_file
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import Model
-from bertwright.serve.engine import weights_digest
-from bertwright.serve.requests import cosines
+from bertwright.serve.messages.requests import cosines
+from bertwright.serve.models.engine import weights_digest
 from bertwright.serve.routes.vectors import store
 
 TEXTS = ["a b c", "the d.", "e"]

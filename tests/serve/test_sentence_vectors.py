@@ -19,7 +19,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.serve import ServeConfig
 from bertwright.inference.model import load
 from bertwright.serve.app import make_app
-from bertwright.serve.engine import load_engine
+from bertwright.serve.models.engine import load_engine
 from tests.serve.conftest import until_ready, write_model
 
 TEXTS = ["a b", "c the d e f g h i j k l m n", "z"]

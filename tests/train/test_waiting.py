@@ -29,7 +29,7 @@ from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import system_of
 from bertwright.nn import host
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.attention import CrossAttention, SelfAttention
 from bertwright.recipes.pretrain import make_learner

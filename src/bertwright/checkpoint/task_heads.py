@@ -32,9 +32,9 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.system import System
-from bertwright.nn.characters import CharacterCnn
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize
+from bertwright.nn.layers.characters import CharacterCnn
 from bertwright.storage.model_folder import CONFIG, Header, headers_of, read_json, short
 from bertwright.storage.tensor_names import (
     ParameterMapping,

@@ -10,11 +10,11 @@ from starlette.requests import Request
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.batching import Batcher
-from bertwright.serve.engine import Engine
 from bertwright.serve.errors import unavailable
 from bertwright.serve.http.auth import ApiKeys
-from bertwright.serve.loading import ModelLoader, freeze_loaded, log_model, return_memory
 from bertwright.serve.metrics import ServerMetrics
+from bertwright.serve.models.engine import Engine
+from bertwright.serve.models.loading import ModelLoader, freeze_loaded, log_model, return_memory
 from bertwright.serve.side_threads import SideThreads
 
 log = logging.getLogger("bertwright.serve")

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.config.vectors import poolings_of
 from bertwright.nn.batch import Batch
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.features import Inside, LayerMix, pool
 from bertwright.nn.host import send
+from bertwright.nn.layers.dropout import Dropout
+from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Objective
-from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Sequences
 
 

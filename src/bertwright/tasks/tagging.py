@@ -16,8 +16,8 @@ not need goes to the other.
 **Head.** A word is classified by the vector of its first wordpiece, through dropout and a linear
 layer, as in `BertForTokenClassification` of transformers; other wordpieces have no label. Between
 them may be an LSTM over the words of an example, or TagLM's two LSTMs. A CRF over the scores
-(`nn/crf.py`) scores the tags of an example jointly (Lample et al. 2016). The loss is a sum over
-words: the cross-entropy of each word times the weight of its class; or, with a CRF, minus the
+(`nn/layers/crf.py`) scores the tags of an example jointly (Lample et al. 2016). The loss is a sum
+over words: the cross-entropy of each word times the weight of its class; or, with a CRF, minus the
 log-probability of the whole tag sequences, divided by the same number of words.
 
 TagLM is a tagger that reads a language model's vectors between its two LSTMs (Peters, Ammar,
@@ -68,13 +68,13 @@ from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import listed
 from bertwright.labelled.tagged_texts import text_example
 from bertwright.labelled.tags import TAGS, chunks
-from bertwright.nn.characters import CharacterCnn, character_ids
-from bertwright.nn.crf import Crf
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send
+from bertwright.nn.layers.characters import CharacterCnn, character_ids
+from bertwright.nn.layers.crf import Crf
+from bertwright.nn.layers.dropout import Dropout
+from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Loss
-from bertwright.nn.recurrent import Lstm
 from bertwright.tasks.baselines import tag_baselines
 from bertwright.tasks.collation import flat, windows_of
 from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts

@@ -15,9 +15,9 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert
 from bertwright.models.bert.masked_batch import MaskedBatch
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.attention import SelfAttention
 

@@ -13,8 +13,8 @@ from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.elmo.encoder import Elmo
-from bertwright.nn.characters import character_ids
-from bertwright.nn.recurrent import ClippedLstm
+from bertwright.nn.layers.characters import character_ids
+from bertwright.nn.layers.recurrent import ClippedLstm
 from bertwright.nn.sequences import Inputs, Sequences
 
 TOKENS = ["[UNK]", "[B]", "[E]", "a", "the", "straße", "internationally", "x" * 40]

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.awd_lstm.config import AwdLstmConfig
-from bertwright.nn.dropout import SharedDropout
 from bertwright.nn.encoder import Encoder, EncoderSpec
 from bertwright.nn.host import send
-from bertwright.nn.recurrent import Lstm, LstmState
+from bertwright.nn.layers.dropout import SharedDropout
+from bertwright.nn.layers.recurrent import Lstm, LstmState
 from bertwright.nn.sequences import Inputs
 
 

@@ -1,8 +1,8 @@
 """ELMo: a language model in each direction over words that are built from their characters.
 
 Peters, Neumann, Iyyer, Gardner, Clark, Lee, Zettlemoyer 2018, "Deep contextualized word
-representations", section 3. A token's vector is that of `nn/characters.py`. With the `direction`
-"forward", the model is the forward language model of TagLM (Peters et al. 2017).
+representations", section 3. A token's vector is that of `nn/layers/characters.py`. With the
+`direction` "forward", the model is the forward language model of TagLM (Peters et al. 2017).
 
     token:     x_0 = W highway(relu(max over positions of convolutions(bytes)))
     layer k:   x_k = LSTM_k(x_(k-1)) + x_(k-1) for k > 1, LSTM_1(x_0) for k = 1, in each direction
@@ -24,11 +24,17 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.elmo.config import ElmoConfig
-from bertwright.nn.characters import BEGIN_TEXT, END_TEXT, PADDING, CharacterCnn, character_ids
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoder, EncoderSpec
 from bertwright.nn.init import initialize
-from bertwright.nn.recurrent import ClippedLstm, Direction
+from bertwright.nn.layers.characters import (
+    BEGIN_TEXT,
+    END_TEXT,
+    PADDING,
+    CharacterCnn,
+    character_ids,
+)
+from bertwright.nn.layers.dropout import Dropout
+from bertwright.nn.layers.recurrent import ClippedLstm, Direction
 from bertwright.nn.sequences import Inputs
 
 

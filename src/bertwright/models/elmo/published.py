@@ -21,7 +21,7 @@ from torch import Tensor
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.models.elmo.encoder import Elmo
-from bertwright.nn.characters import CHARACTERS
+from bertwright.nn.layers.characters import CHARACTERS
 from bertwright.storage.hdf5 import array_names
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"

@@ -32,11 +32,11 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.seq2seq.config import Seq2SeqConfig
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.host import send
+from bertwright.nn.layers.dropout import Dropout
+from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.ragged import pack
-from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs
 
 

@@ -32,8 +32,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.nn.dropout import drop
 from bertwright.nn.host import send
+from bertwright.nn.layers.dropout import drop
 from bertwright.nn.sequences import Group, Sequences
 
 # The scores of one block are at most this many numbers, so that they stay in the processor's cache.

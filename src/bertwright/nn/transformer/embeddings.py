@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.layers.dropout import Dropout
 
 
 class Embeddings(nn.Module):

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer.attention import (
     Attend,

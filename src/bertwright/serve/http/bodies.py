@@ -23,7 +23,7 @@ from starlette.responses import Response
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.errors import HttpError
 from bertwright.serve.http.error_replies import body_schema
-from bertwright.serve.replies import ErrorReply
+from bertwright.serve.messages.replies import ErrorReply
 from bertwright.serve.service import service_of
 
 DRAIN = 8

@@ -16,13 +16,11 @@ from bertwright.errors import DataError
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
-from bertwright.serve import schemas
-from bertwright.serve.calls import Call
-from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.http.bodies import make_router
-from bertwright.serve.outputs import Fill, NextSentences, Task
-from bertwright.serve.replies import (
+from bertwright.serve.messages import schemas
+from bertwright.serve.messages.calls import Call
+from bertwright.serve.messages.replies import (
     About,
     Answered,
     Entity,
@@ -35,7 +33,7 @@ from bertwright.serve.replies import (
     TaskResults,
     Truncated,
 )
-from bertwright.serve.requests import (
+from bertwright.serve.messages.requests import (
     Prepared,
     check_characters,
     check_reply,
@@ -44,7 +42,9 @@ from bertwright.serve.requests import (
     texts_in,
     truncation,
 )
-from bertwright.serve.schemas import TaskRequest, listed
+from bertwright.serve.messages.schemas import TaskRequest, listed
+from bertwright.serve.models.engine import Engine, RequestItem
+from bertwright.serve.models.outputs import Fill, NextSentences, Task
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,

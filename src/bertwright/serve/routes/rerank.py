@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.calls import Call
-from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.http.bodies import make_router
-from bertwright.serve.replies import (
+from bertwright.serve.messages.calls import Call
+from bertwright.serve.messages.replies import (
     About,
     Document,
     RankedDocument,
@@ -26,9 +25,10 @@ from bertwright.serve.replies import (
     RerankReply,
     Usage,
 )
-from bertwright.serve.requests import Prepared
+from bertwright.serve.messages.requests import Prepared
+from bertwright.serve.messages.schemas import DocumentText, RankRequest, RerankRequest, listed
+from bertwright.serve.models.engine import Engine
 from bertwright.serve.routes.heads import OF_TEXTS, no_head, task_items, task_name
-from bertwright.serve.schemas import DocumentText, RankRequest, RerankRequest, listed
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 
 Scored = TextPrediction | NumberPrediction

@@ -16,12 +16,10 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.encode import Text, kept_tokens, parts_of
 from bertwright.inference.vectors.embed import with_prompt
-from bertwright.serve.calls import Call
-from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.http.bodies import make_router
-from bertwright.serve.outputs import Attention, Tokens, Vectors
-from bertwright.serve.replies import (
+from bertwright.serve.messages.calls import Call
+from bertwright.serve.messages.replies import (
     About,
     AttentionReply,
     EmbedReply,
@@ -31,7 +29,7 @@ from bertwright.serve.replies import (
     TokenizedText,
     TokenVectors,
 )
-from bertwright.serve.requests import (
+from bertwright.serve.messages.requests import (
     Finish,
     Prepared,
     R,
@@ -45,7 +43,7 @@ from bertwright.serve.requests import (
     tokenize_texts,
     vector_config,
 )
-from bertwright.serve.schemas import (
+from bertwright.serve.messages.schemas import (
     AttentionRequest,
     EmbedRequest,
     EncodeRequest,
@@ -55,6 +53,8 @@ from bertwright.serve.schemas import (
     TokensRequest,
     listed,
 )
+from bertwright.serve.models.engine import Engine, RequestItem
+from bertwright.serve.models.outputs import Attention, Tokens, Vectors
 
 router = make_router()
 

@@ -15,8 +15,8 @@ from bertwright.serve.batching import QueuedItem
 from bertwright.serve.errors import busy, invalid_request
 from bertwright.serve.http.bodies import SMALL
 from bertwright.serve.http.middleware import record_of
-from bertwright.serve.replies import dump
-from bertwright.serve.requests import B, Prepare, Prepared, R, prepare
+from bertwright.serve.messages.replies import dump
+from bertwright.serve.messages.requests import B, Prepare, Prepared, R, prepare
 from bertwright.serve.service import service_of
 
 LARGE = 200

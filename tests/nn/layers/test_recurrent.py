@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertwright.nn.recurrent import Direction, Lstm
+from bertwright.nn.layers.recurrent import Direction, Lstm
 
 COUNTS = [3, 0, 5, 1, 3]
 

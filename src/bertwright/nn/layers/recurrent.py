@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.host import send
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.ragged import pack
 from bertwright.nn.sequences import Sequences
 

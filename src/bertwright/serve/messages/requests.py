@@ -18,10 +18,10 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Text, Tokenized, tokenize
 from bertwright.inference.vectors.embed import normalized
-from bertwright.serve.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.replies import About, Truncated
-from bertwright.serve.schemas import LayersRequest, NamedModel, PoolingRequest, listed
+from bertwright.serve.messages.replies import About, Truncated
+from bertwright.serve.messages.schemas import LayersRequest, NamedModel, PoolingRequest, listed
+from bertwright.serve.models.engine import Engine, Output, RequestItem
 
 B = TypeVar("B", bound=NamedModel)
 """The body of a route."""

@@ -17,10 +17,10 @@ import torch
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
-from bertwright.serve.engine import Engine, RequestItem, load_engine
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation.flight import Flight
-from bertwright.serve.outputs import Vectors
+from bertwright.serve.models.engine import Engine, RequestItem, load_engine
+from bertwright.serve.models.outputs import Vectors
 
 MIN_TOKENS = 256
 """The fewest tokens of a batch on one core."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bertwright.nn.crf import Crf
+from bertwright.nn.layers.crf import Crf
 
 
 def make(tags: int, counts: list[int], seed: int) -> tuple[Crf, Tensor, Tensor]:

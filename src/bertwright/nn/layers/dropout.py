@@ -1,11 +1,11 @@
-"""Dropout (Srivastava et al. 2014); on a CPU, `nn/cpu_dropout.py` draws its random numbers."""
+"""Dropout (Srivastava et al. 2014); on a CPU, `cpu_dropout.py` draws its random numbers."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.cpu_dropout import CpuDropout
+from bertwright.nn.layers.cpu_dropout import CpuDropout
 
 
 def drop(x: Tensor, p: float) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.nn.cpu_dropout import keep_mask
-from bertwright.nn.dropout import Dropout
+from bertwright.nn.layers.cpu_dropout import keep_mask
+from bertwright.nn.layers.dropout import Dropout
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5, 0.9])

@@ -1,0 +1,1 @@
+"""Layers that are not a Transformer's: LSTMs, a character CNN, a CRF and dropout."""

@@ -1,0 +1,1 @@
+"""The models of a server: loading them, what runs them, and what they compute."""
