@@ -35,6 +35,8 @@ class Entry:
     """The separator between the parts of a label where it is displayed."""
     nothing: str = "none"
     """How an empty label is displayed."""
+    of_words: bool = False
+    """Whether each word has a label; the case of a word, which marks names, then matters."""
 
 
 def _classification() -> TaskKind[Any, Any, Any]:
@@ -93,6 +95,7 @@ KINDS: dict[str, Entry] = {
         "token-classification",
         '"A sentence of words."',
         separator=" ",
+        of_words=True,
     ),
     "span": Entry(
         "the answer to a question as a slice of a passage",

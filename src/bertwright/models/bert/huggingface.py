@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -87,16 +88,33 @@ _CLASSES = {
     frozenset({"next_sentence"}): "ForNextSentencePrediction",
     frozenset(): "Model",
 }
-# Kinds of tasks for which transformers has a class. They are named here and not in the files of the
-# kinds, as this is a table of foreign names, and a model does not import tasks.
-_TASK_CLASSES: dict[str, str] = {
-    "classification": "ForSequenceClassification",
-    "regression": "ForSequenceClassification",
-    "tagging": "ForTokenClassification",
-    "span": "ForQuestionAnswering",
-    "multiple-choice": "ForMultipleChoice",
+
+
+@dataclass(frozen=True)
+class TaskClass:
+    """A class of transformers that computes the scores of a kind of task."""
+
+    name: str
+    """Its name, without that of the model before it."""
+    has_labels: bool = True
+    """Whether `config.json` names the labels of its scores."""
+    of_tokens: bool = False
+    """Whether it scores tokens, without the pooler."""
+    linear: str = "classifier"
+    """The name of the layer that scores, there and here."""
+
+
+# The kinds of tasks for which transformers has a class. They are named here and not in the files of
+# the kinds, as this is a table of foreign names, and a model does not import tasks.
+_TASK_CLASSES: dict[str, TaskClass] = {
+    "classification": TaskClass("ForSequenceClassification"),
+    "regression": TaskClass("ForSequenceClassification"),
+    "tagging": TaskClass("ForTokenClassification", of_tokens=True),
+    "span": TaskClass(
+        "ForQuestionAnswering", has_labels=False, of_tokens=True, linear="qa_outputs"
+    ),
+    "multiple-choice": TaskClass("ForMultipleChoice", has_labels=False),
 }
-_OF_TOKENS: tuple[str, ...] = ("tagging", "span")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 _TAG = re.compile(r"([BIES])-.+")
 _SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squad.py
@@ -121,7 +139,14 @@ class BertLayout(Layout[BertConfig]):
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
-    without_pooler: ClassVar[Collection[str]] = _OF_TOKENS
+    without_pooler: ClassVar[Collection[str]] = [
+        kind for kind, task_class in _TASK_CLASSES.items() if task_class.of_tokens
+    ]
+    dropout_keys: ClassVar[Mapping[str, str]] = {
+        kind: "classifier_dropout" for kind in _TASK_CLASSES if kind != "span"
+    }
+    """Kind of task -> the key of the dropout before its scores. Without a key it is that of the
+    layers; before the scores of spans there is none."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
         """The configuration in a `config.json`, or in a file of another name with its keys.
@@ -219,28 +244,27 @@ class BertLayout(Layout[BertConfig]):
 
     def task_names(self, name: str, task: TaskConfig) -> list[ParameterMapping]:
         """The parameters of a head that transformers has a class for."""
-        linear = "qa_outputs" if task.kind == "span" else "classifier"  # so here and there
+        linear = _TASK_CLASSES[task.kind].linear
         return pair(f"objectives.{name}.{linear}", linear)
 
     def task_architecture(self, task: TaskConfig) -> str | None:
         """The transformers class with the same scores, or None if it has none."""
-        if task.head.network != "linear" or task.head.hidden_size:
+        task_class = _TASK_CLASSES.get(task.kind)
+        if task_class is None or task.head.network != "linear" or task.head.hidden_size:
             return None
-        if task.head.layers is not None and not (
-            task.kind in _OF_TOKENS and task.head.layers == "last"
-        ):
+        reads_last = task_class.of_tokens and task.head.layers == "last"
+        if task.head.layers is not None and not reads_last:
             return None
         if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
             return None  # transformers takes one label for regression
-        name = _TASK_CLASSES.get(task.kind)
-        return None if name is None else self.classes + name
+        return self.classes + task_class.name
 
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
         """What `config.json` says of a head that transformers knows."""
         keys: dict[str, Any] = {"architectures": [self.task_architecture(task)]}
-        if (dropout := self.dropout_key(task.kind)) is not None:
-            keys[dropout] = task.head.dropout
-        if task.kind in ("classification", "regression", "tagging"):
+        if task.kind in self.dropout_keys:
+            keys[self.dropout_keys[task.kind]] = task.head.dropout
+        if _TASK_CLASSES[task.kind].has_labels:
             labels = task.labels or tuple(f"LABEL_{n}" for n in range(task.num_scores))
             keys["id2label"] = {str(number): label for number, label in enumerate(labels)}
             keys["label2id"] = {label: number for number, label in enumerate(labels)}
@@ -267,10 +291,10 @@ class BertLayout(Layout[BertConfig]):
         kind = self._kind(content.get("architectures"))
         if kind is None:
             return None
-        labels: tuple[str, ...] = ()
+        task_class = _TASK_CLASSES[kind]
+        labels = _labels(content, path) if task_class.has_labels else ()
+        scheme = scheme_of(labels) if task_class.of_tokens else "none"
         multi_label = False
-        if kind in ("classification", "tagging"):
-            labels = _labels(content, path)
         if kind == "classification":
             problem = content.get("problem_type")
             if problem is not None and problem not in _PROBLEMS:
@@ -290,7 +314,7 @@ class BertLayout(Layout[BertConfig]):
                 kind=kind,
                 labels=labels,
                 multi_label=multi_label,
-                scheme=scheme_of(labels) if kind == "tagging" else "none",
+                scheme=scheme,
                 unanswerable=None if kind == "span" else False,
                 max_length=length,
                 stride=stride,
@@ -299,18 +323,13 @@ class BertLayout(Layout[BertConfig]):
         except ConfigError as error:
             raise DataError(f"{path}: {error}") from error
 
-    def dropout_key(self, kind: str) -> str | None:
-        """The key of the dropout before the scores of a task; None: that of the layers, and none
-        before those of spans."""
-        return None if kind == "span" else "classifier_dropout"
-
     def _kind(self, architectures: Any) -> str | None:
         """The kind of task of an architecture; text classification stands for regression too."""
         if not isinstance(architectures, list) or len(architectures) != 1:
             return None
         kinds = {
-            self.classes + name: kind
-            for kind, name in _TASK_CLASSES.items()
+            self.classes + task_class.name: kind
+            for kind, task_class in _TASK_CLASSES.items()
             if kind != "regression"
         }
         name = architectures[0]
@@ -320,7 +339,7 @@ class BertLayout(Layout[BertConfig]):
         self, kind: str, content: Mapping[str, Any], config: BertConfig, path: Path
     ) -> float:
         """Dropout before the scores; unset, that of the layers."""
-        key = self.dropout_key(kind)
+        key = self.dropout_keys.get(kind)
         if key is None:
             return 0.0 if kind == "span" else config.hidden_dropout_prob
         value = content.get(key)

@@ -52,6 +52,12 @@ class DistilBertLayout(BertLayout):
     prefix: ClassVar[str] = "distilbert."
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "transformer.")
     heads: ClassVar[tuple[str, ...]] = ("vocab_", "pre_classifier.", "classifier.", "qa_outputs.")
+    dropout_keys: ClassVar[Mapping[str, str]] = {
+        "classification": "seq_classif_dropout",
+        "regression": "seq_classif_dropout",
+        "multiple-choice": "seq_classif_dropout",
+        "span": "qa_dropout",
+    }
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "activation": ("gelu",),
         "tie_word_embeddings": (True, None),
@@ -104,8 +110,3 @@ class DistilBertLayout(BertLayout):
             for part, name in _LAYER.items():
                 encoder += pair(f"{ours}.{part}", f"{theirs}.{name}")
         return encoder
-
-    def dropout_key(self, kind: str) -> str | None:
-        if kind == "span":
-            return "qa_dropout"
-        return None if kind == "tagging" else "seq_classif_dropout"

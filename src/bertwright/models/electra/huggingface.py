@@ -47,6 +47,10 @@ class ElectraLayout(BertLayout):
         "sequence_summary.",
         "qa_outputs.",
     )
+    dropout_keys: ClassVar[Mapping[str, str]] = {
+        **BertLayout.dropout_keys,
+        "multiple-choice": "summary_last_dropout",
+    }
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         **BertLayout.held,
         "summary_type": ("first",),
@@ -109,6 +113,3 @@ class ElectraLayout(BertLayout):
                 *pair(f"objectives.{name}.classifier", "classifier.out_proj"),
             ]
         return super().task_names(name, task)
-
-    def dropout_key(self, kind: str) -> str | None:
-        return "summary_last_dropout" if kind == "multiple-choice" else super().dropout_key(kind)

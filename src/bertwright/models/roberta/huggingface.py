@@ -33,6 +33,9 @@ class RobertaLayout(BertLayout):
     classes: ClassVar[str] = "Roberta"
     prefix: ClassVar[str] = "roberta."
     heads: ClassVar[tuple[str, ...]] = ("lm_head.", "classifier.", "qa_outputs.")
+    dropout_keys: ClassVar[Mapping[str, str]] = {
+        kind: key for kind, key in BertLayout.dropout_keys.items() if kind != "multiple-choice"
+    }
     repeats: ClassVar[Mapping[str, str]] = {
         "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
         "lm_head.decoder.bias": "lm_head.bias",
@@ -73,9 +76,6 @@ class RobertaLayout(BertLayout):
             *pair("encoder.pooler.dense", "classifier.dense"),
             *pair(f"objectives.{name}.classifier", "classifier.out_proj"),
         ]
-
-    def dropout_key(self, kind: str) -> str | None:
-        return None if kind == "multiple-choice" else super().dropout_key(kind)
 
 
 class XlmRobertaLayout(RobertaLayout):

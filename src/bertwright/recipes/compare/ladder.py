@@ -43,6 +43,7 @@ from bertwright.recipes.compare.rungs import RUNGS, SAME, Rung
 from bertwright.recipes.compare.stages import Found, Stages
 from bertwright.recipes.compare.train import train
 from bertwright.report.ladder import LADDER, RESULTS, rows_of, write_ladder
+from bertwright.tasks.catalogue import KINDS
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.version import __version__
@@ -173,7 +174,7 @@ def _fixed(
     states = {str(path): path.stat().st_size if path.is_file() else None for path in paths}
     lowercase = config.lowercase
     if lowercase is None:
-        lowercase = task is None or task.kind != "tagging"
+        lowercase = task is None or not KINDS[task.kind].of_words
     names = ("tokens", "seed", "vocab_size", "word_vocab_size", "held_out")
     found: dict[str, Any] = values.plain(
         {

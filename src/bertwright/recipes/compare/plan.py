@@ -15,7 +15,7 @@ from bertwright.errors import ConfigError, MissingExtra
 from bertwright.models.catalogue import MODELS
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
 from bertwright.recipes.compare.use import WAYS, Way
-from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.catalogue import KINDS, kind_of
 
 WORD_KERNELS = ("word2vec", "fasttext", "glove")
 """Systems whose training needs the extra `words`."""
@@ -117,8 +117,9 @@ def _reason(rung: Rung, config: CompareConfig, kind: str | None) -> str:
         return "it is trained on translations: --parallel SOURCE TARGET"
     if rung.reads_pairs and kind is None and not config.word_tests:
         return "it is no language model, and there is no task: --train LABELLED"
-    if rung.kinds and kind not in rung.kinds:
-        return f"it is for tasks of the kind {', '.join(rung.kinds)}"
+    if rung.of_words and (kind is None or not KINDS[kind].of_words):
+        kinds = [name for name, entry in KINDS.items() if entry.of_words]
+        return f"it is for tasks of the kind {', '.join(kinds)}"
     writes = rung.system in ("bert", "gpt2", "openai-gpt", "bert-ltr")
     if kind is not None and kind_of(kind).generates and rung.vectors and not writes:
         return "it has no head that writes text after another text"

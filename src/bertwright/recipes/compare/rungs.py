@@ -58,8 +58,8 @@ class Rung:
     """Another rung whose run it reads."""
     is_that_of: str = ""
     """Another rung whose run it is, used in another way."""
-    kinds: tuple[str, ...] = ()
-    """The only kinds of task it is for; empty: all."""
+    of_words: bool = False
+    """Whether it is only for tasks in which each word has a label."""
     tuned: bool = True
     """Whether it is fine-tuned too."""
 
@@ -194,7 +194,7 @@ _ALL = (
         layers="last",
         network="taglm",
         is_that_of="elmo",
-        kinds=("tagging",),
+        of_words=True,
         tuned=False,
     ),
     Rung(
