@@ -19,7 +19,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.generate import generates
-from bertwright.models.catalogue import BERT_FAMILY, trainable
+from bertwright.models.catalogue import MODELS, trainable
 from bertwright.models.system import System
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.learned.catalogue import LEARNED
@@ -83,7 +83,7 @@ def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFi
     assert ("--optimizer.learning-rate" in shown) == trainable()[name].reads(
         "optimizer.learning_rate"
     )
-    assert ("--masking.whole-word" in shown) == (name in BERT_FAMILY)
+    assert ("--masking.whole-word" in shown) == MODELS[name].load().is_padded_elsewhere
 
 
 def test_embed(run: Path, tmp_path: Path) -> None:
@@ -186,4 +186,6 @@ def test_its_page_says_what_it_has_learned(name: str, run: Path, tmp_path: Path)
     page = (copy / "report.html").read_text()
     for section in found.get("sections", []):
         assert section["title"] in page
-    assert bool(found.get("sections")) == (name in LEARNED and name not in (*BERT_FAMILY, "elmo"))
+    assert bool(found.get("sections")) == (
+        name in LEARNED and name != "elmo" and not MODELS[name].load().is_padded_elsewhere
+    )

@@ -63,7 +63,7 @@ sys.exit(run(sys.argv[1:]))
 HANGING_LOAD = """
 import sys, time
 from bertwright.cli.app import run
-from bertwright.serve import loading
+from bertwright.serve.models import loading
 loading.load_engine = lambda *given: time.sleep(600)
 sys.exit(run(sys.argv[1:]))
 """

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bertwright.models.bert import tensorflow
 from bertwright.models.bert.huggingface import activation_of
-from bertwright.models.catalogue import only_bert, system_of_config, system_of_folder
+from bertwright.models.catalogue import system_of_config, system_of_folder, system_that
 from bertwright.models.system import System
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
@@ -129,10 +129,8 @@ class TensorFlowCheckpoint(Adapter):
         return replace(config, hidden_act=activation_of(activation, path))
 
     def system(self, source: Path, config: Any) -> System:
-        only_bert(config, f"the checkpoint {source}")
-        from bertwright.models.bert.system import TENSORFLOW
-
-        return TENSORFLOW
+        system = system_that(lambda s: self.name in s.layouts, config, f"the checkpoint {source}")
+        return system.in_layout(self.name)
 
     def weight_files(self, source: Path) -> list[Path]:
         prefix = self._prefix(source)

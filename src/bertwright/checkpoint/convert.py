@@ -39,7 +39,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import tensorflow as tensorflow
-from bertwright.models.catalogue import only_bert, only_bert_family, system_of_config
+from bertwright.models.catalogue import system_of_config, system_that
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
@@ -124,9 +124,9 @@ def convert(
                 kind = system_of_config(config).name
                 raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
         elif to == "sentence-transformers":
-            only_bert_family(config, f"a folder of {to}")
+            system_that(lambda system: system.is_padded_elsewhere, config, f"a folder of {to}")
         elif to != "huggingface":
-            only_bert(config, f"a folder of {to}")
+            system_that(lambda system: to in system.layouts, config, f"a folder of {to}")
         known = sentence_transformers.read_defaults(folder)
         defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
         longest = sources.read_length(found, system_of_config(config).spec(config).max_length)
@@ -270,12 +270,11 @@ def _write_model(
         files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]
         return {name: x.shape for file in files for name, x in headers_of(file).items()}
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
-    from bertwright.models.bert.system import TENSORFLOW
-
-    tensors = task_heads.tensors_to_save(given, TENSORFLOW, config, tasks, bool(objectives))
+    system = system_of_config(config).in_layout(to)
+    tensors = task_heads.tensors_to_save(given, system, config, tasks, bool(objectives))
     for task in tasks.values():
         tensorflow.check_task_head(
-            None if tensors.in_heads else TENSORFLOW.names.task_architecture(task)
+            None if tensors.in_heads else system.names.task_architecture(task)
         )
     if tasks:
         task_heads.write_tasks(folder, tasks)

@@ -14,32 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.task import TaskConfig
-from bertwright.models.bert.config import BertConfig
-from bertwright.models.catalogue import only_bert_family
+from bertwright.models.catalogue import system_that
 from bertwright.nn.objective import Learner
-
-_TOKENS = "encoder.embeddings.token.weight"
-_BIASES = ("objectives.masked_lm.bias", "objectives.replaced_tokens.generator.bias")
 
 
 def extend_learner(
     learner: Learner,
-    config: BertConfig,
+    config: Any,
     tasks: Mapping[str, TaskConfig],
     first: int,
     pieces: Sequence[Sequence[int]],
-) -> tuple[Learner, BertConfig]:
+) -> tuple[Learner, Any]:
     """A learner with more entries.
 
     Args:
         learner: with the old vocabulary; it is left as it is.
-        config: of its BERT.
+        config: of its model.
         tasks: of its task heads.
         first: id of the first new entry: the tokenizer's size. Rows of the model from there on
             belong to no token and are overwritten.
@@ -49,12 +46,12 @@ def extend_learner(
         The learner, and its configuration.
 
     Raises:
-        ConfigError: it is not of the family of BERT.
+        ConfigError: a model whose vocabulary cannot be extended.
     """
-    only_bert_family(config, "a larger vocabulary")
+    system = system_that(lambda system: bool(system.vocabulary), config, "a larger vocabulary")
     state = dict(learner.state_dict())
     size = max(config.vocab_size, first + len(pieces))
-    for name in (_TOKENS, *_BIASES):
+    for name in system.vocabulary:
         if name in state:
             state[name] = _grown(state[name], first, size, pieces)
     grown = replace(config, vocab_size=size)

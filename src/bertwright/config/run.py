@@ -162,6 +162,8 @@ class RunConfig:
 
     presets: ClassVar[Mapping[str, Any]] = {}
     """The presets that `model` may name."""
+    encoders: ClassVar[tuple[str, ...]] = ()
+    """The systems whose models `--encoder` may name."""
     default_model: ClassVar[str] = ""
     """The value of `model` if neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False

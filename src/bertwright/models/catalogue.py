@@ -283,38 +283,19 @@ def system_of_model(model: str | None) -> str:
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")
 
 
-BERT_FAMILY = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra")
-"""The systems whose layers and heads are BERT's: one graph exports them, one function gives them a
-larger vocabulary, and a folder of sentence-transformers holds them.
-"""
+def system_that(can: Callable[[System], bool], config: object, what: str) -> System:
+    """Return the system of a configuration, where something is for some systems only.
 
-
-def is_of_bert_family(config: object) -> bool:
-    """Return whether a configuration is that of a model of the family of BERT."""
-    return system_of_config(config).name in BERT_FAMILY
-
-
-def only_bert_family(config: object, what: str) -> None:
-    """Check that the configuration of a model is that of one of the family of BERT.
+    Args:
+        can: whether it is for a system.
+        config: of a model.
+        what: it, for the message.
 
     Raises:
-        ConfigError: it is the configuration of another model.
+        ConfigError: it is not for this system; the systems that it is for are named.
     """
-    if not is_of_bert_family(config):
-        name = system_of_config(config).name
-        raise ConfigError(
-            f"{what} is for BERT and its family only ({', '.join(BERT_FAMILY)}); this model is a "
-            f"{name}"
-        )
-
-
-def only_bert(config: object, what: str) -> BertConfig:
-    """Return the configuration of a model, which must be a BERT.
-
-    Raises:
-        ConfigError: it is the configuration of another model.
-    """
-    name = system_of_config(config).name
-    if name != "bert" or not isinstance(config, BertConfig):  # subclasses are other systems
-        raise ConfigError(f"{what} is for BERT only; this model is a {name}")
-    return config
+    system = system_of_config(config)
+    if not can(system):
+        names = [name for name, entry in MODELS.items() if can(entry.load())]
+        raise ConfigError(f"{what} is for {', '.join(names)} only; this model is a {system.name}")
+    return system

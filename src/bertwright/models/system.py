@@ -128,6 +128,13 @@ class System:
     """The factor of an objective's gradient by its name; 1 where it is not named."""
     layout: type[Layout[Any]] = Layout
     """The layout of its models' folders."""
+    layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
+    """Further layouts that a folder of it may have, by the name of the file format."""
+    is_padded_elsewhere: bool = False
+    """Whether transformers has its encoder, over padded batches: `export` writes it as one graph,
+    and a folder of sentence-transformers holds it."""
+    vocabulary: tuple[str, ...] = ()
+    """The tensors that have a row for each token, where a vocabulary can be extended."""
     run: type[RunConfig] | None = None
     """R, the class of its runs; None: its models are read from files and never trained."""
     trained_with: Callable[[Any], Sequence[str]] | None = None
@@ -151,6 +158,10 @@ class System:
     their own (`R.own_loop`): changes the learner pass by pass. After each pass the run is
     evaluated, logged and saved.
     """
+
+    def in_layout(self, name: str) -> System:
+        """Return the same system, whose folders have a further layout."""
+        return replace(self, layout=self.layouts[name])
 
     @cached_property
     def names(self) -> Layout[Any]:

@@ -28,7 +28,7 @@ from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.machine import keep_few_kernels, keep_freed_memory
-from bertwright.models.catalogue import only_bert, system_of
+from bertwright.models.catalogue import system_of, system_that
 from bertwright.models.system import KnownWords, Opened, PretrainedEncoder
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
@@ -178,10 +178,11 @@ def open_sources(config: RunConfig) -> Opened:
     if "encoder" in paths:
         refuse_source(Path(config.out), paths["encoder"])
         loaded = checkpoint.load(paths["encoder"], [])
+        system_that(lambda system: system.name in config.encoders, loaded.config, "--encoder")
         encoder = PretrainedEncoder(
             name=paths["encoder"],
             folder=loaded.folder,
-            config=only_bert(loaded.config, "--encoder"),
+            config=loaded.config,
             weights=loaded.learner.encoder.state_dict(),
             tokenizer=read_tokenizer(loaded.folder, loaded.config),
         )

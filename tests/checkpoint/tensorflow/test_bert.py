@@ -14,12 +14,12 @@ from bertwright.checkpoint.checkpoint import find_checkpoint, load
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load as load_model
 from bertwright.models.bert import tensorflow as tensorflow
-from bertwright.models.bert.system import TENSORFLOW
+from bertwright.models.bert.system import BERT
 from bertwright.storage.tensor_bundle import write_bundle
 from bertwright.storage.tensor_names import to_foreign
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, change, refused
 
-PARTS = TENSORFLOW.mappings(CONFIG)
+PARTS = BERT.in_layout("tensorflow").mappings(CONFIG)
 H, F, L = CONFIG.hidden_size, CONFIG.intermediate_size, CONFIG.num_hidden_layers
 
 

@@ -11,7 +11,7 @@ from bertwright.errors import ConfigError
 from bertwright.inference.backends.packed import packable
 from bertwright.models.bert.config import LeftToRightBertConfig
 from bertwright.models.bert.encoder import Bert
-from bertwright.models.catalogue import only_bert
+from bertwright.models.catalogue import system_that
 from bertwright.nn.sequences import Inputs, Sequences
 from tests import small_bert
 
@@ -83,4 +83,4 @@ def test_it_has_no_pooler_and_is_read_at_its_last_token(encoder: Bert) -> None:
         LeftToRightBertConfig(**{**SIZES, "pooler": True})
     assert packable(encoder) is None  # its weights would be laid out for attention both ways
     with pytest.raises(ConfigError, match="is a bert-ltr"):
-        only_bert(CONFIG, "an export")
+        system_that(lambda system: system.is_padded_elsewhere, CONFIG, "an export")

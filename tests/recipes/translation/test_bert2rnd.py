@@ -144,7 +144,7 @@ def test_it_is_trained_and_parses(
     ]
     more = config(trees, tmp_path / "more", None, init=str(out), model=None, steps=1)
     train(more)
-    with pytest.raises(ConfigError, match="is for BERT only; this model is a bert2rnd"):
+    with pytest.raises(ConfigError, match="is for bert only; this model is a bert2rnd"):
         made(trees, tmp_path / "again", out)
 
 
@@ -207,7 +207,7 @@ def test_what_does_not_fit(bert: Path, trees: Path, tmp_path: Path) -> None:
         vocabulary=VOCABULARY,
     )
     for encoder, over, message in (
-        (other, {}, "--encoder is for BERT only; this model is a transformer"),
+        (other, {}, "--encoder is for bert only; this model is a transformer"),
         (bert, {"architecture": {"hidden_size": 48}}, "hidden_size is 48, but .* has 24"),
         (
             bert,

@@ -50,8 +50,7 @@ from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.models.bert.config import BertConfig
-from bertwright.models.catalogue import is_of_bert_family, system_of_config
+from bertwright.models.catalogue import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import EXPORT
@@ -111,7 +110,7 @@ def export(
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
-    if is_of_bert_family(loaded.config):
+    if system_of_config(loaded.config).is_padded_elsewhere:
         bert = _of_bert(loaded, head, layers)
         task, graphs = bert.task, [bert]
         if int8:
@@ -192,7 +191,9 @@ def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int])
         )
     if kind is not None and kind.graph is None:
         raise ConfigError(f"there is no export of a {kind.name} task: use bertwright predict")
-    return PaddedBert(loaded.learner, head, task, _numbers(layers, loaded.config))
+    return PaddedBert(
+        loaded.learner, head, task, _numbers(layers, loaded.learner.encoder.spec.depth)
+    )
 
 
 def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
@@ -263,19 +264,17 @@ def _head(
     return requested
 
 
-def _numbers(layers: Sequence[int], config: BertConfig) -> tuple[int, ...]:
+def _numbers(layers: Sequence[int], depth: int) -> tuple[int, ...]:
     """Layers counted from 0, the embeddings."""
     if not layers:
         return ()
-    numbers = VectorConfig(tuple(layers)).numbers(config.num_hidden_layers)
+    numbers = VectorConfig(tuple(layers)).numbers(depth)
     if len(set(numbers)) < len(numbers):
         raise ConfigError(f"layers {', '.join(map(str, layers))} name one layer twice")
     return numbers
 
 
-def _write_config(
-    folder: Path, config: BertConfig, head: str | None, task: TaskConfig | None
-) -> None:
+def _write_config(folder: Path, config: Any, head: str | None, task: TaskConfig | None) -> None:
     """`config.json` of the model with this head alone, and `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
     names = system_of_config(config).names

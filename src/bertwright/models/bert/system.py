@@ -120,6 +120,9 @@ BERT = System(
     spec=bert_spec,
     objectives={"masked_lm": masked_lm, "next_sentence": next_sentence},
     layout=BertLayout,
+    layouts={"tensorflow": TensorFlowLayout},
+    is_padded_elsewhere=True,
+    vocabulary=("encoder.embeddings.token.weight", "objectives.masked_lm.bias"),
     run=BertRun,
     trained_with=objectives,
     instances=held_out,
@@ -127,8 +130,6 @@ BERT = System(
     continued=continued,
     initialize=initialize_from_data,
 )
-TENSORFLOW = replace(BERT, layout=TensorFlowLayout)
-"""BERT in the files of google-research/bert."""
 LEFT_TO_RIGHT_BERT = System(
     name="bert-ltr",
     config=LeftToRightBertConfig,

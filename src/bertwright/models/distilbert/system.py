@@ -25,6 +25,7 @@ DISTILBERT = replace(
     encoder=DistilBert,
     objectives={"masked_lm": masked_lm},
     layout=DistilBertLayout,
+    layouts={},
     run=DistilBertRun,
     model=new_model,
 )

@@ -51,6 +51,7 @@ ROBERTA = replace(
     encoder=Roberta,
     objectives={"masked_lm": masked_lm},
     layout=RobertaLayout,
+    layouts={},
     run=RobertaRun,
     model=new_model,
 )
