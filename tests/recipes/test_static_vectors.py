@@ -91,7 +91,7 @@ def test_fine_tuning_averages_words_and_says_how_many_there_are(
         command = ["finetune", "classification", "--model", str(tmp_path / name), "--out", str(out)]
         command += ["--train", str(data), "--dev", str(data), "--epochs", "1", "--seeds", "1"]
         assert run_verb([*command, "--json"]) == 0
-        assert "train: 12 of 18 words are in the vocabulary" in capsys.readouterr().err
+        assert "train: 12 of 18 words have a vector" in capsys.readouterr().err
         results = json.loads((out / "results.json").read_text())
         assert results["task"]["head"]["frame"] == frame
         assert {"words": 18, "unknown": 6}.items() <= results["data"]["train"].items()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+import bertwright
 from bertwright.checkpoint.ngram_files import import_arpa
 from bertwright.checkpoint.vector_files import import_vectors
+from tests.inference.test_further_words import TEXTS, elmo, fasttext
 from tests.serve.test_metrics import figures
 
 ARPA = """
@@ -59,3 +62,18 @@ def test_models_of_other_tokens_say_nothing_of_words(words: TestClient) -> None:
     headers = words.post("/v1/embeddings", json=body).headers
     assert "x-bertwright-unknown-words" not in headers
     assert "unknown_words_total full" not in figures(words.get("/metrics").text)
+
+
+def test_what_spells_words_has_no_unknown_ones(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    folders = elmo(tmp_path / "elmo", ["the", "cat"]), fasttext(tmp_path / "fasttext")
+    server = served(model=tuple(f"{each.name}={each}" for each in folders))
+    for folder in folders:
+        body = {"model": folder.name, "input": TEXTS}
+        reply = server.post("/embed", json=body).json()
+        expected = bertwright.load(folder).embed(TEXTS)
+        np.testing.assert_allclose(reply["vectors"], expected, rtol=1e-4, atol=1e-6)
+    assert reply["unknown_words"] == 0
+    body = {"model": "fasttext", "input": "cat zorbled"}
+    assert "zorbled" in server.post("/tokenize", json=body).text

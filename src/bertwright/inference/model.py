@@ -27,6 +27,7 @@ from bertwright.checkpoint.sources import (
     read_length,
     read_tokenizer,
 )
+from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
@@ -489,6 +490,7 @@ def load(
     most = read_length(loaded.folder, encoder.spec.max_length)
     encoder.spec = replace(encoder.spec, max_length=most)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
+    spell_unknown_words(tokenizer, encoder)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)

@@ -26,7 +26,7 @@ class EncoderSpec:
     depth: int
     """L, the number of layers above the embeddings; 0: static word vectors."""
     vocab_size: int
-    """V, the number of ids."""
+    """V, the number of ids of the vocabulary; an encoder that `SpellsWords` reads further ids."""
     max_length: int | None = None
     """The maximum length of a sequence, in tokens; None: any length."""
     segments: int = 1
@@ -202,6 +202,31 @@ class HasAttentionMaps(Protocol):
 
         x `[T, H]`, the vectors of the layer below -> `[A, T, T]` float32, whose rows sum to 1.
         """
+
+
+class FurtherWords(Protocol):
+    """The words outside of a vocabulary, by their ids (`text/tokenizer/further_words.py`)."""
+
+    def __len__(self) -> int:
+        """Return the number of words."""
+
+    def word_of(self, id: int) -> str:
+        """Return the word of an id."""
+
+
+@runtime_checkable
+class SpellsWords(Protocol):
+    """An encoder that computes the vector of a word from its characters.
+
+    A word outside the vocabulary has an id from V on, and the encoder reads its spelling from
+    `further_words`.
+    """
+
+    further_words: FurtherWords | None
+    """The words that ids from V on stand for; None: there are no such ids."""
+
+    def can_spell(self, word: str) -> bool:
+        """Return whether it computes a vector for a word."""
 
 
 @runtime_checkable

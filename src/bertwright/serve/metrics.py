@@ -35,7 +35,7 @@ class ServerMetrics:
         self.tokens = counter("bertwright_tokens", "Tokens of answered requests", ["model"])
         self.generated = counter("bertwright_generated_tokens", "Tokens generated", ["model"])
         self.truncated = counter("bertwright_truncated_texts", "Texts that were cut", ["model"])
-        unknown = "Words that the model does not have"
+        unknown = "Words that the model has no vector for"
         self.unknown_words = counter("bertwright_unknown_words", unknown, ["model"])
         self.batch_texts, self.batch_tokens, self.batch_seconds = (
             histogram(f"bertwright_batch_{what}", f"{what.title()} of a batch", buckets=buckets)

@@ -179,12 +179,8 @@ def make_tagging_instances(
 
 def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
     words = list(dict.fromkeys(word for example in examples for word in example.words))
-    all_ids, counts = tokenizer.encode_sentence_ids(words)
-    ids, stops = all_ids.tolist(), np.cumsum(counts).tolist()
-    return {
-        word: ids[start:stop] or [tokenizer.unk_id]
-        for word, (start, stop) in zip(words, pairwise([0, *stops]), strict=True)
-    }
+    of_words = zip(words, tokenizer.encode_word_ids(words), strict=True)
+    return {word: ids or [tokenizer.unk_id] for word, ids in of_words}
 
 
 def _documents(

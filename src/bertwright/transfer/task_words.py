@@ -34,11 +34,13 @@ def train_task_words(learner: Learner, ids: Iterable[int]) -> None:
     Args:
         learner: the learner; it stays as it is if its encoder has no table of token embeddings, or
             an objective multiplies by the whole table.
-        ids: all token ids of the training data; repetitions are allowed.
+        ids: all token ids of the training data; repetitions are allowed. Those beyond the table,
+            of words that are spelled, have no row to train.
     """
     encoder = learner.encoder
     embedding = encoder.token_embedding()
-    task_ids = sorted(set(ids)) if embedding is not None else []
+    size = 0 if embedding is None else embedding.num_embeddings
+    task_ids = sorted(id for id in set(ids) if id < size)
     reads = any(getattr(each, "reads_embeddings", False) for each in learner.objectives.values())
     if embedding is None or reads or len(task_ids) > MOST * len(embedding.weight):
         return

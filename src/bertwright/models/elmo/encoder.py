@@ -11,6 +11,9 @@ representations", section 3. A token's vector is that of `nn/layers/characters.p
 Each direction predicts its next token from its half of the top layer. A task that uses the model
 reads `gamma * sum_k softmax(s)_k x_k` (equation 1, `nn/features.py`).
 
+A word outside the vocabulary is spelled like any other; the LSTMs read it, but no direction
+predicts it.
+
 Letters: N tokens, V vocabulary, C bytes of a token, P projection of a direction, H = 2 P (P for one
 direction), L layers, U different tokens of a batch.
 """
@@ -24,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.elmo.config import ElmoConfig
-from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.nn.encoder import Encoder, EncoderSpec, FurtherWords
 from bertwright.nn.init import initialize
 from bertwright.nn.layers.characters import (
     BEGIN_TEXT,
@@ -58,6 +61,8 @@ class Elmo(Encoder):
 
     characters: Tensor
     """`[V, C]` int16: the character ids of each token of the vocabulary."""
+    further_words: FurtherWords | None = None
+    """The words outside the vocabulary, whose ids are V and above."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(elmo_spec(config))
@@ -90,8 +95,7 @@ class Elmo(Encoder):
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
         unique: Any = torch.unique
         different, which = unique(inputs.ids, return_inverse=True)  # [U], [N]
-        characters = self.token.trim(self.characters[different].long())
-        x = self.token(characters)[which]  # [N, P]
+        x = self.token(self.token.trim(self._spelling(different)))[which]  # [N, P]
         halves = [x] * len(self.directions)
         layers = [torch.cat(halves, 1)]  # [N, H]
         for number, lstms in enumerate(self.layers[:top]):
@@ -101,6 +105,24 @@ class Elmo(Encoder):
                 halves[k] = states + before if number and self.skips else states
             layers.append(torch.cat(halves, 1))
         return layers
+
+    def can_spell(self, word: str) -> bool:
+        """Return True: every word has characters."""
+        return True
+
+    def _spelling(self, ids: Tensor) -> Tensor:
+        """Return the character ids of different tokens: `[U]` -> `[U, C]`."""
+        words = self.further_words
+        if not words:
+            return self.characters[ids].long()
+        size, length = self.characters.shape
+        characters = self.characters[ids.clamp(max=size - 1)].long()
+        further = (ids >= size).nonzero()[:, 0]
+        if len(further):
+            spelled = [words.word_of(index) for index in ids[further].tolist()]
+            rows = torch.tensor([character_ids(word, length) for word in spelled])
+            characters[further] = rows.to(characters.device)
+        return characters
 
     def stages(self) -> Sequence[nn.Module]:
         return [self.token, *self.layers]

@@ -27,7 +27,8 @@ from bertwright.models.word_vectors.config import (
     Word2VecConfig,
     WordVectorsConfig,
 )
-from bertwright.nn.encoder import Encoder, EncoderSpec
+from bertwright.models.word_vectors.subwords import buckets_of
+from bertwright.nn.encoder import Encoder, EncoderSpec, FurtherWords
 from bertwright.nn.sequences import Inputs
 
 
@@ -79,12 +80,37 @@ class FastText(WordVectors):
     """`[V + buckets, H]`: the rows of words and of n-grams."""
     counts: Tensor
     """`[V]`: how often each word was in the text."""
+    further_words: FurtherWords | None = None
+    """The words outside the vocabulary, whose ids are V and above."""
 
     def __init__(self, config: FastTextConfig) -> None:
         super().__init__(config)
         words, width = config.vocab_size, config.hidden_size
         self.register_buffer("rows", torch.zeros(words + config.buckets, width))
         self.register_buffer("counts", torch.zeros(words, dtype=torch.int64))
+
+    def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
+        words, size = self.further_words, self.spec.vocab_size
+        if not words:
+            return super().compute(inputs, top)
+        x = self.table(inputs.ids.clamp(max=size - 1))  # [N, H]
+        at = (inputs.ids >= size).nonzero()[:, 0]
+        if len(at):
+            ids = inputs.ids[at].tolist()
+            vectors = {id: self._of_ngrams(words.word_of(id)) for id in set(ids)}
+            rows = torch.stack([vectors[id] for id in ids])
+            x = x.index_put((at,), rows.to(x.dtype))
+        return [x]
+
+    def can_spell(self, word: str) -> bool:
+        """Return whether a word has n-grams; its ends, `<` and `>`, count as characters."""
+        return len(word) + 2 >= self.config.min_n
+
+    def _of_ngrams(self, word: str) -> Tensor:
+        """Return the mean `[H]` of the rows of a word's n-grams."""
+        config = self.config
+        buckets = buckets_of(word, config.buckets, config.min_n, config.max_n)
+        return self.rows[[config.vocab_size + bucket for bucket in buckets]].mean(0)
 
     def set_table(self, starts: Int64s, units: Int64s) -> None:
         """Set each word's vector to the mean of its rows, which `word_units` returns."""

@@ -22,6 +22,7 @@ import torch
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
+from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.machine import keep_few_kernels, keep_freed_memory
@@ -103,9 +104,11 @@ def finetune(
             run_folder.refuse_other_folder(run, overwrite)
         folder = checkpoint.find_checkpoint(config.model)
         refuse_source(run, folder)
-        spec = checkpoint.load(folder).learner.encoder.spec
+        encoder = checkpoint.load(folder).learner.encoder
+        spec = encoder.spec
         spec.require_vectors()
         tokenizer = read_tokenizer(folder, read_config(folder))
+        spell_unknown_words(tokenizer, encoder)
         trained = read_length(folder, spec.max_length)
         config = replace(config, transfer=transfer_of(config, spec, tasks))
         fitted = layers_of(config, spec) if is_fitted(config, tasks) else None
@@ -209,6 +212,7 @@ def new_learner(
         )
     loaded = checkpoint.load(folder, auxiliary, generator, architecture, tasks=tasks)
     learner = loaded.learner
+    spell_unknown_words(setups[0].train.tokenizer, learner.encoder)
     learner.auxiliary = auxiliary
     learner.weights = dict.fromkeys(auxiliary, config.language_model)
     if config.random_start:

@@ -69,7 +69,7 @@ class PreparedGeneration(Prepared[Any]):
 
     @property
     def unknown_words(self) -> int | None:
-        """Return the words of the prompts that the model does not have."""
+        """Return the words of the prompts that the model has no vector for."""
         return self.engine.unknown_words(prompt.ids for prompt in self.prompts)
 
 

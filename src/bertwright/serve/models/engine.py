@@ -62,6 +62,9 @@ TRANSLATION = "translation"
 """The head of a model that translates."""
 WHOLE = 1 << 40
 """Tokens of a backend's own batches, without limit, as the batcher makes the batches."""
+MOST_FURTHER_WORDS = 1 << 20
+"""The maximum number of words outside a vocabulary whose spelling is kept, about 200 MB; far more
+than the queues hold."""
 CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
 EXACT = 1e-4
 """The largest distance of vectors relative to their length: more than rounding in float32 gives,
@@ -144,6 +147,8 @@ class Engine:
         self.name, self.folder, self.model = name, folder, model
         self.default, self.prompts, self.dense = model.vectors, model.prompts, model.dense
         self.runner, self.tokenizer, self.spec = model.runner, model.tokenizer, model.spec
+        if self.tokenizer.further_words is not None:
+            self.tokenizer.further_words.most = MOST_FURTHER_WORDS
         self.top, self.longest = self.spec.depth, self.spec.max_length or WHOLE
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """The most tokens that a vector is made from, of a text that is not read in windows."""

@@ -63,10 +63,10 @@ _LONGEST_WORD = 64
 
 
 def coverage(words: int, unknown: int) -> str:
-    """Return a sentence that says how many words of a text the vocabulary of a model contains."""
+    """Return a sentence that says how many words of a text a model has a vector for."""
     known = words - unknown
     fraction = known / max(1, words)
-    return f"{known:,} of {words:,} words are in the vocabulary of the model ({fraction:.1%})"
+    return f"{known:,} of {words:,} words have a vector in the model ({fraction:.1%})"
 
 
 class FoundWord(NamedTuple):

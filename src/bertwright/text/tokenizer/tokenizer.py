@@ -12,7 +12,8 @@ blanks, because BERT's rules never look across a blank; most of a corpus then ta
 look-up a chunk.
 
 The tokenizer of a converted file of word vectors or n-grams reads texts in the words of that file
-instead (`file_words.py`).
+instead (`file_words.py`). For an encoder that computes the vector of any word from its spelling,
+words outside the vocabulary have ids beyond it instead of [UNK] (`further_words.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -51,6 +52,7 @@ from bertwright.text.tokenizer.files import (
     read_folder,
     write_folder,
 )
+from bertwright.text.tokenizer.further_words import FurtherWords
 from bertwright.text.tokenizer.normalize import (
     drop_surrogates,
     is_plain,
@@ -137,6 +139,24 @@ class Tokenizer:
         elif self._rules is not None:
             self._memo = _Memo(self)
         self._corpus_backend: tokenizers.Tokenizer | None = None
+        self.further_words: FurtherWords | None = None
+        """The words outside the vocabulary, which have ids of their own; None: each is [UNK]."""
+
+    def spell_unknown(self, first: int, can_spell: Callable[[str], bool]) -> FurtherWords:
+        """Give words outside the vocabulary ids of their own, from `first` on.
+
+        The texts that `encode`, `encode_bare_ids` and `encode_word_ids` read from then on have such
+        ids; corpora (`encode_sentence_ids`) have [UNK].
+
+        Args:
+            first: the first id, the number of ids that the encoder has vectors for.
+            can_spell: returns whether the encoder computes a vector for a word.
+
+        Returns:
+            The words, by which the encoder finds the spelling of an id.
+        """
+        self.further_words = FurtherWords(first, can_spell)
+        return self.further_words
 
     def special_id(self, role: str) -> int:
         """Return the id of a special token: `pad`, `unk`, `cls`, `sep` or `mask`.
@@ -277,16 +297,54 @@ class Tokenizer:
         types = list(self.framing.segments(*lengths))
         return Encoding(ids, self.tokens_of(ids), offsets, types, words)
 
-    def _bare(self, text: str) -> _Bare:
-        """Tokenize a text without adding tokens; special tokens written in it are recognized."""
+    def _bare(self, text: str, recognize: bool = True) -> _Bare:
+        """Tokenize a text without adding tokens.
+
+        Args:
+            text: the text.
+            recognize: whether special tokens written in the text are recognized.
+        """
         if self.file_words is not None:
             words = self.file_words.read(text)
-            return [w.id for w in words], [(w.start, w.stop) for w in words], [*range(len(words))]
-        if self._memo is not None and len(text) > _LONG:
-            return self._in_parts(text)
+            spans = [(word.start, word.stop) for word in words]
+            ids = self._with_further_words(text, [word.id for word in words], spans)
+            return ids, spans, [*range(len(words))]
+        if self._memo is not None and len(text) > _LONG and recognize:
+            ids, offsets, numbers = self._in_parts(text)
+            return self._with_further_words(text, ids, offsets), offsets, numbers
         # the rules may be slow, and `encode` would block other threads
-        (encoding,) = self._backend.encode_batch([text], add_special_tokens=False)
-        return encoding.ids, encoding.offsets, encoding.word_ids
+        backend = self._backend if recognize else self._raw()
+        (encoding,) = backend.encode_batch([text], add_special_tokens=False)
+        ids = self._with_further_words(text, encoding.ids, encoding.offsets)
+        return ids, encoding.offsets, encoding.word_ids
+
+    def _with_further_words(
+        self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]
+    ) -> list[int]:
+        """Return the ids of a text, with those of further words in place of [UNK].
+
+        A word is spelled as the rules normalize it. An [UNK] that is written in the text stays.
+        """
+        further = self.further_words
+        if further is None or self.unk_id not in ids:
+            return ids
+        found = list(ids)
+        for place, (start, stop) in enumerate(offsets):
+            word = text[start:stop]
+            if ids[place] != self.unk_id or self.vocab.get(word) == self.unk_id:
+                continue
+            if self.file_words is None:
+                word = self.normalized(word)
+            elif self._file_is_uncased:
+                word = word.lower()
+            id_ = further.id_of(word) if word else None
+            found[place] = self.unk_id if id_ is None else id_
+        return found
+
+    @cached_property
+    def _file_is_uncased(self) -> bool:
+        """Whether no word of a file has a capital."""
+        return all(word == word.lower() for word in self.vocab if self.vocab[word] != self.unk_id)
 
     def _in_parts(self, text: str) -> _Bare:
         """Tokenize a huge text in parts, split at blanks, because `tokenizers` takes 200 bytes of
@@ -336,19 +394,37 @@ class Tokenizer:
         ids, ends = flat.tolist(), np.cumsum(lengths).tolist()
         ids_of = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
         if self.file_words is not None:
-            return ids_of
+            return self._spelled(texts, ids_of)
         specials = self.tokens_of(sorted(self.special_ids))
         for number, text in enumerate(texts):
             if any(special in text for special in specials):
                 ids_of[number] = self._bare_ids(drop_surrogates(text))
-        return ids_of
+        return self._spelled(texts, ids_of)
+
+    def encode_word_ids(self, words: Sequence[str]) -> list[list[int]]:
+        """Return the ids of words; one that is written like a special token is a word."""
+        flat, lengths = self.encode_sentence_ids(words)
+        ids, stops = flat.tolist(), np.cumsum(lengths).tolist()
+        spans = zip([0, *stops], stops, strict=False)
+        return self._spelled(words, [ids[start:stop] for start, stop in spans], recognize=False)
+
+    def _spelled(
+        self, texts: Sequence[str], ids_of: list[list[int]], recognize: bool = True
+    ) -> list[list[int]]:
+        """Return the ids of texts, tokenizing those with an [UNK] again to give further words their
+        ids.
+        """
+        if self.further_words is None:
+            return ids_of
+        return [
+            self._bare_ids(drop_surrogates(text), recognize) if self.unk_id in ids else ids
+            for text, ids in zip(texts, ids_of, strict=True)
+        ]
 
     @guarded
-    def _bare_ids(self, text: str) -> list[int]:
-        """Return the ids of a text without added tokens; special tokens written in it are
-        recognized.
-        """
-        return self._bare(text)[0]
+    def _bare_ids(self, text: str, recognize: bool = True) -> list[int]:
+        """Return the ids of a text without added tokens; see `_bare`."""
+        return self._bare(text, recognize)[0]
 
     @guarded
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
@@ -360,9 +436,16 @@ class Tokenizer:
         return _BESIDE_CJK.sub("", self.decode(ids, skip_special_tokens=False))
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """Return the token of every id; [UNK] for an id without one."""
-        unknown = self._token_of[self.unk_id]
-        return [self._token_of.get(int(index), unknown) for index in ids]
+        """Return the token of every id, the word itself for a further word; [UNK] for an id without
+        one.
+        """
+        unknown, further = self._token_of[self.unk_id], self.further_words
+        if further is None:
+            return [self._token_of.get(int(index), unknown) for index in ids]
+        return [
+            further.word_of(index) if index >= further.first else self._token_of.get(index, unknown)
+            for index in map(int, ids)
+        ]
 
     def shown(self, ids: Iterable[int]) -> list[str]:
         """Return every id as a person reads it: a token of WordPiece as it is ("##ing"), one of a
