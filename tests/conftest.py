@@ -37,6 +37,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def unflushed() -> Iterator[None]:
+    """Files are not flushed to the disk: no test cuts the power, and a flush takes milliseconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def unmeasured() -> Iterator[None]:
     """Processors are not timed: every precision has the same rate, and `auto` is fp32."""
     from bertwright.train import hardware

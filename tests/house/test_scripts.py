@@ -65,6 +65,7 @@ def test_every_option_shown_is_there(path: Path) -> None:
     assert shown <= set(re.findall(r"--[a-z][a-z0-9-]*", said)), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", DOCUMENTS, ids=place)
 def test_commands_of_documents_are_there(path: Path) -> None:
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")

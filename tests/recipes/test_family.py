@@ -90,7 +90,7 @@ def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
 
 @pytest.mark.parametrize("system", FAMILY)
 def test_a_run_learns_and_goes_on(system: str, data: Path, tmp_path: Path) -> None:
-    config = config_of(system, data, tmp_path / "run", steps=60, log={"every_steps": 5})
+    config = config_of(system, data, tmp_path / "run", steps=20, log={"every_steps": 5})
     train(config)
     name = "replaced_tokens" if system == "electra" else "masked_lm"
     of_run = [r[f"{name}.loss"] for r in records(tmp_path / "run") if r["split"] == "train"]

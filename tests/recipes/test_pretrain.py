@@ -112,7 +112,7 @@ def test_a_model_reads_what_it_was_trained_on(data: Path, tmp_path: Path) -> Non
 def test_it_learns(data: Path, tmp_path: Path) -> None:
     """Each sentence counts on: the word beside a mask gives it away."""
     more = {
-        "steps": 250,
+        "steps": 120,
         "architecture": {"hidden_size": 64, "hidden_dropout_prob": 0.0},
         "optimizer": {"learning_rate": 5e-3},
         "batch": {"tokens": 1024, "micro_tokens": 1024},

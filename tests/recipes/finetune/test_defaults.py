@@ -240,6 +240,7 @@ def test_no_rate_is_tried_without_dev_or_in_few_steps(model: Path, tmp_path: Pat
         assert results["settings"]["learning_rate"] == changes.get("learning_rate", 1e-3)
 
 
+@pytest.mark.slow
 def test_several_rates_train_the_first_seed_whole(model: Path, tmp_path: Path) -> None:
     out, named = tmp_path / "run", "1e-9,3e-3,1e-8"
     changes = {"learning_rate": named, "seeds": 2, "epochs": 6.0, "batch_size": 16}
