@@ -85,6 +85,9 @@ def test_a_baseline_and_random_weights_may_be_ahead() -> None:
     assert "BERT, frozen features, is best" in said
     assert "TF-IDF + logistic regression, 95.0% (93.0 to 97.0), is clearly ahead of all" in said
     assert "pre-training is not clearly worth it" in said
+    near = conclusion(results(rung("BERT", 0.7, 0.6), tfidf=0.71))
+    assert "TF-IDF + logistic regression, 71.0% (69.0 to 73.0), is above it" in near
+    assert "no better than TF-IDF" in conclusion(results(rung("BERT", 0.7, 0.6), tfidf=0.7))
 
 
 def test_without_a_task_the_lowest_bits_are_named() -> None:

@@ -36,7 +36,7 @@ SHORT = {
     "tokens read": "tokens",
     "tokens a second": "a second",
     "training": "time",
-    "bits a character": "bits/char",
+    "bits a character": "bits",
     "of it spelling": "spelling",
     "pseudo-bits": "pseudo",
     "minimal pairs": "pairs",
@@ -134,7 +134,11 @@ def _show(results: Mapping[str, Any]) -> None:
         task = results["task"]
         print_table(columns, rows, f"{task['metric']} on {task['evaluated_on']} (95 % interval)")
     columns, rows = text_table(results)
-    print_table([SHORT.get(name, name) for name in columns], rows, "Text and words")
+    print_table(
+        [SHORT.get(name, name) for name in columns],
+        rows,
+        "Text and words (bits: a character of held-out text)",
+    )
     if results["conclusion"]:
         print(results["conclusion"])
     for rung in results["rungs"]:
@@ -145,6 +149,8 @@ def _show(results: Mapping[str, Any]) -> None:
 
 def _show_plan(plan: Any, config: CompareConfig) -> None:
     """What would be done, on standard output."""
+    from bertwright.recipes.compare.plan import NOT_NAMED
+
     rows: dict[str, list[Any]] = {}
     for step in plan.steps:
         title = next((rung.title for rung in plan.rungs if rung.name == step.rung), "before")
@@ -154,7 +160,8 @@ def _show_plan(plan: Any, config: CompareConfig) -> None:
     cells = [[name, steps, clock(seconds)] for name, (steps, seconds) in rows.items()]
     print_table(["", "steps", "at most"], cells, "To do")
     for name, reason in plan.left_out.items():
-        print(f"{name} is left out: {reason}")
+        if reason != NOT_NAMED:
+            print(f"{name} is left out: {reason}")
     for warning in plan.warnings:
         print(warning)
     print(

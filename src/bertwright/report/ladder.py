@@ -140,6 +140,10 @@ def _beside_baselines(results: Results, best: Entry) -> str:
         return f" It is clearly ahead of {shown}."
     if simple.is_ahead_of(best):
         return f" {shown}, is clearly ahead of all of them."
+    if simple.value > best.value:
+        return f" {shown}, is above it, but not clearly."
+    if simple.value == best.value:
+        return f" It is no better than {shown}."
     return f" It is not clearly ahead of {shown}."
 
 

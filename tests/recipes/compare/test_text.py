@@ -46,6 +46,17 @@ def test_of_few_documents_the_ends_are_held_out_after_a_gap(tmp_path: Path) -> N
     assert (len(train), len(held_out)) == (3 * 85, 3 * 5)
 
 
+def test_whole_documents_are_held_out_where_few_are_long_enough_for_their_ends(
+    tmp_path: Path,
+) -> None:
+    corpus = write_text(tmp_path / "corpus.txt", documents=40, sentences=20)
+    corpus.write_text("\n".join(["a long document"] * 50) + "\n\n" + corpus.read_text("utf-8"))
+    folders = text.TextFolders(tmp_path / "out")
+    found = text.write_text([str(corpus)], LINES, folders, 0.1)
+    whole = found["train"]["characters"] + found["held_out"]["characters"]
+    assert found["held_out"]["characters"] > whole / 20
+
+
 def test_no_more_characters_are_held_out_than_asked(tmp_path: Path) -> None:
     corpus = write_text(tmp_path / "corpus.txt", documents=400, sentences=3)
     folders = text.TextFolders(tmp_path / "out")

@@ -43,6 +43,7 @@ from bertwright.recipes.compare.rungs import RUNGS, SAME, Rung
 from bertwright.recipes.compare.stages import Found, Stages
 from bertwright.recipes.compare.train import train
 from bertwright.report.ladder import LADDER, RESULTS, rows_of, write_ladder
+from bertwright.report.numbers import count
 from bertwright.tasks.catalogue import KINDS
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -261,7 +262,7 @@ class _Ladder:
         """Do all that is left; the results."""
         todo = self.plan()
         for name, reason in todo.left_out.items():
-            if reason != "it is not among --systems":
+            if reason != plan.NOT_NAMED:
                 self.say(f"{name} is left out: {reason}")
         done, total = 0.0, todo.seconds
         rung = ""
@@ -473,7 +474,7 @@ def _said(step: Step, found: Found, owner: str) -> list[str]:
     if step.name == "text":
         train, held_out = found["train"], found["held_out"]
         return [
-            f"text: {train['characters'] / 1e6:,.1f} M characters to train on, "
+            f"text: {count(train['characters'])} characters to train on, "
             f"{held_out['characters']:,} held out"
         ]
     if step.name == "vocabulary":
@@ -484,7 +485,7 @@ def _said(step: Step, found: Found, owner: str) -> list[str]:
         ]
     if what == "pretrain":
         return [
-            f"{owner}: {found['parameters']:,} parameters, {found['tokens'] / 1e6:,.1f} M tokens "
+            f"{owner}: {found['parameters']:,} parameters, {count(found['tokens'])} tokens "
             f"in {found['seconds']:,.0f} s"
         ]
     if what == "text":

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
@@ -27,13 +28,30 @@ KNOWN = 0.8
 def measure_text(rung: Rung, model: Model, folders: TextFolders) -> Found:
     """Return bits a character of the held-out text; of a masked model, of some sentences of it by
     their pseudo-log-likelihood."""
-    masked = rung.scores == "masked"
-    file = folders.sentences if masked else folders.held_out
-    if not file.stat().st_size:
-        raise DataError("the held-out text has no sentence of 20 to 200 characters")
-    corpus = replace(WRITTEN, documents="line") if masked else WRITTEN
-    found = side_by_side([model], [str(file)], corpus, spelling=folders.spelling())
+    corpus, file = WRITTEN, folders.held_out
+    with TemporaryDirectory() as folder:
+        if rung.scores == "masked":
+            corpus, file = replace(WRITTEN, documents="line"), Path(folder, "sentences.txt")
+            file.write_text("\n".join(_readable(model, folders.sentences)), encoding="utf-8")
+        found = side_by_side([model], [str(file)], corpus, spelling=folders.spelling())
     return {**found["models"][0], "characters": found["characters"]}
+
+
+def _readable(model: Model, path: Path) -> list[str]:
+    """The sentences of a file that a model reads whole: of text whose tokens are short, as Chinese,
+    200 characters can be more than its longest sequence.
+
+    Raises:
+        DataError: there are none.
+    """
+    sentences = path.read_text(encoding="utf-8").splitlines()
+    if sentences and (longest := model.runner.spec.max_length) is not None:
+        _, lengths = model.tokenizer.encode_sentence_ids(sentences)
+        fits = lengths + model.tokenizer.framing.special_tokens() <= longest
+        sentences = [each for each, own in zip(sentences, fits.tolist(), strict=True) if own]
+    if not sentences:
+        raise DataError("the held-out text has no sentence of 20 to 200 characters that it reads")
+    return sentences
 
 
 def measure_pairs(model: Model, paths: Sequence[str], own: bool) -> Found:

@@ -21,6 +21,8 @@ WORD_KERNELS = ("word2vec", "fasttext", "glove")
 """Systems whose training needs the extra `words`."""
 BYTES_A_CHARACTER = 4
 """Of the text on disk: itself twice, and its ids in two vocabularies."""
+NOT_NAMED = "it is not among --systems"
+"""Why a system is left out that the user left out; it need not be said."""
 OVERHEAD = 15.0
 """Seconds that a pre-training takes beside its minutes, and that measures take."""
 
@@ -83,7 +85,7 @@ def choose(config: CompareConfig, kind: str | None) -> tuple[list[Rung], dict[st
     reasons = {name: reason for name, reason in NO_RUNGS.items() if not named}
     for rung in RUNGS.values():
         if named and rung.name not in named:
-            reasons[rung.name] = "it is not among --systems"
+            reasons[rung.name] = NOT_NAMED
             continue
         reason = _reason(rung, config, kind)
         missing = rung.system in WORD_KERNELS and find_spec("numba") is None

@@ -131,7 +131,8 @@ def _held_out(sizes: Int64s, fraction: float, most: int | None, name: str) -> li
     where its held-out part begins, in sentences.
 
     Whole documents are held out, by the draws of `data/split.py`; of those none that alone is more
-    than is wanted. Where that are few documents, the ends of all that are long enough are held out.
+    than is wanted. Where that are few documents, the ends of all that are long enough are held out,
+    unless these are fewer characters.
 
     Raises:
         DataError: nothing can be held out.
@@ -147,10 +148,11 @@ def _held_out(sizes: Int64s, fraction: float, most: int | None, name: str) -> li
         for row in np.argsort(_draws(count)).tolist():
             if characters[row] <= left:
                 held[row], left = True, left - characters[row]
-    if held.sum() >= FEW_HELD_OUT:
-        return [(0, 0) if out else ends for out, ends in zip(held, found, strict=True)]
     ends = np.maximum(LEAST_HELD_OUT, np.ceil(sentences * fraction)).astype(int)
     long_enough = sentences >= LEAST_BEFORE + ends
+    of_ends = (characters * ends / np.maximum(1, sentences))[long_enough].sum()
+    if held.sum() >= FEW_HELD_OUT or (held.any() and characters[held].sum() >= of_ends):
+        return [(0, 0) if out else ends for out, ends in zip(held, found, strict=True)]
     if long_enough.any():
         return [
             (int(n - end - GAP), int(n - end)) if fits else (int(n), int(n))
