@@ -16,7 +16,7 @@ import pytest
 
 from tests.house.source import ROOT, modules
 
-SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "experiments").glob("*/*.py")])
+SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "experiments").rglob("*.py")])
 DOCUMENTS = [ROOT / "benchmarks" / "README.md", *sorted((ROOT / "experiments").glob("*/README.md"))]
 PROGRAMS = [path for path in SCRIPTS if "__main__" in path.read_text(encoding="utf-8")]
 
@@ -114,7 +114,8 @@ def test_what_it_needs_beyond_dev_is_said(path: Path) -> None:
         and node.func.id == "needs"
         and isinstance(node.args[0], ast.Constant)
     }
-    known = sys.stdlib_module_names | {"bertwright", "needs", *(each.stem for each in SCRIPTS)}
+    own = {each.stem for each in SCRIPTS} | {each.parent.name for each in SCRIPTS}
+    known = sys.stdlib_module_names | {"bertwright"} | own
     distributions = packages_distributions()
     for name in imported - known - asked:
         found = {each.lower().replace("_", "-") for each in distributions.get(name, [name])}
