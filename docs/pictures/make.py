@@ -2,8 +2,9 @@
 
 `python docs/pictures/make.py --plot news.html --attention attention.html` writes `labels.png`, the
 chart that a quickstart's page opens with, drawn from the table in `docs/quickstart.md`;
-`vectors.png`, the top of a page that `bertwright plot` wrote; and `attention.png`, of a
-page of `bertwright attention`. A picture whose page is not named stays as it is.
+`vectors.png`, the top of a page that `bertwright plot` wrote; `attention.png`, of a page of
+`bertwright attention`; and `ladder.png`, of one of `bertwright compare` (`--ladder report.html`).
+A picture whose page is not named stays as it is.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--attention", type=Path)
+    parser.add_argument("--ladder", type=Path)
     parser.add_argument("--chromium", help="path of the browser; unset: Playwright's own")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -65,6 +67,7 @@ def main() -> None:
             (chart, "labels.png", 760, 470),
             (given.plot, "vectors.png", 820, 1110),
             (given.attention, "attention.png", 820, 1010),
+            (given.ladder, "ladder.png", 820, 640),
         ):
             if file is None:
                 continue

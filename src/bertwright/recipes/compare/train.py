@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
@@ -22,6 +24,7 @@ from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import MODELS
 from bertwright.models.ngram.config import NgramConfig
+from bertwright.nn.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare.rungs import Rung
@@ -90,7 +93,7 @@ def train(
     held_out = [record for record in records if record["split"] == "dev"]
     return {
         "model": rung.model,
-        "parameters": _parameters(out),
+        "parameters": numbers_of(checkpoint.load(checkpoint.find_checkpoint(out)).learner),
         "tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / max(seconds, 1e-9),
@@ -152,9 +155,12 @@ def _length(
     return {"epochs": float(min(rung.passes, max(1, passes)))}
 
 
-def _parameters(run: Path) -> int:
-    """The numbers that a model holds: its weights; of an n-gram model its n-grams."""
-    learner = checkpoint.load(checkpoint.find_checkpoint(run)).learner
+def numbers_of(learner: Learner) -> int:
+    """Return how many numbers a model holds: its weights, with the rows of fastText's character
+    n-grams, which are no parameters of a gradient; of an n-gram model its n-grams."""
     if isinstance(learner.encoder.config, NgramConfig):
         return learner.encoder.config.vocab_size + sum(learner.encoder.config.ngrams)
-    return sum(parameter.numel() for parameter in learner.parameters())
+    saved = learner.state_dict().keys()
+    buffers = [tensor for name, tensor in learner.named_buffers() if name in saved]
+    trained = [*learner.parameters(), *filter(torch.is_floating_point, buffers)]
+    return sum(tensor.numel() for tensor in trained)
