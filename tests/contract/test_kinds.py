@@ -30,6 +30,7 @@ ROWS: dict[str, list[Any]] = {
     "span": [("c ?", "a b j d", "j"), ("c ?", "a b d", "")] * 6,
     "multiple-choice": [("d", ["a", "b"], n % 2) for n in range(12)],
     "generation": [("a b", "b a"), ("c", "c")] * 6,
+    "similarity": [(f"a b {'c ' * (n % 4)}", f"a {'d ' * n}", n % 4) for n in range(12)],
     toy_kind.NAME: [(f"{'a ' * (n % 4)}b", n % 4) for n in range(12)],
 }
 """Rows as tuples to train on."""
@@ -40,6 +41,7 @@ INPUTS: dict[str, list[Any]] = {
     "span": [("c ?", "a b j d"), {"question": "c ?", "context": "j"}],
     "multiple-choice": [("d", ["a", "b"]), {"text": "d", "choices": ["a", "b", "c"]}],
     "generation": ["a b", "c"],
+    "similarity": [("a b", "a"), {"text": "a b", "text2": "c d"}],
     toy_kind.NAME: ["a b", "a a a"],
 }
 """What `Model.predict` takes."""

@@ -33,6 +33,7 @@ from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_mani
 from bertwright.checkpoint import sources, task_heads
 from bertwright.checkpoint.adapters import Adapter, Headers, adapter_of
 from bertwright.checkpoint.huggingface import hub
+from bertwright.checkpoint.sentence_transformers import vectors
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.config.hub import id_of
 from bertwright.config.task import TaskConfig
@@ -147,6 +148,7 @@ def save(
     model_folder.write_weights(folder, tensors.in_model)
     if tasks:
         task_heads.write_tasks(folder, tasks)
+        vectors.write(folder, heads, tasks, spec)
     if tensors.in_heads:
         model_folder.write_weights(folder, tensors.in_heads, HEADS)
     (folder / CARD).write_text(card, encoding="utf-8")

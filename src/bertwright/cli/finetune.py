@@ -35,7 +35,7 @@ def finetune(
     json: Json = False,
 ) -> None:
     """Fine-tune a model on labelled files: classification, regression, tagging, span,
-    multiple-choice, generation, or several tasks at once.
+    multiple-choice, generation, similarity, or several tasks at once.
 
     The run's folder holds the best model, results.json with mean, sd and intervals, predictions on
     dev and the log. Ctrl-C keeps the finished seeds.
@@ -186,7 +186,8 @@ def _show(results: Mapping[str, Any], said: set[str]) -> None:
     if advice := next_steps(results):
         say(f"What to try next: {advice}")
     if results["tuned"]:
-        say("The null threshold was tuned on these examples: on others expect a little less.")
+        names = ", ".join(title(name) for name in results["tuned"])
+        say(f"The {names} was tuned on these examples: on others expect a little less.")
     for warning in results["warnings"]:
         if f"warning: {warning}" not in said:
             say(f"warning: {warning}")

@@ -125,6 +125,28 @@ class TaskFilesConfig:
     bleu_tokenize: BleuTokenize = "auto"
     """Generation: sacreBLEU's tokenizer for BLEU; auto: zh for Chinese, ja-mecab for Japanese if it
     is installed, char for other scripts without blanks, else 13a."""
+    negatives: tuple[str, ...] = ()
+    """Similarity: columns of hard negatives, each a text or a list of texts; unset: found by their
+    names, as negative or negative_1.
+    """
+    objective: Literal["auto", "in-batch", "cosent", "cosine", "triplet"] = "auto"
+    """Similarity: in-batch, the other texts of a step are negatives; cosent, the order of scores;
+    cosine, the scores themselves; triplet, a margin to the hard negatives; auto: in-batch for pairs
+    and for inference data, whose contradictions are hard negatives, else cosent.
+    """
+    temperature: float = 0.05
+    """Similarity: what cosines are divided by, for in-batch and cosent."""
+    margin: float = 0.2
+    """Similarity: by how much a positive must be nearer than a hard negative, for triplet."""
+    one_direction: bool = False
+    """Similarity, in-batch: only choose the second text of a first, and not also the first of a
+    second."""
+    sizes: tuple[int, ...] = ()
+    """Similarity: also train the first numbers of a vector, so many, to be vectors (Matryoshka)."""
+    prompt: str | None = None
+    """Similarity: text put before every first text, such as "query: "; unset: as the model says."""
+    prompt2: str | None = None
+    """Similarity: text put before every other text; unset: as the model says."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """Rows that cannot be read: stop with an error, or skip and count them."""
     bad_tags: Literal["mend", "refuse"] = "mend"
@@ -135,7 +157,7 @@ class TaskFilesConfig:
     """With several tasks: sampling weight of this one, which is multiplied by its size."""
 
     def __post_init__(self) -> None:
-        above(self, 0, "weight")
+        above(self, 0, "weight", "temperature", "margin")
         for key in ("label", "dev_label"):
             value = getattr(self, key)
             if isinstance(value, tuple) and len(value) > 1 and not self.multi_label:
@@ -177,8 +199,9 @@ class FinetuneConfig:
     """
     pooling: HeadPooling | None = None
     """How the last layer, or the features, of a text become one vector: cls, last, mean, max,
+    mean-sqrt (the sum divided by the square root of the number of tokens), weighted (by position),
     last+max+mean (ULMFiT); unset: the model's pooler, for a GPT last, else mean. A bilstm always
-    uses max.
+    uses max. Similarity: unset as the model's folder says, else last for a GPT, else mean.
     """
     hidden_size: int = 0
     """Width of a hidden layer with ReLU before the scores of a text; 0: none; ULMFiT: 50."""

@@ -11,10 +11,12 @@ from bertwright.config.ranges import (
     MOST_TOKENS,
     MOST_WIDTH,
     OutOfRange,
+    above,
     at_least,
     below_one,
     between,
 )
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, poolings_of, usual_prompt
 from bertwright.errors import ConfigError
 
 Layers = Literal[
@@ -31,7 +33,7 @@ Layers = Literal[
 layers (Peters et al. 2018, equation 1), `mix-last-4` the same over the last four.
 """
 
-HeadPooling = Literal["cls", "last", "mean", "max", "last+max+mean"]
+HeadPooling = Literal["cls", "last", "mean", "max", "mean-sqrt", "weighted", "last+max+mean"]
 """How the vectors of a text's tokens become one vector. `last+max+mean` is ULMFiT's concatenation
 (Howard & Ruder 2018, section 3.3).
 """
@@ -67,8 +69,10 @@ class HeadConfig:
     """The network between features and scores."""
     network_size: int = 256
     """Width of each direction of the LSTM."""
-    pooling: HeadPooling = "mean"
-    """How the features of a text become one vector, if `layers` is set."""
+    pooling: str = "mean"
+    """How the features of a text become one vector, if `layers` is set: a `HeadPooling`, or any
+    that a folder of sentence-transformers names.
+    """
     frame: tuple[int, int] = (0, 0)
     """Numbers of tokens at the begin and the end of a text that a mean over its tokens leaves out,
     because the encoder was never trained on them.
@@ -92,8 +96,91 @@ class HeadConfig:
         between(self, 1, MOST_WIDTH, "network_size")
         between(self, 0, MOST_WIDTH, "hidden_size")
         below_one(self, "dropout")
+        if not {"none", "first-last"}.isdisjoint((self.pooling, *poolings_of(self.pooling))):
+            raise ConfigError(f"pooling is {self.pooling!r}, which gives no vector of one layer")
         if self.compares and (self.hidden_size or self.network != "linear"):
             raise ConfigError("a head that compares two texts is linear, without a hidden layer")
+
+
+SimilarityObjective = Literal["in-batch", "cosent", "cosine", "triplet"]
+"""How sentence vectors are trained (`tasks/similarity_losses.py`)."""
+
+Activation = Literal["identity", "tanh", "relu", "gelu", "silu", "sigmoid"]
+"""The function after a dense layer."""
+
+
+@dataclass(frozen=True)
+class DenseConfig:
+    """A dense layer that the pooled vector of a text passes through."""
+
+    size: int
+    """Numbers of its output."""
+    activation: Activation = "identity"
+    """The function after it."""
+    bias: bool = True
+    """Whether it has a bias."""
+
+    def __post_init__(self) -> None:
+        between(self, 1, MOST_WIDTH, "size")
+
+
+@dataclass(frozen=True)
+class SimilarityConfig:
+    """How sentence vectors are made, trained and evaluated (tasks of the kind similarity)."""
+
+    form: Literal["pairs", "scores", "labels"] = "pairs"
+    """What the evaluated examples have: pairs that belong together; pairs with a number; pairs
+    that are labelled as belonging together or not.
+    """
+    objective: SimilarityObjective = "in-batch"
+    """The objective that trains the vectors."""
+    temperature: float = 0.05
+    """What cosines are divided by before a softmax, or a logarithm of sums."""
+    margin: float = 0.2
+    """By how much a positive must be nearer than a negative (triplet)."""
+    one_direction: bool = False
+    """Whether only the first text chooses among second texts, and not the other way around."""
+    sizes: tuple[int, ...] = ()
+    """Numbers of the beginnings of a vector that are trained as vectors too (Matryoshka)."""
+    scores: tuple[float, float] = (0.0, 1.0)
+    """The least and the greatest number of the training examples, which are the cosines 0 and
+    1.
+    """
+    normalize: bool = True
+    """Whether `embed` scales the vectors to length 1."""
+    prompts: tuple[tuple[str, str], ...] = ()
+    """The names and texts of prompts; one named as a query is put before every first text, one
+    named as a document before every other text.
+    """
+    default_prompt: str | None = None
+    """The name of the prompt that is put before texts of which nothing is known."""
+    dense: tuple[DenseConfig, ...] = ()
+    """The layers that the pooled vector passes through."""
+    dimensions: int | None = None
+    """How many of the first numbers of a vector are kept; None: all."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "temperature", "margin")
+        at_least(self, 1, "dimensions")
+        if not all(size >= 1 for size in self.sizes):
+            raise ConfigError(f"sizes is {self.sizes}; expected numbers from 1 on")
+        if self.scores[0] >= self.scores[1]:
+            raise ConfigError(f"scores is {self.scores}; expected two numbers, the smaller first")
+
+    @property
+    def first_prompt(self) -> str:
+        """The text that is put before every first text."""
+        return self._prompt(OF_QUERIES)
+
+    @property
+    def second_prompt(self) -> str:
+        """The text that is put before every other text."""
+        return self._prompt(OF_DOCUMENTS)
+
+    def _prompt(self, names: tuple[str, ...]) -> str:
+        prompts = dict(self.prompts)
+        found = usual_prompt(prompts, names)
+        return prompts.get(self.default_prompt or "", "") if found is None else found
 
 
 @dataclass(frozen=True)
@@ -146,6 +233,8 @@ class TaskConfig:
     """
     head: HeadConfig = field(default_factory=HeadConfig)
     """How the head is built on the encoder."""
+    similarity: SimilarityConfig | None = None
+    """Similarity: how sentence vectors are made, trained and evaluated; None for other kinds."""
 
     def __post_init__(self) -> None:
         if self.kind in ("classification", "tagging") and not self.labels:
@@ -156,6 +245,10 @@ class TaskConfig:
         if not 0 <= self.stride <= self.max_length // 2:
             raise OutOfRange(self, "stride", f"0 to half of max_length ({self.max_length})")
         between(self, 1, MOST_TOKENS, "max_answer_tokens", "max_windows")
+        if self.kind == "similarity" and self.similarity is None:
+            object.__setattr__(self, "similarity", SimilarityConfig())
+        elif self.kind != "similarity" and self.similarity is not None:
+            raise ConfigError(f"the section similarity is not for the kind {self.kind}")
         of_words = {"tagging"}
         for is_set, rule, kinds in (
             (self.multi_label, "multi_label is for classification", {"classification"}),

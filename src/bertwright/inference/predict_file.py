@@ -73,6 +73,7 @@ def evaluate_file(
     options = replace(reading(task, bad_rows, form), label_map=label_map or {})
     read = read_examples(path, kind_of(task.kind).reader, columns, options)
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
+    task = kind_of(task.kind).evaluated(task, read.examples)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     data = TaskData(name, task, runner.tokenizer, read.examples)

@@ -56,7 +56,7 @@ def evaluate_predictions(
     names.update(labels_of(read.examples))
     labels = tuple(sorted(names)) if record.needs_labels else ()
     task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
-    task = with_bleu_tokenizer(task, bleu_tokenize)
+    task = record.evaluated(with_bleu_tokenizer(task, bleu_tokenize), read.examples)
     figures = evaluated(task, read, data, parsed, intervals=intervals, main=main)
     return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
 

@@ -95,7 +95,30 @@ class GenerationExample:
     line: int = 0
 
 
-Example = TextExample | TaggingExample | SpanExample | ChoiceExample | GenerationExample
+@dataclass(frozen=True)
+class SimilarityExample:
+    """A text and one that belongs to it, or two texts with a number or a label."""
+
+    text: str
+    text2: str
+    negatives: tuple[str, ...] = ()
+    """Texts that do not belong to `text` although they look like it (hard negatives)."""
+    label: float | str | None = None
+    """How similar the two are, or the class of the pair; 1 for a pair that is known to belong
+    together without a column that says so; None if nothing is known.
+    """
+    id: str = ""
+    line: int = 0
+
+
+Example = (
+    TextExample
+    | TaggingExample
+    | SpanExample
+    | ChoiceExample
+    | GenerationExample
+    | SimilarityExample
+)
 
 
 def classes_of(example: Example) -> tuple[str, ...]:

@@ -17,6 +17,18 @@ from bertwright.nn.sequences import Inputs
 
 
 @dataclass(frozen=True)
+class Shared:
+    """What the loss of a whole step is for the rows of one micro-batch (`StepObjective`)."""
+
+    gradient: Tensor
+    """`[R, W]`, the gradient of the summed loss of the step to each vector."""
+    total: Tensor
+    """The part of the summed loss that is counted here, a scalar."""
+    correct: Tensor | None
+    """How many of the predictions that are counted here are right."""
+
+
+@dataclass(frozen=True)
 class Batch:
     """Sequences laid end to end, with the labels that a subclass adds."""
 
@@ -24,6 +36,10 @@ class Batch:
     """The sequences that the encoder reads."""
     task: str | None = field(default=None, kw_only=True)
     """The name of the objective, in the learner, that the batch trains; None: all of them."""
+    shared: Shared | None = field(default=None, kw_only=True)
+    """What the other micro-batches of the step decide, for a `StepObjective`; None: the batch is a
+    step by itself.
+    """
 
     @property
     def num_tokens(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -103,6 +103,52 @@ class Objective(nn.Module, Generic[B]):
         return 0.0
 
 
+class RowLosses(NamedTuple):
+    """The loss of a step, by the row that each part of it is counted for."""
+
+    losses: Tensor
+    """`[R]`, float32; their sum is the loss of the step, summed over its predictions."""
+    correct: Tensor | None
+    """`[R]`, how many predictions that are counted for a row are right."""
+
+
+class StepObjective(Objective[B]):
+    """An objective whose loss relates the vectors of a whole step to each other.
+
+    In contrastive learning, the negatives of a text are the other texts of the step, which are in
+    other micro-batches and on other ranks. The training loop therefore computes the vectors of all
+    micro-batches without gradients, then the loss of the step and its gradient to each vector, and
+    then encodes one micro-batch after the other again, with the gradients of its vectors (Gao et
+    al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"). So the
+    gradient does not depend on how a step is split (`train/step_loss.py`).
+
+    Letters: R vectors of a batch, W numbers of a vector, K facts of a row.
+    """
+
+    def vectors(self, encoded: Encoded, batch: B) -> Tensor:
+        """Return the vectors that the loss relates, `[R, W]` float32."""
+        raise NotImplementedError(f"{type(self).__name__} defines no vectors")
+
+    def facts(self, batch: B) -> Tensor:
+        """Return what the loss must know of each vector, `[R, K]` float64 on the host."""
+        raise NotImplementedError(f"{type(self).__name__} defines no facts")
+
+    def step_loss(self, vectors: Tensor, facts: Tensor) -> RowLosses:
+        """Return the loss of a step from all its vectors `[R, W]` and facts `[R, K]`."""
+        raise NotImplementedError(f"{type(self).__name__} defines no step_loss")
+
+    def forward(self, encoded: Encoded, batch: B) -> Loss:
+        """Return the loss of a batch, whose gradient is that of the whole step (`Batch.shared`)."""
+        x, shared = self.vectors(encoded, batch), cast(Batch, batch).shared
+        if shared is None:
+            with torch.autocast(x.device.type, enabled=False):
+                losses, right = self.step_loss(x, self.facts(batch))
+            return Loss(losses.sum(), self.count(batch), None if right is None else right.sum())
+        product = (x * shared.gradient).sum()
+        total = shared.total + product - product.detach()
+        return Loss(total, self.count(batch), shared.correct)
+
+
 class Learner(nn.Module):
     """An encoder and the objectives that train it: the module that is trained and saved."""
 
@@ -153,6 +199,21 @@ class Learner(nn.Module):
             top = None if None in needed else max(layers)
             encoded = self.encoder(inputs, top=top, keep_layers=True)
         return encoded
+
+    def step_objective(self, batch: Batch) -> StepObjective[Any] | None:
+        """Return the objective of a batch whose loss is one of the whole step, if it has one."""
+        active = self.active(batch).values()
+        return next((each for each in active if isinstance(each, StepObjective)), None)
+
+    def step_vectors(self, batch: Batch) -> Tensor:
+        """Return the vectors of a batch that the loss of the whole step relates, `[R, W]`.
+
+        The encoder draws the same dropout masks as in `forward` after the same seed.
+        """
+        objective = self.step_objective(batch)
+        assert objective is not None
+        readers = [(each, batch) for each in self.active(batch).values()]
+        return objective.vectors(self._encode(batch.inputs, readers), batch)
 
     def depths(self) -> dict[str, int]:
         """Return the depth of every parameter by name: 0 the embeddings, 1 to L the layers, L + 1

@@ -19,6 +19,11 @@ _TITLES = {
     "bleu": "BLEU",
     "rouge_l": "ROUGE-L",
     "pearson_spearman": "Pearson-Spearman mean",
+    "average_precision": "average precision",
+    "ndcg_at_10": "nDCG at 10",
+    "mrr": "mean reciprocal rank",
+    "recall_at_1": "recall at 1",
+    "recall_at_10": "recall at 10",
 }
 _BASELINES = {
     "majority": "most frequent label",
@@ -26,6 +31,9 @@ _BASELINES = {
     "tfidf": "TF-IDF + logistic regression",
     "tfidf_ridge": "TF-IDF + ridge regression",
     "word_shape": "word shapes + logistic regression",
+    "tfidf_cosine": "cosine of TF-IDF",
+    "bm25": "BM25",
+    "untuned": "the model before training",
 }
 _CORRELATIONS = ("matthews", "pearson", "spearman")
 _LOWER_IS_BETTER = ("loss", "error")

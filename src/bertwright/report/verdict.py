@@ -184,7 +184,7 @@ def verdict(results: Results) -> Verdict:
 def failed(results: Results) -> bool:
     """Return whether the saved model predicts the same for all examples, or nothing right."""
     saved = kept_seed(results)
-    is_zero = saved["metrics"][results["main"]] == 0 and results["task"]["kind"] != "regression"
+    is_zero = saved["metrics"][results["main"]] == 0 and is_fraction(results["main"])
     return bool(saved["degenerate"]) or is_zero
 
 

@@ -75,6 +75,12 @@ def _generation() -> TaskKind[Any, Any, Any]:
     return GENERATION
 
 
+def _similarity() -> TaskKind[Any, Any, Any]:
+    from bertwright.tasks.similarity import SIMILARITY
+
+    return SIMILARITY
+
+
 PAIR = '("One text.", "The other.")'
 KINDS: dict[str, Entry] = {
     "classification": Entry(
@@ -112,6 +118,13 @@ KINDS: dict[str, Entry] = {
     ),
     "generation": Entry(
         "a text generated from a source text", _generation, "text-generation", '"A source."'
+    ),
+    "similarity": Entry(
+        "vectors whose cosine says how similar two texts are",
+        _similarity,
+        "sentence-similarity",
+        PAIR,
+        example_of_pair=PAIR,
     ),
 }
 """The kinds of tasks, by the `kind` in `task.json`."""

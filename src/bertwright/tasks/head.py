@@ -38,25 +38,29 @@ class LabelledBatch(Batch):
     labels: Tensor | None = None
     """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
     span [B, 2] int64, the first and last token in the window; multiple choice [E] int64; generation
-    [K] int64, the tokens of the targets and their end tokens.
+    [K] int64, the tokens of the targets and their end tokens; similarity [E] float64.
     """
     owners: Tensor | None = None
     """[B] int64: the example that each window belongs to, 0 to E - 1. For tagging it is the
     window's run of sentences; for multiple choice the choice, where the choices of all examples are
-    numbered consecutively.
+    numbered consecutively; for similarity the text, numbered in the same way.
     """
     words: Tensor | None = None
     """Tagging, [W] int64: the position in N of every word's first wordpiece, example by example.
     Generation, [K] int64: the position of the token before each label.
     """
     counts: tuple[int, ...] = ()
-    """The number of words (tagging) or choices (multiple choice) of each example."""
+    """The number of words (tagging), choices (multiple choice) or texts (similarity) of each
+    example.
+    """
     first_words: tuple[int, ...] = ()
     """Tagging: the index in its sentence of the first of these words. It is not 0 if a sentence is
     divided into several instances.
     """
     texts: tuple[str, ...] = ()
     """Tagging, [W]: the words as they are spelled."""
+    keys: tuple[int, ...] = ()
+    """Similarity: a number for each text, equal for equal texts."""
 
     @property
     def tokens(self) -> Tensor:

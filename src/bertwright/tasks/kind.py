@@ -200,6 +200,23 @@ class TaskKind(Generic[E, J, P]):
     the file is a table.
     """
 
+    # Sentence vectors
+    vectors: bool = False
+    """Whether the head computes the vectors that `embed` gives, so that a model of this kind is a
+    folder of sentence-transformers, and its encoder is useful before it is trained.
+    """
+    prepare: (
+        Callable[[TaskConfig, TaskFilesConfig, Sequence[E]], tuple[TaskConfig, list[E], list[str]]]
+        | None
+    ) = None
+    """(task, its files' keys, training examples) -> the task with what the examples decide, the
+    examples to train on, and sentences for the user. None: nothing is decided.
+    """
+    as_evaluated: Callable[[TaskConfig, Sequence[E]], TaskConfig] | None = None
+    """(task, examples to evaluate on) -> the task whose metrics suit the labels of the examples.
+    None: metrics do not depend on them.
+    """
+
     # Metrics
     metric_names: Callable[[TaskConfig], tuple[str, ...]]
     """Returns the names of a task's metrics. The first is the main one, which selects a model."""
@@ -221,6 +238,10 @@ class TaskKind(Generic[E, J, P]):
     """(task, training examples, dev examples, seed) -> predictions of simple models for dev, by the
     names of the models.
     """
+
+    def evaluated(self, task: TaskConfig, examples: Sequence[E]) -> TaskConfig:
+        """Return the task whose metrics suit the labels of some examples."""
+        return task if self.as_evaluated is None else self.as_evaluated(task, examples)
 
     @property
     def generates(self) -> bool:

@@ -8,6 +8,7 @@ decodes the scores (`TaskKind.decode`), or generates its predictions token by to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -103,7 +104,8 @@ def predict_encoded(
 
 
 def _device(learner: Learner, data: TaskData) -> torch.device:
-    return next(learner.objectives[data.name].parameters()).device
+    own = learner.objectives[data.name].parameters()
+    return next(chain(own, learner.encoder.parameters())).device
 
 
 def _scored(

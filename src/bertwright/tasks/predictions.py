@@ -104,8 +104,25 @@ class GenerationPrediction(_Fields):
     """Further samples, or the next best beams, if several were requested."""
 
 
+@dataclass(frozen=True)
+class SimilarityPrediction(_Fields):
+    """How similar two texts are."""
+
+    value: float
+    """The cosine of their vectors."""
+    rank: int | None = None
+    """In an evaluation of pairs: the rank of the second text among all second texts and hard
+    negatives of the file, from 1. None otherwise.
+    """
+    margin: float | None = None
+    """By how much the second text is nearer than the nearest of the hard negatives; None if there
+    are none.
+    """
+
+
 Prediction = (
     TextPrediction
+    | SimilarityPrediction
     | NumberPrediction
     | TaggingPrediction
     | SpanPrediction

@@ -123,6 +123,35 @@ class Ranks:
         dist.all_reduce(most, dist.ReduceOp.MAX)
         return counted + [(counted[-1][0], False)] * (int(most) - len(counted))
 
+    def join_rows(self, x: Tensor, facts: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Return the rows of all ranks, and the index of this rank's first row.
+
+        Args:
+            x: `[R, W]` float32 on the device; R may differ between ranks.
+            facts: `[R, K]` float64 on the host.
+
+        Returns:
+            `[S, W]` float32 on the device, `[S, K]` float64 on the host, the index; the rows are in
+            the order of the ranks.
+        """
+        if self.world_size == 1:
+            return x, facts, 0
+        counts = [torch.zeros(1, dtype=torch.long, device=self.device) for _ in self._all]
+        dist.all_gather(counts, torch.tensor([len(x)], device=self.device))
+        rows = [int(count) for count in counts]
+        both = torch.zeros(max(rows), x.shape[1] + facts.shape[1], dtype=torch.float64)
+        both = both.to(self.device)
+        both[: len(x)] = torch.cat([x.double(), facts.to(self.device)], 1)
+        gathered = [torch.empty_like(both) for _ in self._all]
+        dist.all_gather(gathered, both)
+        joined = torch.cat([each[:count] for each, count in zip(gathered, rows, strict=True)])
+        own, others = joined.split([x.shape[1], facts.shape[1]], 1)
+        return own.float(), others.cpu(), sum(rows[: self.rank])
+
+    @property
+    def _all(self) -> range:
+        return range(self.world_size)
+
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return whole tensors in the first rank's memory, and nothing on other ranks. Every rank
         must call it.

@@ -41,6 +41,7 @@ from bertwright.train.optim import Optimizers, add_gradients, clip_gradients, cl
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
 from bertwright.train.state import Position
+from bertwright.train.step_loss import share
 
 MOST_SKIPPED = 5
 """A run ends after this many consecutive steps without a finite gradient."""
@@ -263,6 +264,7 @@ class Trainer:
         began = time.perf_counter(), time.process_time()
         # Threads that share a small operation, such as an addition, mostly wait for each other.
         with torch_threads(1 if at_once else torch.get_num_threads()):
+            batches = self._shared(position.step, batches, at_once)
             for number, losses in enumerate(passes(position.step, batches, weights)):
                 for name, loss in losses.items():
                     sums.add(name, loss)
@@ -311,6 +313,35 @@ class Trainer:
             self._width = Width(threads, self._say)
             yield
         self._pools = []
+
+    def _shared(self, step: int, batches: Sequence[Batch], at_once: bool) -> Sequence[Batch]:
+        """Return the micro-batches with what the others decide, if an objective relates the vectors
+        of the whole step (`train/step_loss.py`).
+
+        The vectors are computed with the same dropout as in the pass with gradients. A step of one
+        micro-batch on one rank needs no pass before.
+        """
+        objective = self.learner.step_objective(batches[0])
+        if objective is None or (len(batches) == 1 and self.ranks.world_size == 1):
+            return batches
+        threads = max(1, self._width.most // len(batches))
+
+        def vectors_beside(number: int) -> Tensor:
+            torch.set_num_threads(threads)
+            with torch.no_grad(), own_draws(self._seed(step, number)), self._autocast():
+                return self.learner.step_vectors(batches[number])
+
+        def vectors_alone(number: int) -> Tensor:
+            torch.manual_seed(self._seed(step, number))
+            with torch.no_grad(), self._autocast():
+                return self.learner.step_vectors(batches[number])
+
+        numbers = range(len(batches))
+        if at_once:
+            vectors = list(self._pools[self._width.now - 1].map(vectors_beside, numbers))
+        else:
+            vectors = list(map(vectors_alone, numbers))
+        return share(objective, batches, vectors, self.ranks)
 
     def _in_turn(
         self, step: int, batches: Sequence[Batch], weights: dict[str, float]

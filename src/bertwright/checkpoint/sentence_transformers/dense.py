@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bertwright.config.task import Activation, DenseConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
@@ -62,6 +63,21 @@ class Dense:
     """The class of PyTorch, by its whole name."""
     folder: Path = field(default=Path(), compare=False)
     """Where its weights lie."""
+
+    def as_config(self) -> DenseConfig:
+        """Return the layer as a similarity task configures it."""
+        name = self.activation.rpartition(".")[2].lower()
+        return DenseConfig(self.out_features, cast(Activation, name), self.bias)
+
+
+def layer_of(config: DenseConfig, weight: Tensor, bias: Tensor | None) -> DenseLayer:
+    """Return a layer of a similarity task with its weights."""
+    (activation,) = (
+        name for name in _ACTIVATIONS if name.rpartition(".")[2].lower() == config.activation
+    )
+    outputs, inputs = weight.shape
+    dense = Dense(inputs, outputs, bias is not None, activation)
+    return DenseLayer(dense, weight, bias)
 
 
 @dataclass(frozen=True, eq=False)

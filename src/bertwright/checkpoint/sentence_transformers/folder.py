@@ -16,13 +16,14 @@ ours is refused, never left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bertwright.checkpoint.sentence_transformers.dense import (
     Dense,
+    DenseLayer,
     read_config,
     read_layer,
     write_layer,
@@ -89,6 +90,10 @@ class EmbeddingDefaults:
     """Layers that pooled vectors pass through, in order."""
     dimensions: int | None = None
     """Numbers that are kept of a vector, before it is scaled."""
+    similarity: str | None = None
+    """The function that compares vectors, as sentence-transformers names it; it changes no
+    vector, and is written only.
+    """
 
     def vectors(self) -> VectorConfig:
         """The same as one asks for vectors."""
@@ -154,8 +159,19 @@ def folders_of(folder: Path) -> list[Path]:
     return list(dict.fromkeys([folder, *parts]))
 
 
-def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) -> None:
+def write_defaults(
+    folder: Path,
+    defaults: EmbeddingDefaults,
+    hidden_size: int,
+    layers: Sequence[DenseLayer] | None = None,
+) -> None:
     """Make a Hugging Face folder one of sentence-transformers.
+
+    Args:
+        folder: the folder, with the encoder.
+        defaults: how its vectors are made.
+        hidden_size: the width of the encoder.
+        layers: the weights of the dense layers; None: they are read from their folders.
 
     Raises:
         ConfigError: a pooling that sentence-transformers has not.
@@ -170,8 +186,9 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
     pooling = {"word_embedding_dimension": hidden_size, **_pooling_keys(defaults)}
     for _, name in named[1:]:
         (folder / name).mkdir()
-    for layer, (_, name) in zip(defaults.dense, named[2:], strict=False):
-        write_layer(folder / name, read_layer(layer))
+    weights = map(read_layer, defaults.dense) if layers is None else layers
+    for layer, (_, name) in zip(weights, named[2:], strict=False):
+        write_layer(folder / name, layer)
     if defaults.normalize:
         write_json(folder / named[-1][1] / "config.json", {})  # an empty folder does not travel
     write_json(folder / MODULES, modules)
@@ -185,6 +202,8 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
         }
     if defaults.dimensions is not None:
         settings["truncate_dim"] = defaults.dimensions
+    if defaults.similarity is not None:
+        settings["similarity_fn_name"] = defaults.similarity
     if settings:
         write_json(folder / _SETTINGS, settings)
 

@@ -28,6 +28,15 @@ _NAMES = {
     "passages": "context | passage paragraph text2 document",
     "answers": "answers | answer answer_text label",
     "titles": "title",
+    "similar pairs": "anchor positive | sentence1 sentence2 | premise hypothesis | "
+    "question1 question2 | sentence_a sentence_b | text1 text2 | text_a text_b | text text2 | "
+    "text text_pair | query positive | query document | query passage | query answer | "
+    "question answer | question passage | question context | question positive | title body | "
+    "title text | #1_string #2_string",
+    "similarities": "gold_label | score relatedness_score similarity_score | label labels | "
+    "is_duplicate quality similarity similar class category entailment_judgment | "
+    "entailment_label",
+    "negatives": "negative negatives hard_negative hard_negatives",
     "premises": "sent1 ctx_a context article passage premise text | question sentence ctx query",
     "second texts": "sent2 ctx_b text2 | question",
     "choices": "choices endings options | answers candidates",
@@ -44,7 +53,9 @@ NAMES = {what: [group.split() for group in names.split("|")] for what, names in 
 """The known names of columns, in groups. The first group with a column in the file decides; two
 columns of the same group are ambiguous. Names are compared as `plain` returns them.
 """
-_KNOWN = frozenset(chain(*chain(*NAMES.values())))
+_LABELS_TOO = {"positive", "negative", "negatives", "similar"}
+"""Known names that are also usual labels, so that they do not show that a line is a header."""
+_KNOWN = frozenset(chain(*chain(*NAMES.values()))) - _LABELS_TOO
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,8 @@ class Columns:
     """Several columns in place of `label`: one for each class; or the names of the classes, if one
     column has lists of 0 and 1.
     """
+    negatives: tuple[str, ...] = ()
+    """Columns of hard negatives, each a text or a list of texts (similarity)."""
 
     def __post_init__(self) -> None:
         names = self.names()
@@ -72,7 +85,8 @@ class Columns:
 
     def names(self) -> list[str]:
         """Return all columns that are not None."""
-        return self.texts() + ([] if self.label is None else [self.label]) + [*self.labels]
+        label = [] if self.label is None else [self.label]
+        return [*self.texts(), *label, *self.labels, *self.negatives]
 
     def or_of(self, hint: Columns, there: Sequence[str]) -> Columns:
         """Return these columns, completed with those of the training file that are among
@@ -88,15 +102,23 @@ class Columns:
         labels = self.labels
         if label is None and not labels and names.issuperset(map(plain, hint.labels)):
             labels = hint.labels
-        return Columns(text, text2, label, labels)
+        negatives = self.negatives
+        if not negatives and names.issuperset(map(plain, hint.negatives)):
+            negatives = hint.negatives
+        return Columns(text, text2, label, labels, negatives)
 
 
-def make_columns(text: str | None, text2: str | None, label: str | Sequence[str] | None) -> Columns:
+def make_columns(
+    text: str | None,
+    text2: str | None,
+    label: str | Sequence[str] | None,
+    negatives: Sequence[str] = (),
+) -> Columns:
     """Return the columns that options name; `label` is one column or several."""
     several = (label,) if isinstance(label, str) else tuple(label or ())
     if len(several) == 1:
-        return Columns(text, text2, several[0])
-    return Columns(text, text2, None, several)
+        return Columns(text, text2, several[0], (), tuple(negatives))
+    return Columns(text, text2, None, several, tuple(negatives))
 
 
 def plain(name: str) -> str:

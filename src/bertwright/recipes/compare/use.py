@@ -125,6 +125,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     made = TaskConfig(
         kind=kind.name, labels=labels, multi_label=files.multi_label, scheme=read.scheme
     )
+    made = kind.evaluated(made, dev if test is None else test)
     names = metrics_of(made)
     if files.metric is not None:
         check_main(names, files.metric)

@@ -211,7 +211,7 @@ def choose_rate(
     """Run the trials and choose a rate.
 
     The rate with the best score on dev is chosen; of trials on a part of the data, the one with the
-    lowest loss.
+    lowest loss, except for vectors.
 
     Raises:
         Diverged: all rates diverged.
@@ -219,6 +219,9 @@ def choose_rate(
     """
     trials: list[dict[str, Any]] = []
     runs: dict[float, SeedRun] = {}
+    # vectors are useful from the beginning, so that scores tell rates apart; and the loss of a part
+    # of dev is not that of a step, which has other negatives
+    by_score = any(kind_of(setup.task.kind).vectors for setup in plan.setups)
     for rate in plan.rates:
         if rate in tried:
             trials.append(tried[rate])
@@ -236,7 +239,7 @@ def choose_rate(
         try:
             learner, seed = new_learner(), config.seed
             seed_run = train_seed(config, plan.setups, learner, seed, hardware, log, on_tokens)
-            if not plan.whole:
+            if not plan.whole and not by_score:
                 loss = dev_loss(learner, plan.setups, hardware)
         except Diverged:
             seed_run = None
@@ -245,7 +248,7 @@ def choose_rate(
                 log.close()
         score = None if seed_run is None or not math.isfinite(seed_run.score) else seed_run.score
         trial = {"learning_rate": rate, "score": score}
-        if not plan.whole:
+        if not plan.whole and not by_score:
             trial["loss"] = loss if math.isfinite(loss) else None
         trial["seconds"] = round(time.monotonic() - began, 1)
         trials.append(trial)
@@ -258,7 +261,7 @@ def choose_rate(
             with atomic_file(run / FILE, overwrite=True) as file:
                 file.write(json.dumps({"key": key, "trials": trials}, indent=1) + "\n")
         say(f"learning rate {rate:g}: {_outcome(trial)}")
-    measure, sign = ("score", 1) if plan.whole else ("loss", -1)
+    measure, sign = ("score", 1) if plan.whole or by_score else ("loss", -1)
     found = {t["learning_rate"]: t[measure] for t in trials if t.get(measure) is not None}
     if not found:
         raise Diverged(f"diverged: every learning rate ({_listed(plan.rates)}); name lower ones")

@@ -208,7 +208,8 @@ def _of_task(
         some = _seeds(diverged, len(runs) + len(diverged))
         warnings.append(f"{some} diverged and in no figure: lower --learning-rate")
     whole["fit"] = best.fits.get(name, {})
-    whole["tuned"] = {"null_threshold": task.null_threshold} if task.unanswerable else {}
+    if not kind_of(task.kind).vectors:
+        whole["tuned"] = {"null_threshold": task.null_threshold} if task.unanswerable else {}
     return {
         "name": name,
         "task": values.to_dict(task),

@@ -21,6 +21,8 @@ import torch
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.sentence_transformers.folder import read_defaults
+from bertwright.checkpoint.sentence_transformers.vectors import take_dense
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.finetune import FinetuneConfig, rates_of
@@ -56,6 +58,7 @@ from bertwright.recipes.finetune.training import (
     Diverged,
     Hardware,
     SeedRun,
+    evaluate_task,
     train_seed,
 )
 from bertwright.tasks.catalogue import kind_of
@@ -112,7 +115,11 @@ def finetune(
         trained = read_length(folder, spec.max_length)
         config = replace(config, transfer=transfer_of(config, spec, tasks))
         fitted = layers_of(config, spec) if is_fitted(config, tasks) else None
-        setups = [set_up(task, config, tokenizer, spec, say, trained, fitted) for task in tasks]
+        makes_vectors = any(kind_of(task.kind).vectors for task in tasks)
+        vectors = read_defaults(folder) if makes_vectors and folder.is_dir() else None
+        setups = [
+            set_up(task, config, tokenizer, spec, say, trained, fitted, vectors) for task in tasks
+        ]
         baselines = _baselines(setups, config, say)
         exact = fitted is not None and config.precision == "auto"
         precision, peak = choose_precision(ranks.device, "fp32" if exact else config.precision)
@@ -152,6 +159,8 @@ def finetune(
                 task_results.write_tasks(run, tasks)
         ranks.wait()  # until the folder exists
         hardware = Hardware(ranks, precision, peak, micro, predicted)
+        if ranks.is_first and config.baselines is not False:
+            _untuned(baselines, setups, learner, hardware, say)
         seeds = _Seeds(
             folder, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
         )
@@ -227,6 +236,8 @@ def new_learner(
             name = "next_token" if learner.encoder.spec.causal else "masked_lm"
             pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
             head.load_state_dict(pretrained.state_dict(), strict=False)
+        if kind.vectors and is_new:
+            take_dense(folder, head)
         if kind.start is not None and is_new:
             assert isinstance(head, Head)
             kind.start(head, setup.train.examples)
@@ -395,6 +406,24 @@ class _Seeds:
         more = 0.0 if self.plan is None else self.plan.tokens
         total = int(more + _cost(self.setups, self.config, self.hardware.ranks.world_size))
         self.on_progress(min(int(self.tokens), total), total)
+
+
+def _untuned(
+    baselines: dict[str, dict[str, Evaluation]],
+    setups: Sequence[TaskSetup],
+    learner: Learner,
+    hardware: Hardware,
+    say: Callable[[str], None],
+) -> None:
+    """Add the evaluation of the model before training, for tasks whose vectors it has already."""
+    for setup in setups:
+        if not kind_of(setup.task.kind).vectors:
+            continue
+        run = SeedRun(0)
+        evaluate_task(run, setup, learner.to(hardware.ranks.device), hardware)
+        evaluation = run.evaluations[setup.task_name]
+        baselines.setdefault(setup.task_name, {})["untuned"] = evaluation
+        say(f"before training: {evaluation.main} {evaluation.score:.4f}")
 
 
 def _baselines(

@@ -18,8 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
-from bertwright.config.task import HeadConfig, HeadPooling, Layers, TaskConfig
+from bertwright.config.task import (
+    HeadConfig,
+    HeadPooling,
+    Layers,
+    SimilarityConfig,
+    TaskConfig,
+)
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.vectors.embed import frame_of
@@ -87,6 +94,7 @@ def set_up(
     say: Callable[[str], None],
     trained: int | None = None,
     fitted: Layers | None = None,
+    vectors: EmbeddingDefaults | None = None,
 ) -> TaskSetup:
     """Read a task's files and make its instances.
 
@@ -100,6 +108,7 @@ def set_up(
             of windows; None: its number of positions.
         fitted: the layer that a linear head is fitted on without steps. Such a head reads the
             vectors that `embed` computes.
+        vectors: how the model's folder makes vectors, if it is one of sentence-transformers.
 
     Raises:
         DataError: a file cannot be read, or has nothing to train on.
@@ -130,6 +139,13 @@ def set_up(
     if fitted is not None:
         head = _fitted_head(kind, files, config, fitted, read.columns.text2, encoder, tokenizer)
         task = replace(task, head=head)
+    if kind.vectors:
+        task = _with_vectors(task, files, config, encoder, tokenizer, vectors)
+    if kind.prepare is not None:
+        task, train, notes = kind.prepare(task, files, train)
+        for note in notes:
+            say(f"{name}: {note}")
+    task = kind.evaluated(task, dev)
     if trained is not None and task.max_length > trained:
         warnings.append(
             f"{config.model} was trained on {trained} tokens at once: what it reads of windows of "
@@ -227,7 +243,7 @@ def read_labelled(
         bad_tags=files.bad_tags,
         wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
-    columns = make_columns(files.text, files.text2, files.label)
+    columns = make_columns(files.text, files.text2, files.label, files.negatives)
     if like is not None:
         columns = make_columns(
             files.dev_text or files.text,
@@ -309,7 +325,7 @@ def _task(
         scheme=read.scheme,
         max_length=length,
         stride=stride,
-        max_windows=1 if files.truncate or kind.generates else files.max_windows,
+        max_windows=1 if files.truncate or kind.generates or kind.vectors else files.max_windows,
         both_orders=files.both_orders,
         merge=files.merge,
         context=files.context,
@@ -350,6 +366,53 @@ def _fitted_head(
         compares=text2 is not None and reads_one_by_one,
         dropout=config.dropout,
     )
+
+
+def _with_vectors(
+    task: TaskConfig,
+    files: TaskFilesConfig,
+    config: FinetuneConfig,
+    encoder: EncoderSpec,
+    tokenizer: Tokenizer,
+    known: EmbeddingDefaults | None,
+) -> TaskConfig:
+    """Return a task whose head makes vectors as the model's folder says, else as `embed` does of
+    the last layer.
+
+    Raises:
+        ConfigError: an option is for a head with weights of its own.
+    """
+    if config.transfer in ("features", "gradual") or config.network != "linear":
+        what = config.transfer if config.network == "linear" else config.network
+        raise ConfigError(
+            f"{what} is for a head with weights of its own; a {task.kind} task trains the encoder "
+            "to give vectors: leave it out, or pass --transfer finetune or top-N"
+        )
+    if config.hidden_size:
+        raise ConfigError(f"hidden_size is for a head with scores; a {task.kind} task has none")
+    pooling = config.pooling or (encoder.default_pooling if known is None else known.pooling)
+    skips = not encoder.averages_unknown and tokenizer.file_words is None
+    head = HeadConfig(
+        pooling=pooling,
+        frame=frame_of(encoder, tokenizer.framing),
+        unknown=tokenizer.unk_id if skips else None,
+        dropout=config.dropout,
+    )
+    made = SimilarityConfig()
+    if known is not None:
+        same = pooling == known.pooling
+        made = SimilarityConfig(
+            normalize=known.normalize,
+            prompts=tuple(known.prompts.items()),
+            default_prompt=known.default_prompt_name,
+            dense=tuple(layer.as_config() for layer in known.dense) if same else (),
+            dimensions=known.dimensions if same else None,
+        )
+    length = task.max_length
+    if known is not None and files.max_length is None:
+        length = min(length, known.max_length)
+    stride = min(task.stride, length // 3)
+    return replace(task, head=head, similarity=made, max_length=length, stride=stride)
 
 
 def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:

@@ -1,0 +1,82 @@
+"""Write a model of a similarity task as a folder of sentence-transformers, beside its own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, layer_of, read_layer
+from bertwright.checkpoint.sentence_transformers.folder import (
+    EmbeddingDefaults,
+    is_one,
+    read_defaults,
+    write_defaults,
+)
+from bertwright.config.task import TaskConfig
+from bertwright.nn.encoder import EncoderSpec
+from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.similarity import SimilarityHead, config_of
+
+
+def write(
+    folder: Path,
+    heads: Mapping[str, nn.Module],
+    tasks: Mapping[str, TaskConfig],
+    spec: EncoderSpec,
+) -> None:
+    """Write how vectors are made into the folder of a model, if a task of it makes vectors.
+
+    Of several such tasks the first counts.
+
+    Args:
+        folder: the folder, with the encoder.
+        heads: the heads of the tasks.
+        tasks: the tasks by name.
+        spec: the specification of the encoder.
+    """
+    name = next((name for name, task in tasks.items() if kind_of(task.kind).vectors), None)
+    if name is None:
+        return
+    task, head = tasks[name], heads[name]
+    config = config_of(task)
+    layers = _dense_layers(task, head)
+    defaults = EmbeddingDefaults(
+        pooling=task.head.pooling,
+        normalize=config.normalize,
+        max_length=task.max_length,
+        prompts=dict(config.prompts),
+        default_prompt_name=config.default_prompt,
+        dense=tuple(layer.dense for layer in layers),
+        dimensions=config.dimensions,
+        similarity="cosine",
+    )
+    write_defaults(folder, defaults, spec.width, layers)
+
+
+def _dense_layers(task: TaskConfig, head: nn.Module) -> list[DenseLayer]:
+    assert isinstance(head, SimilarityHead)
+    layers = []
+    for config, layer in zip(config_of(task).dense, head.dense, strict=True):
+        assert isinstance(layer, nn.Linear)
+        weight = layer.weight.detach().cpu().clone()
+        bias = layer.bias.detach().cpu().clone() if config.bias else None
+        layers.append(layer_of(config, weight, bias))
+    return layers
+
+
+def take_dense(folder: Path, head: nn.Module) -> None:
+    """Give a new head the dense layers of the folder that its encoder is from, if it has any."""
+    defaults = read_defaults(folder) if is_one(folder) else None
+    assert isinstance(head, SimilarityHead)
+    if defaults is None or len(defaults.dense) != len(head.dense):
+        return
+    for layer, dense in zip(head.dense, defaults.dense, strict=True):
+        assert isinstance(layer, nn.Linear)
+        read = read_layer(dense)
+        with torch.no_grad():
+            layer.weight.copy_(read.weight)
+            if read.bias is not None:
+                layer.bias.copy_(read.bias)

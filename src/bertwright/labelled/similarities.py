@@ -1,0 +1,116 @@
+"""Read pairs for sentence vectors: what belongs together, scored pairs, labelled pairs.
+
+| form | columns | example |
+|---|---|---|
+| pairs | two texts | questions with their answers, titles with their bodies |
+| triplets | two texts, and hard negatives: columns of a text or of a list of texts | MS MARCO |
+| scores | two texts, a number | STS-B, SICK |
+| labels | two texts, a class | MRPC, QQP, SNLI |
+
+The second text of a pair or a triplet belongs to the first. A class or a number is kept as it is
+written; what it says is decided for the whole file (`tasks/similarity_forms.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from bertwright.labelled.examples import SimilarityExample
+from bertwright.labelled.file import File, Reader, Stream
+from bertwright.labelled.source import BadValue, shorten
+from bertwright.labelled.tables.columns import NAMES, Columns, plain
+from bertwright.labelled.tables.table import Row, Table, read_text
+
+_NUMBERED = re.compile(r"(hard_)?negatives?_?\d+")
+_TRUE = {"true": 1.0, "false": 0.0}
+
+
+def read_similarities(file: File) -> Stream:
+    """Read a table of pairs of texts, with what is known of each pair."""
+    table = file.table()
+    needs = file.options.require_labels
+    chosen = file.chosen
+    text, text2 = _pair(table, file)
+    label = None
+    if needs:
+        label = chosen.label and table.named(chosen.label, "--label")
+        label = label or table.known("similarities", "--label", [text, text2])
+    negatives = _negatives(table, chosen, [text, text2, label]) if needs else ()
+    columns = Columns(text, text2, label, (), negatives)
+    names = file.options.label_map
+
+    def make(row: Row, id_: str, line: int) -> SimilarityExample | None:
+        first, second = read_text(row, text), read_text(row, text2)
+        hard = tuple(each for name in negatives for each in _texts(row[name], name))
+        if label is None:
+            return SimilarityExample(first, second, hard, 1.0 if needs else None, id_, line)
+        if plain(label) == "gold_label" and row[label] == "-":  # MNLI, SNLI
+            file.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
+            return None
+        value = _value(names.get(str(row[label]).strip(), row[label]))
+        return SimilarityExample(first, second, hard, value, id_, line)
+
+    return file.stream(table.examples(columns.names(), make), columns, table)
+
+
+def _pair(table: Table, file: File) -> tuple[str, str]:
+    """Return the columns of the two texts: those that options name, or a pair with known names."""
+    chosen = file.chosen
+    if not chosen.texts():
+        named = {plain(name): name for name in table.columns}
+        for first, second in NAMES["similar pairs"]:
+            if first in named and second in named:
+                return named[first], named[second]
+    if chosen.text is None or chosen.text2 is None:
+        missing = "--text" if chosen.text is None else "--text2"
+        what = "no known pair of columns (anchor and positive, sentence1 and sentence2, ...)"
+        raise table.error(what if not chosen.texts() else "one text named only", missing)
+    return table.named(chosen.text, "--text"), table.named(chosen.text2, "--text2")
+
+
+def _negatives(table: Table, chosen: Columns, used: list[str | None]) -> tuple[str, ...]:
+    """Return the columns of hard negatives: those that options name, or that have known names."""
+    if chosen.negatives:
+        return tuple(table.named(name, "--negatives") for name in chosen.negatives)
+    return tuple(
+        name
+        for name in table.columns
+        if name not in used
+        and (plain(name) in NAMES["negatives"][0] or _NUMBERED.fullmatch(plain(name)))
+    )
+
+
+def _texts(value: Any, column: str) -> list[str]:
+    """Return the hard negatives of a cell: a text, a list of texts, or none."""
+    cells = value if isinstance(value, list | tuple) else [value]
+    texts = []
+    for cell in cells:
+        if cell is None or cell != cell or cell == "":
+            continue
+        texts.append(read_text({column: cell}, column))
+    return texts
+
+
+def _value(value: Any) -> float | str:
+    """Return the number or the class of a pair."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, list | dict):
+        raise BadValue("label of a wrong type", shorten(value), "a number or a class")
+    name = "" if value is None or value != value else str(value).strip()
+    if not name:
+        raise BadValue("no label", "", "a number or a class")
+    if name.lower() in _TRUE:
+        return _TRUE[name.lower()]
+    try:
+        number = float(name)
+    except ValueError:
+        return name
+    if not math.isfinite(number):
+        raise BadValue("label is no number", shorten(value), "a finite number or a class")
+    return number
+
+
+PAIRS = Reader(read_similarities)

@@ -1,0 +1,77 @@
+"""Similarity by shared words, as the baseline of sentence vectors: TF-IDF and BM25.
+
+BM25 is Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
+with the k1 = 1.2 and b = 0.75 of Lucene. Words are those of `text/scripts.py`; of a script without
+blanks, one and two characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bertwright.arrays import Float32s
+from bertwright.text.scripts import without_blanks, word_pattern
+
+K1, B = 1.2, 0.75
+"""How fast the count of a word saturates, and how much long documents are discounted."""
+
+Scorer = Callable[[Sequence[str]], Float32s]
+"""Returns the scores of all documents for q queries, `[q, n]`."""
+
+
+def _counter(texts: Sequence[str], **settings: Any) -> Any:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    by_character = without_blanks(texts[:1000])
+    return CountVectorizer(
+        analyzer="char" if by_character else "word",
+        token_pattern=None if by_character else word_pattern(),
+        ngram_range=(1, 2) if by_character else (1, 1),
+        dtype=np.float32,
+        **settings,
+    )
+
+
+def tfidf_cosines(first: Sequence[str], second: Sequence[str]) -> Float32s:
+    """Return the cosine of the TF-IDF vectors of each pair, `[n]`."""
+    x, y = _tfidf([*first, *second])(first), _tfidf([*first, *second])(second)
+    return np.asarray(x.multiply(y).sum(axis=1), np.float32).ravel()
+
+
+def tfidf_scorer(documents: Sequence[str]) -> Scorer:
+    """Return the cosines of queries with documents by TF-IDF fitted on the documents."""
+    vectors = _tfidf(documents)
+    transposed = vectors(documents).T.tocsr()
+    return lambda queries: np.asarray((vectors(queries) @ transposed).toarray(), np.float32)
+
+
+def _tfidf(texts: Sequence[str]) -> Callable[[Sequence[str]], Any]:
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    counter = _counter(texts)
+    weights = TfidfTransformer(sublinear_tf=True).fit(counter.fit_transform([*texts, "..a.."]))
+    return lambda some: weights.transform(counter.transform(some))
+
+
+def bm25_scorer(documents: Sequence[str]) -> Scorer:
+    """Return the BM25 scores of documents for queries."""
+    from scipy.sparse import csr_array
+
+    counter = _counter(documents)
+    counts = csr_array(counter.fit_transform([*documents, "..a.."]))[: len(documents)]
+    lengths = np.asarray(counts.sum(axis=1), np.float32).ravel()
+    norms = K1 * (1 - B + B * lengths / max(1e-9, lengths.mean()))
+    present = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log1p((len(documents) - present + 0.5) / (present + 0.5)).astype(np.float32)
+    rows = np.repeat(np.arange(len(documents)), np.diff(counts.indptr))
+    tf = counts.data * (K1 + 1) / (counts.data + norms[rows]) * idf[counts.indices]
+    weights = csr_array((tf, counts.indices, counts.indptr), counts.shape).T.tocsr()
+
+    def score(queries: Sequence[str]) -> Float32s:
+        asked = csr_array(counter.transform(queries))
+        return np.asarray((asked @ weights).toarray(), np.float32)
+
+    return score

@@ -1,0 +1,157 @@
+"""The losses of sentence vectors, over all examples of a step.
+
+With u and v the vectors of the two texts of an example, scaled to length 1, c = u . v, and the
+temperature t:
+
+- `in-batch`: -log softmax of u . w / t over all second texts and hard negatives w of the step, at
+  the text's own; and the same from the second text over all first texts, of which the mean is taken
+  (van den Oord et al. 2018; Gao et al. 2021, "SimCSE").
+- `triplet`: max(0, m - c + u . n), the mean over the hard negatives n (Schroff et al. 2015).
+- `cosine`: (c - y)^2, with the scores y from 0 to 1 (Reimers and Gurevych 2019).
+- `cosent`: log(1 + sum of exp((c_j - c_i) / t) over all i, j with y_i > y_j) (Su 2022, "CoSENT").
+
+A text of the step that is the same as the right one, or that belongs to the same text, is no
+negative. With `sizes`, the loss is the mean of the losses of the first numbers of the vectors, of
+each size and of all (Kusupati et al. 2022, "Matryoshka Representation Learning").
+
+Letters: R vectors of a step, W numbers of a vector, E examples, M second texts and hard negatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertwright.config.task import SimilarityConfig
+from bertwright.nn.host import send
+from bertwright.nn.objective import RowLosses
+
+FIRST, SECOND, HARD = 0, 1, 2
+"""The roles of a text: the first of its example, the second, and a hard negative."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the losses know of the vectors of a step; indices on the device of the vectors."""
+
+    first: Tensor
+    """`[E]`: the rows of first texts."""
+    second: Tensor
+    """`[E]`: the rows of second texts, in the same order."""
+    others: Tensor
+    """`[M]`: the rows of second texts and hard negatives."""
+    targets: Tensor
+    """`[E]`: the index in `others` of each example's second text."""
+    example: Tensor
+    """`[M]`: the example that each of the others is of."""
+    hard: Tensor
+    """`[M]`: whether it is a hard negative."""
+    excluded: Tensor
+    """`[E, M]`: the others that are no negatives of a first text, and not its second text."""
+    excluded_back: Tensor
+    """`[E, E]`: the first texts that are no negatives of a second text, and not its own."""
+    labels: Tensor
+    """`[E]` float32: the scores."""
+
+
+def make_rows(facts: Tensor, device: torch.device) -> Rows:
+    """Return the rows of a step from its facts, `[R, 3]` on the host: role, key and label.
+
+    The texts of an example are neighbours, the first text at the beginning. Equal texts have equal
+    keys.
+    """
+    roles, keys, labels = facts.unbind(1)
+    example = (roles == FIRST).long().cumsum(0) - 1
+    first, second = (roles == FIRST).nonzero()[:, 0], (roles == SECOND).nonzero()[:, 0]
+    others = (roles != FIRST).nonzero()[:, 0]
+    hard = roles[others] == HARD
+    targets = (~hard).nonzero()[:, 0]
+    of_others = example[others]
+    key, key2, other_keys = keys[first], keys[second], keys[others]
+    excluded = other_keys[None] == key2[:, None]  # the same as the right text
+    excluded |= other_keys[None] == key[:, None]
+    excluded |= (key[of_others][None] == key[:, None]) & ~hard[None]  # also right
+    excluded[torch.arange(len(first)), targets] = False
+    back = (key[None] == key[:, None]) | (key[None] == key2[:, None])
+    back |= key2[None] == key2[:, None]
+    back.fill_diagonal_(False)
+    return Rows(
+        first=send(first, device),
+        second=send(second, device),
+        others=send(others, device),
+        targets=send(targets, device),
+        example=send(of_others, device),
+        hard=send(hard, device),
+        excluded=send(excluded, device),
+        excluded_back=send(back, device),
+        labels=send(labels[first].float(), device),
+    )
+
+
+def similarity_loss(x: Tensor, facts: Tensor, config: SimilarityConfig) -> RowLosses:
+    """Return the losses of a step from its vectors `[R, W]` and facts `[R, 3]`."""
+    rows = make_rows(facts, x.device)
+    loss_of = _LOSSES[config.objective]
+    widths = [*(size for size in config.sizes if size < x.shape[1]), x.shape[1]]
+    found = [loss_of(F.normalize(x[:, :width], dim=1), rows, config) for width in widths]
+    losses = torch.stack([losses for losses, _ in found]).mean(0)  # [E]
+    right = found[-1][1]
+    nothing = x.new_zeros(len(x))
+    return RowLosses(
+        nothing.index_add(0, rows.first, losses),
+        None if right is None else nothing.index_add(0, rows.first, right.float()),
+    )
+
+
+_Losses = tuple[Tensor, Tensor | None]
+"""The loss of each example, and whether its prediction is right, `[E]` each."""
+
+
+def _in_batch(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
+    u, v = x[rows.first], x[rows.others]
+    scores = (u @ v.T / config.temperature).masked_fill(rows.excluded, -torch.inf)  # [E, M]
+    losses = F.cross_entropy(scores, rows.targets, reduction="none")
+    if not config.one_direction:
+        back = x[rows.second] @ u.T / config.temperature  # [E, E]
+        back = back.masked_fill(rows.excluded_back, -torch.inf)
+        own = torch.arange(len(u), device=x.device)
+        losses = (losses + F.cross_entropy(back, own, reduction="none")) / 2
+    return losses, scores.detach().argmax(1) == rows.targets
+
+
+def _triplet(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
+    near = (x[rows.first] * x[rows.second]).sum(1)  # [E]
+    example = rows.example[rows.hard]
+    far = (x[rows.first][example] * x[rows.others[rows.hard]]).sum(1)
+    gaps = (config.margin - near[example] + far).relu()
+    counts = torch.zeros_like(near).index_add(0, example, torch.ones_like(gaps))
+    losses = torch.zeros_like(near).index_add(0, example, gaps) / counts.clamp(min=1)
+    wrong = torch.zeros_like(near).index_add(0, example, (far >= near[example]).float())
+    return losses, wrong.detach() == 0
+
+
+def _cosine(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
+    least, greatest = config.scores
+    wanted = (rows.labels - least) / (greatest - least)
+    return ((x[rows.first] * x[rows.second]).sum(1) - wanted).square(), None
+
+
+def _cosent(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
+    cosines = (x[rows.first] * x[rows.second]).sum(1) / config.temperature  # [E]
+    gaps = cosines[None] - cosines[:, None]  # [E, E]: c_j - c_i
+    ordered = rows.labels[:, None] > rows.labels[None]
+    gaps = gaps.masked_fill(~ordered, -torch.inf).flatten()
+    loss = torch.logsumexp(torch.cat([gaps, gaps.new_zeros(1)]), 0)
+    return loss.expand(len(cosines)), None  # the step's loss for each example
+
+
+_LOSSES: dict[str, Callable[[Tensor, Rows, SimilarityConfig], _Losses]] = {
+    "in-batch": _in_batch,
+    "triplet": _triplet,
+    "cosine": _cosine,
+    "cosent": _cosent,
+}

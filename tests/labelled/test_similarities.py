@@ -1,0 +1,90 @@
+"""Pairs for sentence vectors, in the forms of published files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.labelled.examples import SimilarityExample
+from bertwright.labelled.file import Read, ReadOptions
+from bertwright.labelled.read import read_examples
+from bertwright.labelled.similarities import PAIRS
+from bertwright.labelled.tables.columns import Columns
+
+
+def read(folder: Path, text: str, columns: Columns = Columns(), **options: Any) -> Read:  # noqa: B008
+    path = folder / ("file.jsonl" if text.startswith("{") else "file.tsv")
+    path.write_text(text, encoding="utf-8")
+    return read_examples(path, PAIRS, columns, ReadOptions(**options))
+
+
+def values(found: Read) -> list[tuple[Any, ...]]:
+    examples: Any = found.examples
+    return [(e.text, e.text2, e.negatives, e.label) for e in examples]
+
+
+def test_pairs_triplets_scores_and_labels(tmp_path: Path) -> None:
+    pairs = read(tmp_path, "anchor\tpositive\na b\tc\n")
+    assert values(pairs) == [("a b", "c", (), 1.0)]
+    rows = [
+        {"query": "q", "positive": "p", "negative_1": "n", "negative_2": ""},
+        {"query": "q", "positive": "p", "negative_1": "n", "negative_2": "m"},
+    ]
+    triplets = read(tmp_path, "".join(json.dumps(row) + "\n" for row in rows))
+    assert values(triplets) == [("q", "p", ("n",), 1.0), ("q", "p", ("n", "m"), 1.0)]
+    several = read(tmp_path, json.dumps({"anchor": "a", "positive": "p", "negatives": ["m", "n"]}))
+    assert values(several) == [("a", "p", ("m", "n"), 1.0)]
+    sts = read(tmp_path, "index\tsentence1\tsentence2\tscore\n7\ta\tb\t3.8\n")
+    assert values(sts) == [("a", "b", (), 3.8)]
+    assert sts.examples[0].id == "7"
+    sick = (
+        "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4\tNO\n"
+    )
+    assert values(read(tmp_path, sick)) == [("a", "b", (), 4.0)]
+    mrpc = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\ta\tb\n"
+    assert values(read(tmp_path, mrpc)) == [("a", "b", (), 1.0)]
+    snli = "gold_label\tsentence1\tsentence2\nneutral\ta\tb\n-\ta\tc\n"
+    found = read(tmp_path, snli)
+    assert values(found) == [("a", "b", (), "neutral")]
+    assert sum(each.count for each in found.log.skipped.values()) == 1
+
+
+def test_chosen_columns_and_renamed_labels(tmp_path: Path) -> None:
+    columns = Columns("2", "1", "3", (), ("4",))
+    found = read(tmp_path, "x\ty\tsame\tz\n", columns, label_map={"same": "1"})
+    assert values(found) == [("y", "x", ("z",), 1.0)]
+
+
+def test_without_labels_nothing_is_known(tmp_path: Path) -> None:
+    text = "sentence1\tsentence2\tscore\na\tb\t?\n"
+    assert values(read(tmp_path, text, require_labels=False)) == [("a", "b", (), None)]
+
+
+def test_a_label_is_no_header(tmp_path: Path) -> None:
+    """`positive` and `negative` are names of columns, and more often labels."""
+    found = read(tmp_path, "a\tb\tpositive\nc\td\tnegative\n", Columns("1", "2", "3"))
+    assert [label for *_, label in values(found)] == ["positive", "negative"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("anchor\tpositive\na\t\n", "line 2.*positive"),
+        ("sentence1\tsentence2\tscore\na\tb\t\n", "line 2.*no label"),
+        ("sentence1\tsentence2\tscore\na\tb\tnan\n", "line 2.*'nan'"),
+        ("text\tnumber\na\tb\n", "--text"),
+    ],
+)
+def test_bad_rows_name_their_line(tmp_path: Path, text: str, shown: str) -> None:
+    with pytest.raises(DataError, match=shown):
+        read(tmp_path, text)
+
+
+def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
+    found = read(tmp_path, "anchor\tpositive\na\t\nb\tc\n", bad_rows="skip")
+    assert found.examples == [SimilarityExample("b", "c", (), 1.0, "", 3)]
+    assert any("line 2" in line for line in found.log.summary())
