@@ -250,8 +250,8 @@ def finetune(
         run = bertwright.finetune("classification", model="runs/mine", train=rows, out="runs/film")
 
     Args:
-        kind: `classification`, `regression`, `tagging`, `span`, `multiple-choice` or
-            `generation`.
+        kind: `classification`, `regression`, `tagging`, `span`, `multiple-choice`, `generation`
+            or `similarity`.
         model: a run, a checkpoint, a Hugging Face folder or `hf:ORG/NAME`.
         train: examples: a file, or rows as mappings or tuples: `(text, label)`,
             `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,

@@ -195,4 +195,4 @@ def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
 
 def test_other_kinds_have_none() -> None:
     with_some = {name for name in KINDS if kind_of(name).baselines is not None}
-    assert with_some == {"classification", "regression", "tagging"}
+    assert with_some == {"classification", "regression", "tagging", "similarity"}
