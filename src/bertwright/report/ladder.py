@@ -307,9 +307,14 @@ def picture(results: Results) -> Markup:
         Level(baseline_title(name), "words" if name != "majority" else "baseline", each["value"])
         for name, each in task["baselines"].get(fraction, {}).items()
     ]
-    name = title(task["metric"])
-    heading = f"{name[:1].upper()}{name[1:]} on {task['evaluated_on']}, with 95% intervals"
+    heading = f"{_metric(results)} on {task['evaluated_on']}, with 95% intervals"
     return ladder_plot(heading, rows, levels, is_fraction(task["metric"]))
+
+
+def _metric(results: Results) -> str:
+    """The metric that is compared, as a sentence begins with it."""
+    name = title(results["task"]["metric"])
+    return f"{name[:1].upper()}{name[1:]}"
 
 
 def label_curve(results: Results) -> Markup:
@@ -374,9 +379,11 @@ def ladder_page(results: Results, folder: Path) -> str:
         conclusion=results["conclusion"],
         picture=picture(results),
         curve=label_curve(results),
+        metric=_metric(results) if task else "",
         task_table=task_table(results) if task else None,
         by_fraction=list(_by_fraction(results)),
         text_table=text_table(results),
+        left_out=list(_left_out(results)),
         rungs=[_rung(rung, results) for rung in results["rungs"]],
         settings={k: v for k, v in results["settings"].items() if v not in (None, (), [], "")},
     )
@@ -386,9 +393,9 @@ def _subtitle(results: Results) -> Iterator[str]:
     text, task = results["text"], results["task"]
     settings = results["settings"]
     if text:
-        yield f"{text['train']['characters'] / 1e6:,.1f} M characters of text"
+        yield f"{count(text['train']['characters'])} characters of text"
     if settings["tokens"] is None:
-        yield f"{settings['minutes']:g} minutes of pre-training each"
+        yield f"{settings['minutes']:g} min of pre-training each"
     else:
         yield f"{settings['tokens']:,} tokens of pre-training each"
     if task:
@@ -409,6 +416,15 @@ def _by_fraction(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
             cells = [""] * (len(task["ways"]) - 1)
             rows.append([f"{baseline_title(name)} (baseline)", _cell(task["metric"], each), *cells])
         yield f"{round(fraction * task['examples']['train']):,} labelled examples", rows
+
+
+def _left_out(results: Results) -> Iterator[tuple[str, str]]:
+    """The systems that are left out, those of the same reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in results["left_out"].items():
+        names.setdefault(reason, []).append(name)
+    for reason, own in names.items():
+        yield ", ".join(own), reason
 
 
 def _rung(rung: Mapping[str, Any], results: Results) -> dict[str, Any]:

@@ -21,7 +21,7 @@ WORD_KERNELS = ("word2vec", "fasttext", "glove")
 """Systems whose training needs the extra `words`."""
 BYTES_A_CHARACTER = 4
 """Of the text on disk: itself twice, and its ids in two vocabularies."""
-NOT_NAMED = "it is not among --systems"
+NOT_NAMED = "not among --systems"
 """Why a system is left out that the user left out; it need not be said."""
 OVERHEAD = 15.0
 """Seconds that a pre-training takes beside its minutes, and that measures take."""
