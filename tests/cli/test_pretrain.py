@@ -246,8 +246,7 @@ def run_two(*words: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-@pytest.mark.parametrize("objectives", ["mlm+nsp", "mlm"])
+@pytest.mark.parametrize(("objectives", "parallel"), [("mlm", "ddp"), ("mlm+nsp", "fsdp")])
 def test_two_processes_train_as_one(
     data: Path, tmp_path: Path, objectives: str, parallel: str
 ) -> None:

@@ -259,8 +259,13 @@ def test_a_weight_keeps_half_a_scale(axis: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runtime", ["onnx", "openvino"])
-@pytest.mark.parametrize("name", ["encoder", "masked_lm", "next_sentence", *TASKS])
+@pytest.mark.parametrize(
+    ("runtime", "name"),
+    [
+        *(("onnx", name) for name in ("encoder", "masked_lm", "next_sentence", *TASKS)),
+        *(("openvino", name) for name in ("encoder", "crf", "span")),
+    ],
+)
 def test_every_head_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
@@ -269,9 +274,17 @@ def test_every_head_in_every_runtime(name: str, runtime: Any, tmp_path: Path) ->
     exported = open_exported(out, threads=1)
     assert compare(model, exported) < 1e-4
     assert (facts["crf"] is not None) == (name == "crf")
-    small = export(
-        model, out, runtime, head=name, int8=True, sample=TEXTS, least=0.5, overwrite=True
-    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("runtime", "name"), [("onnx", "classes"), ("onnx", "crf"), ("openvino", "encoder")]
+)
+def test_int8_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
+    model, out = write_model(tmp_path / "model", name), tmp_path / "out"
+    small = export(model, out, runtime, head=name, int8=True, sample=TEXTS, least=0.5)
     assert small["int8_on_text"]["texts"] == len(TEXTS)
     assert compare(model, open_exported(out)) < 1
 
