@@ -86,5 +86,5 @@ def test_bad_rows_name_their_line(tmp_path: Path, text: str, shown: str) -> None
 
 def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     found = read(tmp_path, "anchor\tpositive\na\t\nb\tc\n", bad_rows="skip")
-    assert found.examples == [SimilarityExample("b", "c", (), 1.0, "", 3)]
+    assert found.examples == [SimilarityExample("b", "c", label=1.0, line=3)]
     assert any("line 2" in line for line in found.log.summary())

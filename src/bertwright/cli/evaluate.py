@@ -43,7 +43,9 @@ def evaluate(
         predictions: In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL
             columns, a table with a column of them, or of predict), with --kind.
         kind: With --predictions: the kind of task.
-        data: Labelled file, as for finetune, or - for standard input.
+        data: Labelled file, as for finetune, or - for standard input; for any model of vectors also
+            a folder of retrieval with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR), or one
+            of its files of qrels.
         label: Column of the label; unset: that of training, or found by its name. Of a model of
             several labels: a column for each class, or the names of a list of 0 and 1.
         label_map: Other names of labels in the file, as 0=bad 1=good.
@@ -55,6 +57,13 @@ def evaluate(
     if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
         raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
     refuse_existing(out, options.overwrite)
+    if model is not None and Path(data).exists():
+        from bertwright.inference.vectors.retrieval import find_judgements
+
+        judgements = find_judgements(data)
+        if judgements is not None:
+            _evaluate_search(model, judgements, intervals, out, options)
+            return
     other_names = read_label_map(label_map)
 
     from bertwright.labelled.source import refuse_missing
@@ -136,3 +145,43 @@ def evaluate(
         print_table(["label", "precision", "recall", "F1", "examples"], rows)
     if longer := found["lengths"].get("in_windows"):
         say(f"examples longer than a window, read in several: {longer:,}")
+
+
+def _evaluate_search(
+    model: str, judgements: Path, intervals: bool, out: Path | None, options: LabelledOptions
+) -> None:
+    """Evaluate the vectors of a model by a search, beside TF-IDF and BM25."""
+    from bertwright.inference.model import load
+    from bertwright.inference.vectors.retrieval import evaluate_search
+    from bertwright.report.numbers import baseline_title, show, title
+    from bertwright.report.verdict import show_interval
+
+    embedder = load(model, device=options.device).embedder()
+    for note in embedder.notes:
+        say(note)
+    with bar("Embedding", "tokens") as on_progress:
+        found = {"model": model, **evaluate_search(embedder, judgements, intervals, on_progress)}
+    if out is not None:
+        with atomic_file(out, options.overwrite) as file:
+            json.dump(plain(found), file, ensure_ascii=False, indent=1)
+            file.write("\n")
+    if options.json:
+        print_json(found)
+        return
+    baselines = found["baselines"]
+    rows = [
+        [
+            title(name),
+            show(name, value),
+            *([show_interval(found, name)] if intervals else []),
+            *(show(name, each[name]) for each in baselines.values()),
+        ]
+        for name, value in found["metrics"].items()
+    ]
+    columns = ["metric", "value", *(["95 % interval"] if intervals else [])]
+    columns += [baseline_title(name) for name in baselines]
+    queries = "query" if found["examples"] == 1 else "queries"
+    documents = counted(found["documents"], "document")
+    print_table(
+        columns, rows, f"{found['data']['file']}: {found['examples']:,} {queries}, {documents}"
+    )

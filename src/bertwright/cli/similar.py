@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import Json, TextColumn
+from bertwright.atomic import atomic_file, refuse_existing
+from bertwright.cli.options import Json, Overwrite, TextColumn
 from bertwright.cli.output import print_json, print_table
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, VectorPrecision, usual_prompt
 from bertwright.console import bar, say
@@ -17,22 +18,32 @@ from bertwright.errors import ConfigError, DataError
 def similar(
     *queries: str,
     model: str,
-    corpus: str,
+    corpus: str | None = None,
+    mine: int | None = None,
+    pairs: str | None = None,
+    out: Path | None = None,
     vectors: Path | None = None,
     text: TextColumn = None,
     query_prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     corpus_prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     top: int = 10,
     precision: VectorPrecision = "fp32",
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Find the nearest texts by cosine similarity (exact search).
+    """Find the nearest texts by cosine similarity (exact search); with --mine, the hard negatives
+    of pairs.
 
     Args:
         queries: Texts to search for.
         model: A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or
             hf:ORG/NAME.
-        corpus: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line.
+        corpus: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line. With
+            --mine unset: the second texts of --pairs.
+        mine: Write so many hard negatives of each pair of --pairs to --out: texts that are near its
+            first text and do not belong to it.
+        pairs: With --mine: file of pairs that belong together, as for finetune similarity.
+        out: With --mine: file to write, JSON lines with anchor, positive and negatives.
         vectors: Vectors of the corpus: .npy that embed wrote with the same model and defaults.
         query_prompt: Text to put before each query; "" for none. Unset: the folder's prompt query,
             else its default.
@@ -41,6 +52,19 @@ def similar(
         top: Texts to show per query.
         precision: Precision, as for embed.
     """
+    if mine is not None:
+        given = {"--top": top != 10, "a query": bool(queries), "--vectors": vectors is not None}
+        if unused := [name for name, is_given in given.items() if is_given]:
+            raise ConfigError(f"--mine searches for the pairs of --pairs: leave out {unused[0]}")
+        if pairs is None or out is None:
+            raise ConfigError("--mine needs --pairs FILE and --out FILE, as out.jsonl")
+        _mine(model, pairs, corpus, mine, out, text, query_prompt, corpus_prompt, precision,
+              overwrite, json)  # fmt: skip
+        return
+    if pairs is not None or out is not None:
+        raise ConfigError("--pairs and --out are for --mine N, which writes hard negatives")
+    if corpus is None:
+        raise ConfigError("missing --corpus, the file of texts to search in")
     if not queries:
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.model import load
@@ -105,3 +129,39 @@ def similar(
     for query, nearest_to in zip(queries, results, strict=True):
         cells = [[f"{each['cosine']:.4f}", each["row"], each["text"]] for each in nearest_to]
         print_table(["cosine", "row", "text"], cells, query)
+
+
+def _mine(
+    model: str,
+    pairs: str,
+    corpus: str | None,
+    count: int,
+    out: Path,
+    text: str | None,
+    query_prompt: str | None,
+    corpus_prompt: str | None,
+    precision: VectorPrecision,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    """Write the hard negatives of pairs."""
+    refuse_existing(out, overwrite)
+    from bertwright.inference.model import load
+    from bertwright.inference.text_files import open_texts
+    from bertwright.inference.vectors.mining import mine, read_pairs, write_mined
+
+    rows = read_pairs(pairs)
+    texts = None
+    if corpus is not None:
+        texts = [str(each) for each, _ in open_texts(corpus, text, option="--corpus").rows]
+    embedder = load(model).embedder(precision=precision)
+    with bar("Embedding", "tokens") as on_progress:
+        mined = mine(embedder, rows, texts, count, query_prompt, corpus_prompt, on_progress)
+    with atomic_file(out, overwrite) as file:
+        write_mined(file, rows, mined)
+    found = sum(map(len, mined))
+    if json:
+        print_json({"pairs": len(rows), "negatives": found, "out": str(out)})
+        return
+    say(f"{len(rows):,} pairs with {found:,} hard negatives: {out}")
+    say(f"  bertwright finetune similarity --model {model} --train {out} --out RUN")

@@ -60,7 +60,7 @@ def label_map(pairs: Sequence[str]) -> dict[str, str]:
 class TaskFilesConfig:
     """The labelled files of a task, and how its texts reach the model."""
 
-    train: str
+    train: str = ""
     """Labelled file to train on (TSV, CSV, JSONL, Parquet, CoNLL columns, SQuAD JSON)."""
     dev: str | None = None
     """Labelled file to evaluate on; unset: a tenth of the training file is held out."""
@@ -143,6 +143,19 @@ class TaskFilesConfig:
     second."""
     sizes: tuple[int, ...] = ()
     """Similarity: also train the first numbers of a vector, so many, to be vectors (Matryoshka)."""
+    corpus: tuple[str, ...] = ()
+    """Similarity: files, folders or globs of plain text to learn from in place of --train."""
+    corpus_pairs: Literal["auto", "neighbours", "dropout"] = "auto"
+    """Similarity: what belongs together in a corpus: neighbours, sentences that follow each other,
+    and a title and its text; dropout, a sentence and itself under another dropout mask (SimCSE);
+    auto: neighbours, if half of the documents have two sentences.
+    """
+    corpus_documents: Literal["blank-line", "file", "line"] = "blank-line"
+    """Similarity: what separates the documents of a corpus."""
+    teacher: str | None = None
+    """Similarity: model to learn from, a run, a folder or hf:ORG/NAME: the vectors of a model of
+    vectors, or the scores of one that was fine-tuned on pairs.
+    """
     prompt: str | None = None
     """Similarity: text put before every first text, such as "query: "; unset: as the model says."""
     prompt2: str | None = None
@@ -158,6 +171,8 @@ class TaskFilesConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "weight", "temperature", "margin")
+        if not self.train and not self.corpus:
+            raise ConfigError("missing --train, the labelled file to train on")
         for key in ("label", "dev_label"):
             value = getattr(self, key)
             if isinstance(value, tuple) and len(value) > 1 and not self.multi_label:

@@ -102,7 +102,7 @@ class HeadConfig:
             raise ConfigError("a head that compares two texts is linear, without a hidden layer")
 
 
-SimilarityObjective = Literal["in-batch", "cosent", "cosine", "triplet"]
+SimilarityObjective = Literal["in-batch", "cosent", "cosine", "triplet", "teacher"]
 """How sentence vectors are trained (`tasks/similarity_losses.py`)."""
 
 Activation = Literal["identity", "tanh", "relu", "gelu", "silu", "sigmoid"]

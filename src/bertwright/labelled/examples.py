@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from bertwright.arrays import Float32s
 from bertwright.text.tokenizer.normalize import is_chinese
 
 Label = str | float | tuple[str, ...]
@@ -107,6 +108,10 @@ class SimilarityExample:
     """How similar the two are, or the class of the pair; 1 for a pair that is known to belong
     together without a column that says so; None if nothing is known.
     """
+    document: str = ""
+    """The document that both texts are from, if it is known."""
+    targets: tuple[Float32s, ...] = field(default=(), compare=False, repr=False)
+    """The vectors that a teacher gives the texts, in their order; empty without a teacher."""
     id: str = ""
     line: int = 0
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 from bertwright.labelled.examples import SimilarityExample
@@ -24,6 +25,7 @@ from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.table import Row, Table, read_text
 
 _NUMBERED = re.compile(r"(hard_)?negatives?_?\d+")
+_DOCUMENTS = ("document_id", "doc_id")
 _TRUE = {"true": 1.0, "false": 0.0}
 
 
@@ -40,19 +42,26 @@ def read_similarities(file: File) -> Stream:
     negatives = _negatives(table, chosen, [text, text2, label]) if needs else ()
     columns = Columns(text, text2, label, (), negatives)
     names = file.options.label_map
+    document = next((name for name in table.columns if plain(name) in _DOCUMENTS), None)
 
     def make(row: Row, id_: str, line: int) -> SimilarityExample | None:
-        first, second = read_text(row, text), read_text(row, text2)
-        hard = tuple(each for name in negatives for each in _texts(row[name], name))
+        example = SimilarityExample(
+            read_text(row, text),
+            read_text(row, text2),
+            tuple(each for name in negatives for each in _texts(row[name], name)),
+            document="" if document is None else str(row[document]),
+            id=id_,
+            line=line,
+        )
         if label is None:
-            return SimilarityExample(first, second, hard, 1.0 if needs else None, id_, line)
+            return replace(example, label=1.0 if needs else None)
         if plain(label) == "gold_label" and row[label] == "-":  # MNLI, SNLI
             file.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
             return None
-        value = _value(names.get(str(row[label]).strip(), row[label]))
-        return SimilarityExample(first, second, hard, value, id_, line)
+        return replace(example, label=_value(names.get(str(row[label]).strip(), row[label])))
 
-    return file.stream(table.examples(columns.names(), make), columns, table)
+    read = [*columns.names(), *([] if document is None else [document])]
+    return file.stream(table.examples(read, make), columns, table)
 
 
 def _pair(table: Table, file: File) -> tuple[str, str]:

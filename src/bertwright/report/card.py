@@ -34,7 +34,7 @@ _PIPELINES = {
 """The hub's `pipeline_tag` for the verb that uses a model. Those of kinds of tasks are in the
 catalogue.
 """
-_PATHS = {"data", "train", "dev", "test", "out", "model", "file", "path"}
+_PATHS = {"corpus", "teacher", "data", "train", "dev", "test", "out", "model", "file", "path"}
 """The settings that name files and folders."""
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 

@@ -24,6 +24,7 @@ _TITLES = {
     "mrr": "mean reciprocal rank",
     "recall_at_1": "recall at 1",
     "recall_at_10": "recall at 10",
+    "recall_at_100": "recall at 100",
 }
 _BASELINES = {
     "majority": "most frequent label",

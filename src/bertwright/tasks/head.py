@@ -59,6 +59,8 @@ class LabelledBatch(Batch):
     """
     texts: tuple[str, ...] = ()
     """Tagging, [W]: the words as they are spelled."""
+    targets: Tensor | None = None
+    """Similarity with a teacher, [R, W] float32: the teacher's vector of each text."""
     keys: tuple[int, ...] = ()
     """Similarity: a number for each text, equal for equal texts."""
 

@@ -31,7 +31,12 @@ from torch import Tensor, nn
 
 from bertwright.arrays import Bools, Float32s, Float64s, Int64s
 from bertwright.config.finetune import TaskFilesConfig
-from bertwright.config.task import Activation, SimilarityConfig, TaskConfig
+from bertwright.config.task import (
+    Activation,
+    SimilarityConfig,
+    SimilarityObjective,
+    TaskConfig,
+)
 from bertwright.config.vectors import poolings_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import SimilarityExample
@@ -80,6 +85,8 @@ class SimilarityInstance(Instance):
     label: float | None = None
     keys: tuple[int, ...] = ()
     """A number for each text, equal for equal texts."""
+    targets: tuple[Float32s, ...] = ()
+    """The vectors that a teacher gives the texts."""
 
 
 def config_of(task: TaskConfig) -> SimilarityConfig:
@@ -119,6 +126,7 @@ def make_instances(
                 tuple(ids for _, windows, _ in made for ids in windows),
                 label,
                 keys=tuple(map(_key, (example.text, example.text2, *example.negatives))),
+                targets=example.targets,
             )
         )
         longest = max(whole_length(framing, ids, None) for ids in texts)
@@ -142,10 +150,15 @@ def collate(
     labels = None
     if with_labels:
         labels = torch.tensor([each.label for each in instances], dtype=torch.float64)
+    targets = None
+    if with_labels and config_of(task).objective == "teacher":
+        stacked = np.stack([vector for each in instances for vector in each.targets])
+        targets = torch.from_numpy(stacked)
     return LabelledBatch(
         windows.inputs,
         rows=tuple(rows),
         labels=labels,
+        targets=targets,
         owners=torch.from_numpy(windows.order),
         counts=tuple(len(each.ids) for each in instances),
         keys=tuple(flat(each.keys for each in instances).tolist()),
@@ -211,12 +224,13 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
         return self.vectors(encoded, batch)
 
     def facts(self, batch: LabelledBatch) -> Tensor:
-        """Return the role, key and label of each text, `[R, 3]`."""
+        """Return the role, key and label of each text, `[R, 3]`, and the vectors of a teacher."""
         assert batch.labels is not None
         roles = flat([FIRST, SECOND, *[HARD] * (count - 2)] for count in batch.counts)
         labels = batch.labels.double().cpu().repeat_interleave(torch.tensor(batch.counts))
         keys = torch.tensor(batch.keys, dtype=torch.float64)
-        return torch.stack([torch.from_numpy(roles).double(), keys, labels], 1)
+        facts = torch.stack([torch.from_numpy(roles).double(), keys, labels], 1)
+        return facts if batch.targets is None else torch.cat([facts, batch.targets.cpu()], 1)
 
     def step_loss(self, vectors: Tensor, facts: Tensor) -> RowLosses:
         """Return the losses of the examples of a step."""
@@ -428,7 +442,11 @@ def prepare(
     task: TaskConfig, files: TaskFilesConfig, examples: Sequence[SimilarityExample]
 ) -> tuple[TaskConfig, list[SimilarityExample], list[str]]:
     """Return the task with its objective, the examples to train on, and sentences for the user."""
-    wanted = None if files.objective == "auto" else files.objective
+    wanted: SimilarityObjective | None = None
+    if files.objective != "auto":
+        wanted = files.objective
+    if any(example.targets for example in examples):
+        wanted = "teacher"
     made = to_train(examples, wanted)
     config = config_of(task)
     prompts = dict(config.prompts)
@@ -489,6 +507,7 @@ SIMILARITY = TaskKind[SimilarityExample, SimilarityInstance, SimilarityPredictio
     reader=PAIRS,
     fields=(("text", "text2"), ("text", "text2", "label")),
     inputs=("text", "text2"),
+    source=lambda example: example.document or (example.text, example.text2),
     parse_input=_parse_input,
     expected_input="two texts",
     row=_row,

@@ -10,6 +10,11 @@ temperature t:
 - `cosine`: (c - y)^2, with the scores y from 0 to 1 (Reimers and Gurevych 2019).
 - `cosent`: log(1 + sum of exp((c_j - c_i) / t) over all i, j with y_i > y_j) (Su 2022, "CoSENT").
 
+- `teacher`: the squared distance of a text's vector from that of the teacher, if both have as many
+  numbers (Reimers and Gurevych 2020). Else the divergence KL(p || q) of the softmax of a text's
+  cosines with all other texts of the step, over t, by the teacher (p) and by the model (q), the
+  mean over all texts.
+
 A text of the step that is the same as the right one, or that belongs to the same text, is no
 negative. With `sizes`, the loss is the mean of the losses of the first numbers of the vectors, of
 each size and of all (Kusupati et al. 2022, "Matryoshka Representation Learning").
@@ -93,10 +98,16 @@ def make_rows(facts: Tensor, device: torch.device) -> Rows:
 
 
 def similarity_loss(x: Tensor, facts: Tensor, config: SimilarityConfig) -> RowLosses:
-    """Return the losses of a step from its vectors `[R, W]` and facts `[R, 3]`."""
-    rows = make_rows(facts, x.device)
-    loss_of = _LOSSES[config.objective]
+    """Return the losses of a step from its vectors `[R, W]` and facts `[R, 3]`, after which the
+    vectors of a teacher may follow."""
     widths = [*(size for size in config.sizes if size < x.shape[1]), x.shape[1]]
+    if config.objective == "teacher":
+        wanted = F.normalize(send(facts[:, 3:].float(), x.device), dim=1)
+        parts = [_teacher(F.normalize(x[:, :width], dim=1), wanted, config) for width in widths]
+        of_examples = (facts[:, 0] == FIRST).sum() / len(facts)
+        return RowLosses(torch.stack(parts).mean(0) * float(of_examples), None)
+    rows = make_rows(facts[:, :3], x.device)
+    loss_of = _LOSSES[config.objective]
     found = [loss_of(F.normalize(x[:, :width], dim=1), rows, config) for width in widths]
     losses = torch.stack([losses for losses, _ in found]).mean(0)  # [E]
     right = found[-1][1]
@@ -147,6 +158,17 @@ def _cosent(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
     gaps = gaps.masked_fill(~ordered, -torch.inf).flatten()
     loss = torch.logsumexp(torch.cat([gaps, gaps.new_zeros(1)]), 0)
     return loss.expand(len(cosines)), None  # the step's loss for each example
+
+
+def _teacher(x: Tensor, wanted: Tensor, config: SimilarityConfig) -> Tensor:
+    """Return the loss of each text, `[R]`, from unit vectors `[R, W]` and those of the teacher."""
+    if x.shape[1] == wanted.shape[1]:
+        return (x - wanted).square().sum(1)
+    itself = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    ours, theirs = (
+        (y @ y.T / config.temperature).masked_fill(itself, -1e4).log_softmax(1) for y in (x, wanted)
+    )
+    return (theirs.exp() * (theirs - ours)).sum(1)
 
 
 _LOSSES: dict[str, Callable[[Tensor, Rows, SimilarityConfig], _Losses]] = {

@@ -12,6 +12,7 @@ import pytest
 
 import bertwright
 from bertwright.checkpoint.convert import convert
+from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError
 from tests.recipes.task_files import LETTERS, write_model
 
@@ -116,3 +117,68 @@ def test_options_of_other_heads_are_refused(model: Path, tmp_path: Path) -> None
         learn(model, tmp_path / "a", shuffled(8), transfer="features")
     with pytest.raises(ConfigError, match=r"sizes has 64.*32"):
         learn(model, tmp_path / "b", shuffled(8), sizes=(64,))
+
+
+def test_learns_from_plain_text(model: Path, tmp_path: Path) -> None:
+    chance = random.Random(0)
+    documents = []
+    for number in range(12):
+        sentences = [" ".join(chance.choices(LETTERS, k=8)) + "." for _ in range(4)]
+        title = ["a b c"] if number % 2 else []
+        documents.append("\n".join([*title, *sentences]))
+    (tmp_path / "corpus.txt").write_text("\n\n".join(documents))
+    words = ["finetune", "similarity", "--model", str(model), "--epochs", "1"]
+    words += ["--corpus", str(tmp_path / "corpus.txt"), "--learning-rate", "1e-3"]
+    assert run_verb([*words, "--out", str(tmp_path / "run")]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    examples = [results["data"][side]["examples"] for side in ("train", "dev")]
+    assert sum(examples) == 6 * 2 + 6 * 3
+    assert results["main"] == "ndcg_at_10"
+    # a sentence and itself tell nothing about held-out text
+    dropout = [*words, "--corpus-pairs", "dropout", "--out", str(tmp_path / "other")]
+    assert run_verb(dropout) == 2
+    dev = tmp_path / "dev.tsv"
+    rows = [f"a {letter}\tb {letter}\t{n}\n" for n, letter in enumerate("cdef")]
+    dev.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
+    assert run_verb([*dropout, "--dev", str(dev)]) == 0
+    results = json.loads((tmp_path / "other" / "results.json").read_text())
+    assert results["main"] == "spearman"
+    assert results["data"]["train"]["examples"] == 12 * 4
+
+
+def test_plain_text_is_for_vectors(model: Path, tmp_path: Path) -> None:
+    words = ["finetune", "classification", "--model", str(model), "--out", str(tmp_path / "run")]
+    assert run_verb([*words, "--corpus", str(tmp_path)]) == 2
+    assert run_verb([*words, "--dev", "x"]) == 2
+
+
+def test_learns_from_the_vectors_of_a_teacher(model: Path, tmp_path: Path) -> None:
+    rows = shuffled(24)
+    teacher = bertwright.load(model)
+    texts = [row["anchor"] for row in rows]
+    settings: dict[str, Any] = {"teacher": str(model), "random_start": True, "learning_rate": 3e-3}
+    run = learn(model, tmp_path / "run", rows, epochs=8.0, **settings)
+    assert run.model.tasks["task"].similarity.objective == "teacher"
+    of_teacher, found = teacher.embed(texts), run.model.embed(texts)
+    untrained = learn(model, tmp_path / "other", rows, random_start=True, epochs=1e-9)
+
+    def distance(vectors: Any) -> float:
+        unit = of_teacher / np.linalg.norm(of_teacher, axis=1, keepdims=True)
+        return float(np.square(vectors - unit).sum(1).mean())
+
+    assert distance(found) < 0.7 * distance(untrained.model.embed(texts))
+    # with the first numbers of a vector, which are fewer than the teacher's
+    assert first_loss(learn(model, tmp_path / "few", rows, sizes=(8,), **settings)) > 0
+
+
+def test_learns_from_the_scores_of_a_teacher(model: Path, tmp_path: Path) -> None:
+    rows = shuffled(12)
+    labelled = [(row["anchor"], row["positive"], len(row["anchor"])) for row in rows]
+    quick: dict[str, Any] = {"epochs": 1.0, "learning_rate": 1e-3, "progress": False}
+    bertwright.finetune(
+        "regression", model=model, train=labelled, dev=labelled, out=tmp_path / "teacher", **quick
+    )
+    run = learn(model, tmp_path / "run", rows, teacher=str(tmp_path / "teacher"))
+    assert run.model.tasks["task"].similarity.objective == "cosent"
+    with pytest.raises(ConfigError, match="in-batch"):
+        learn(model, tmp_path / "x", rows, teacher=str(model), objective="in-batch")

@@ -22,7 +22,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
 from bertwright.config.task import TaskConfig
-from bertwright.errors import BertwrightError
+from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
 from bertwright.inference.predict_file import evaluate_file
 from bertwright.labelled.examples import Example
@@ -92,7 +92,8 @@ class Labelled:
     @property
     def ways(self) -> tuple[Way, ...]:
         """The ways to use a rung."""
-        if kind_of(self.task.kind).generates:
+        kind = kind_of(self.task.kind)
+        if kind.generates or kind.vectors:
             return ("tuned", "random")
         return ("frozen", "tuned", "random")
 
@@ -109,6 +110,8 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
         ConfigError: no such metric.
     """
     kind, files = kind_of(task.kind), task.files
+    if not files.train:
+        raise ConfigError("the task of a comparison needs --train, a labelled file")
     if kind.check_files is not None:
         kind.check_files(files)
     read = read_labelled(files.train, kind, files, say)

@@ -41,6 +41,8 @@ from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import Columns, make_columns
 from bertwright.nn.encoder import EncoderSpec
+from bertwright.recipes.finetune.corpus_pairs import corpus_rows
+from bertwright.recipes.finetune.teacher import teach
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.kind import TaskKind
@@ -119,6 +121,14 @@ def set_up(
     name, kind, files = spec.name, kind_of(spec.kind), spec.files
     if kind.check_files is not None:
         kind.check_files(files)  # a missing package is an error now, not after an epoch
+    if files.corpus:
+        if not kind.vectors:
+            raise ConfigError(f"corpus is for similarity; a {kind.name} task needs --train")
+        if files.train:
+            raise ConfigError("train and corpus are both given; leave one of them out")
+        spec = replace(spec, train=corpus_rows(files, say))
+        assert spec.train is not None
+        files = replace(files, train=spec.train.name)
     read = read_labelled(spec.train or files.train, kind, files, say)
     labels = find_labels(kind, read, files.train)
     if files.dev is None:
@@ -141,6 +151,15 @@ def set_up(
         task = replace(task, head=head)
     if kind.vectors:
         task = _with_vectors(task, files, config, encoder, tokenizer, vectors)
+    if files.teacher is not None:
+        if not kind.vectors:
+            raise ConfigError(f"teacher is for similarity, and this is a {kind.name} task")
+        train, has_vectors = teach(train, files.teacher, config.device, say)
+        if has_vectors and files.objective != "auto":
+            raise ConfigError(
+                f"objective is {files.objective}, but the teacher's vectors are learned; leave it "
+                "out, or pass a teacher that scores pairs"
+            )
     if kind.prepare is not None:
         task, train, notes = kind.prepare(task, files, train)
         for note in notes:

@@ -1,0 +1,115 @@
+"""Hard negatives of pairs: texts that are near the first text of a pair and do not belong to it.
+
+A text whose cosine is above 0.95 times that of the right text is probably right too, and is left
+out (Moreira et al. 2024, "NV-Retriever", section 3: TopK-PercPos). Of the others, the nearest are
+taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO, cast
+
+import numpy as np
+
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.vectors.embed import Embedder, normalized
+from bertwright.inference.vectors.similar import nearest
+from bertwright.labelled.examples import SimilarityExample
+from bertwright.labelled.read import read_examples
+from bertwright.labelled.similarities import PAIRS
+from bertwright.progress import OnProgress, silent
+from bertwright.tasks.similarity_forms import form_of, is_positive
+
+BELOW = 0.95
+"""A hard negative has at most this fraction of the cosine of the right text."""
+MORE = 20
+"""How many more texts than are wanted are looked at, because some are left out."""
+_AT_ONCE = 4096
+
+
+def read_pairs(path: str) -> list[SimilarityExample]:
+    """Return the pairs of a file that belong together.
+
+    Raises:
+        DataError: the file cannot be read, or has scores.
+    """
+    read = read_examples(path, PAIRS)
+    examples = cast(Sequence[SimilarityExample], read.examples)
+    if form_of(examples) == "scores":
+        raise DataError(
+            f"{path} has scores, which do not say what belongs together; expected pairs, or labels "
+            "such as 0 and 1"
+        )
+    return [each for each in examples if is_positive(each)]
+
+
+def mine(
+    embedder: Embedder,
+    pairs: Sequence[SimilarityExample],
+    corpus: Sequence[str] | None,
+    count: int,
+    query_prompt: str | None = None,
+    corpus_prompt: str | None = None,
+    on_progress: OnProgress = silent,
+) -> list[list[str]]:
+    """Return the hard negatives of each pair, at most `count`, the nearest first.
+
+    Args:
+        embedder: makes the vectors.
+        pairs: texts that belong together.
+        corpus: the texts to search in; None: the second texts of the pairs.
+        count: how many are wanted.
+        query_prompt, corpus_prompt: texts put before first texts, and before all others; None: as
+            the model's folder says.
+        on_progress: called with the tokens done.
+
+    Raises:
+        ConfigError: `count` is below 1.
+    """
+    if count < 1:
+        raise ConfigError(f"--mine is {count}; expected 1 or more")
+    of_query, of_corpus = (
+        next(each for each in (given, usual, embedder.config.prompt) if each is not None)
+        for given, usual in (
+            (query_prompt, usual_prompt(embedder.prompts, OF_QUERIES)),
+            (corpus_prompt, usual_prompt(embedder.prompts, OF_DOCUMENTS)),
+        )
+    )
+    second = [pair.text2 for pair in pairs]
+    texts = list(dict.fromkeys(second if corpus is None else [*corpus, *second]))
+    number = {text: row for row, text in enumerate(texts)}
+    vectors = embedder.embed(texts, on_progress, prompt=of_corpus)
+    first = list(dict.fromkeys(pair.text for pair in pairs))
+    queries = embedder.embed(first, prompt=of_query)
+    right: dict[str, set[int]] = {}
+    for pair in pairs:
+        right.setdefault(pair.text, set()).add(number[pair.text2])
+    place = {text: row for row, text in enumerate(first)}
+    found: list[list[str]] = []
+    unit, unit_queries = normalized(vectors), normalized(queries)
+    for start in range(0, len(pairs), _AT_ONCE):
+        part = pairs[start : start + _AT_ONCE]
+        asked = np.array([place[pair.text] for pair in part])
+        rows, cosines = nearest(vectors, queries[asked], count + MORE)
+        own = (unit[[number[pair.text2] for pair in part]] * unit_queries[asked]).sum(1)
+        for pair, near, values, best in zip(part, rows, cosines, own, strict=True):
+            kept = [
+                texts[row]
+                for row, value in zip(near.tolist(), values.tolist(), strict=True)
+                if row not in right[pair.text] and texts[row] != pair.text and value <= BELOW * best
+            ]
+            found.append(kept[:count])
+    return found
+
+
+def write_mined(
+    file: TextIO, pairs: Sequence[SimilarityExample], negatives: Sequence[Sequence[str]]
+) -> None:
+    """Write pairs with their hard negatives as JSON lines, which `finetune similarity` reads."""
+    for pair, hard in zip(pairs, negatives, strict=True):
+        row: dict[str, Any] = {"anchor": pair.text, "positive": pair.text2}
+        row["negatives"] = [*pair.negatives, *hard]
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")

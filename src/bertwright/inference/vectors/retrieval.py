@@ -1,0 +1,242 @@
+"""Evaluate vectors by a search: queries, a corpus, and which documents are relevant to which query.
+
+The files are those of BEIR (Thakur et al. 2021), read as they are:
+
+```
+corpus.jsonl     {"_id": "d1", "title": "...", "text": "..."}
+queries.jsonl    {"_id": "q1", "text": "..."}
+qrels/test.tsv   query-id, corpus-id and score, with a header
+```
+
+A document is its title, a blank and its text. A document with the id of the query is left out of
+its ranking, and queries without a relevant document are left out. Beside the vectors stand TF-IDF
+and BM25 (`tasks/lexical.py`). The first 100 documents count; nDCG has linear gains, as trec_eval.
+
+Letters: n documents, q queries, k ranks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertwright.arrays import Float64s, Int64s
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
+from bertwright.errors import DataError
+from bertwright.inference.vectors.embed import Embedder
+from bertwright.inference.vectors.similar import nearest
+from bertwright.labelled.source import shorten
+from bertwright.progress import OnProgress, silent
+from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_scorer
+from bertwright.tasks.metrics import bootstrap, of_sums, ratio, value
+from bertwright.text.corpus.files import open_bytes
+
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
+RANKS = 100
+"""The documents of each query that count."""
+METRICS = ("ndcg_at_10", "mrr", "recall_at_1", "recall_at_10", "recall_at_100")
+_BLOCK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Search:
+    """Queries, documents, and which belong together."""
+
+    name: str
+    """The file of judgements, without the folders above the data set."""
+    query_ids: list[str]
+    queries: list[str]
+    document_ids: list[str]
+    documents: list[str]
+    relevant: list[dict[int, float]]
+    """For each query, the grade of each relevant document, by its index."""
+
+
+def find_judgements(path: str | Path) -> Path | None:
+    """Return the file of judgements of a data set; None if `path` is no such data set.
+
+    Args:
+        path: the folder of a data set, whose `qrels/test.tsv` counts, else its only file of
+            judgements; or a file of judgements.
+
+    Raises:
+        DataError: the folder has no file of judgements, or several and no test.tsv.
+    """
+    path = Path(path)
+    if path.is_file() and path.suffix == ".tsv" and (_root(path) / CORPUS).is_file():
+        return path
+    if not (path / CORPUS).is_file():
+        return None
+    found = sorted((path / QRELS).glob("*.tsv"))
+    test = path / QRELS / "test.tsv"
+    if test in found or len(found) == 1:
+        return test if test in found else found[0]
+    names = ", ".join(each.name for each in found) or "none"
+    raise DataError(
+        f"{path / QRELS} has {names}; expected test.tsv, or name one: --data "
+        f"{path / QRELS / 'FILE.tsv'}"
+    )
+
+
+def _root(judgements: Path) -> Path:
+    """Return the folder of a data set, given its file of judgements."""
+    parent = judgements.parent
+    return parent.parent if parent.name == QRELS else parent
+
+
+def read_search(judgements: Path) -> Search:
+    """Read a data set.
+
+    Raises:
+        DataError: a file is missing, a line is not as expected, or a judgement names an unknown
+            id; names file and line.
+    """
+    root = _root(judgements)
+    documents = dict(_texts(root / CORPUS, with_title=True))
+    texts = dict(_texts(root / QUERIES, with_title=False))
+    index = {name: number for number, name in enumerate(documents)}
+    grades: dict[str, dict[int, float]] = {}
+    for place, query, document, grade in _judgements(judgements):
+        for name, known, file in ((query, texts, QUERIES), (document, documents, CORPUS)):
+            if name not in known:
+                raise DataError(f"{place}: {shorten(name)} is not in {file}")
+        if grade > 0:
+            grades.setdefault(query, {})[index[document]] = grade
+    if not grades:
+        raise DataError(f"{judgements} names no relevant document")
+    return Search(
+        f"{root.name}/{judgements.relative_to(root)}",
+        list(grades),
+        [texts[name] for name in grades],
+        list(documents),
+        list(documents.values()),
+        list(grades.values()),
+    )
+
+
+def _texts(path: Path, with_title: bool) -> Iterator[tuple[str, str]]:
+    if not path.is_file():
+        raise DataError(f"no file {path}; a data set of retrieval has {CORPUS}, {QUERIES}, {QRELS}")
+    with open_bytes(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                name, text = row["_id"], row["text"]
+                title = row.get("title") or ""
+            except (ValueError, KeyError, TypeError, AttributeError):
+                row = name = text = title = None
+            if not isinstance(name, str | int) or not isinstance(text, str):
+                came = shorten(line.decode("utf-8", "replace").strip())
+                raise DataError(
+                    f"{path}, line {number}: {came}; expected an object with _id and text"
+                )
+            yield str(name), f"{title} {text}".strip() if with_title else text
+
+
+def _judgements(path: Path) -> Iterator[tuple[str, str, str, float]]:
+    """Yield the place, query, document and grade of each judgement; a header is left out."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            cells = line.rstrip("\n").split("\t")
+            place = f"{path}, line {number}"
+            if not line.strip():
+                continue
+            if len(cells) == 4:  # TREC's: query, iteration, document, grade
+                cells = [cells[0], cells[2], cells[3]]
+            try:
+                query, document, grade = cells[0], cells[1], float(cells[2])
+            except (ValueError, IndexError):
+                if number == 1:
+                    continue
+                raise DataError(
+                    f"{place}: {shorten(line.strip())}; expected a query, a document and a number "
+                    "with tabs between"
+                ) from None
+            yield place, query, document, grade
+
+
+def evaluate_search(
+    embedder: Embedder,
+    judgements: Path,
+    intervals: bool = True,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Evaluate vectors, and TF-IDF and BM25 beside them, on a data set.
+
+    Returns:
+        `metrics`, `intervals`, `baselines`, `examples` (the queries), `documents` and `data`.
+
+    Raises:
+        DataError: the data set cannot be read.
+    """
+    search = read_search(judgements)
+    of_query, of_document = (
+        embedder.config.prompt if found is None else found
+        for found in (
+            usual_prompt(embedder.prompts, OF_QUERIES),
+            usual_prompt(embedder.prompts, OF_DOCUMENTS),
+        )
+    )
+    corpus = embedder.embed(search.documents, on_progress, prompt=of_document)
+    queries = embedder.embed(search.queries, prompt=of_query)
+    found, _ = nearest(corpus, queries, RANKS + 1)
+    parts = _parts(search, found)
+    baselines = {}
+    for name, make in (("tfidf_cosine", tfidf_scorer), ("bm25", bm25_scorer)):
+        ranked = _parts(search, _best(search, make(search.documents)))
+        baselines[name] = value(of_sums(ranked, _formula), len(ranked))
+    statistic = of_sums(parts, _formula)
+    ends = bootstrap(statistic, len(parts)) if intervals else {}
+    return {
+        "task": "retrieval",
+        "data": {"file": search.name, "examples": len(search.queries)},
+        "metrics": value(statistic, len(parts)),
+        "main": METRICS[0],
+        "intervals": {name: [*each] for name, each in ends.items()},
+        "baselines": baselines,
+        "examples": len(search.queries),
+        "documents": len(search.documents),
+        "warnings": [],
+    }
+
+
+def _best(search: Search, score: Scorer) -> Int64s:
+    """Return the documents with the highest scores for each query, `[q, k]`; ties by row."""
+    at_once, parts = max(1, _BLOCK // len(search.documents)), []
+    for start in range(0, len(search.queries), at_once):
+        scores = score(search.queries[start : start + at_once])
+        parts.append(np.argsort(-scores, axis=1, kind="stable")[:, : RANKS + 1])
+    return np.concatenate(parts)
+
+
+def _parts(search: Search, found: Int64s) -> Float64s:
+    """Return what each query adds to the metrics, `[q, 6]`: `METRICS`, and 1."""
+    rows = []
+    for name, grades, ranked in zip(search.query_ids, search.relevant, found, strict=True):
+        kept = [each for each in ranked.tolist() if search.document_ids[each] != name][:RANKS]
+        gains = np.array([grades.get(each, 0.0) for each in kept])
+        rows.append([*_of_query(gains, sorted(grades.values(), reverse=True)), 1.0])
+    return np.array(rows)
+
+
+def _of_query(gains: Float64s, ideal: Sequence[float]) -> list[float]:
+    """Return the metrics of one query: `gains` [k] by rank, `ideal` the grades of all relevant
+    documents, the best first."""
+    hits = np.flatnonzero(gains > 0)
+    discounts = 1 / np.log2(np.arange(2, 12))
+    ndcg = gains[:10] @ discounts[: len(gains[:10])]
+    best = np.array(ideal[:10]) @ discounts[: len(ideal[:10])]
+    reciprocal = 1 / (1 + hits[0]) if len(hits) else 0.0
+    recalls = [float((hits < k).sum()) / len(ideal) for k in (1, 10, 100)]
+    return [float(ndcg / best), float(reciprocal), *recalls]
+
+
+def _formula(sums: Float64s) -> Mapping[str, Float64s]:
+    return {name: ratio(sums[:, n], sums[:, -1]) for n, name in enumerate(METRICS)}

@@ -1,0 +1,99 @@
+"""Learn sentence vectors from another model: from its vectors, or from its scores of pairs.
+
+- A model of vectors gives each text of the training file a vector, and the objective `teacher`
+  learns them (Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using
+  Knowledge Distillation"; of another width, the similarities of the texts of a step).
+- A model that was fine-tuned on pairs, for regression or classification, gives each pair a number,
+  which is then its score (Thakur et al. 2021, "Augmented SBERT").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+from bertwright.config.task import TaskConfig
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
+from bertwright.errors import ConfigError
+from bertwright.inference.model import Model, load
+from bertwright.labelled.examples import SimilarityExample
+from bertwright.tasks.predictions import NumberPrediction, TextPrediction
+from bertwright.tasks.similarity_forms import POSITIVE
+
+SCORING = ("classification", "regression")
+
+
+def teach(
+    examples: Sequence[SimilarityExample], teacher: str, device: str, say: Callable[[str], None]
+) -> tuple[list[SimilarityExample], bool]:
+    """Return the training examples with what the teacher says of them.
+
+    Args:
+        examples: the training examples.
+        teacher: a run, a folder of a model, or `hf:ORG/NAME`.
+        device: where the teacher computes.
+        say: prints a line.
+
+    Returns:
+        The examples, and whether they have vectors (`targets`); else they have scores.
+
+    Raises:
+        ConfigError: the teacher predicts something else, or has no vectors.
+    """
+    model = load(teacher, None if device == "auto" else device)
+    name = next((n for n, task in model.tasks.items() if task.text2_column is not None), None)
+    if name is not None and model.tasks[name].kind in SCORING:
+        say(f"the teacher {teacher} scores {len(examples):,} pairs")
+        return _with_scores(examples, model, name), False
+    if model.tasks and not model.says_vectors:
+        kinds = ", ".join(task.kind for task in model.tasks.values())
+        raise ConfigError(
+            f"the teacher {teacher} was fine-tuned for {kinds}; expected a model of vectors, or "
+            "one of regression or classification of pairs"
+        )
+    say(f"the teacher {teacher} encodes the texts of {len(examples):,} training examples")
+    return _with_vectors(examples, model), True
+
+
+def _with_scores(
+    examples: Sequence[SimilarityExample], model: Model, name: str
+) -> list[SimilarityExample]:
+    task = model.tasks[name]
+    predictions = model.predict([(each.text, each.text2) for each in examples], task=name)
+    return [
+        replace(example, label=_score(prediction, task), negatives=())
+        for example, prediction in zip(examples, predictions, strict=True)
+    ]
+
+
+def _score(prediction: object, task: TaskConfig) -> float:
+    """Return how similar a teacher says that two texts are."""
+    if isinstance(prediction, NumberPrediction):
+        return prediction.value
+    scores = cast(TextPrediction, prediction).scores
+    positive = [label for label in task.labels if label.lower() in POSITIVE]
+    if task.multi_label or len(positive) != 1:
+        raise ConfigError(
+            f"the teacher has the labels {', '.join(task.labels)}; expected one of them to say "
+            "that two texts belong together, as 1, entailment or duplicate"
+        )
+    return scores[positive[0]]
+
+
+def _with_vectors(examples: Sequence[SimilarityExample], model: Model) -> list[SimilarityExample]:
+    embedder = model.embedder()
+    first = list(dict.fromkeys(each.text for each in examples))
+    others = list(dict.fromkeys(t for each in examples for t in (each.text2, *each.negatives)))
+    prompts = (usual_prompt(model.prompts, names) for names in (OF_QUERIES, OF_DOCUMENTS))
+    of_first, of_others = (
+        dict(zip(texts, embedder.embed(texts, prompt=prompt), strict=True))
+        for texts, prompt in zip((first, others), prompts, strict=True)
+    )
+    return [
+        replace(
+            each,
+            targets=(of_first[each.text], *(of_others[t] for t in (each.text2, *each.negatives))),
+        )
+        for each in examples
+    ]

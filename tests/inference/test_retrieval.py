@@ -1,0 +1,120 @@
+"""A search evaluated on BEIR's three files, and hard negatives."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import bertwright
+from bertwright.cli.app import run
+from bertwright.errors import DataError
+from bertwright.inference.vectors.mining import mine
+from bertwright.inference.vectors.retrieval import _of_query, find_judgements, read_search
+from bertwright.labelled.examples import SimilarityExample
+from tests.recipes.task_files import write_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model") / "bert")
+
+
+def write_search(folder: Path, qrels: str = "q1\td1\t1\nq1\td3\t2\nq2\td2\t1\n") -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    documents = [("d1", "a", "b c"), ("d2", "", "d e f"), ("d3", "g", "h"), ("q2", "", "d e")]
+    lines = [{"_id": name, "title": title, "text": text} for name, title, text in documents]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    asked = {"q1": "a b", "q2": "d e", "q3": "j"}
+    queries = [{"_id": name, "text": text} for name, text in asked.items()]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(each) + "\n" for each in queries))
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}")
+    return folder
+
+
+def test_the_files_of_beir(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "data", "q1\td1\t1\nq1\td3\t2\nq2\td2\t1\nq3\td1\t0\n")
+    judgements = find_judgements(folder)
+    assert judgements is not None
+    search = read_search(judgements)
+    assert search.query_ids == ["q1", "q2"]  # nothing is relevant to q3
+    assert search.documents[:2] == ["a b c", "d e f"]
+    assert search.relevant == [{0: 1.0, 2: 2.0}, {1: 1.0}]
+    assert find_judgements(judgements) == judgements
+    assert find_judgements(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("qrels", "shown"), [("q1\td9\t1\n", "line 2.*'d9'"), ("q1\td1\n", "line 2.*tabs")]
+)
+def test_bad_judgements_name_their_line(tmp_path: Path, qrels: str, shown: str) -> None:
+    judgements = find_judgements(write_search(tmp_path / "data", qrels))
+    assert judgements is not None
+    with pytest.raises(DataError, match=shown):
+        read_search(judgements)
+
+
+def test_bad_lines_of_a_corpus(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "data")
+    (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "a"}\n{"id": 3}\n')
+    with pytest.raises(DataError, match=r"corpus.jsonl, line 2.*_id"):
+        read_search(folder / "qrels" / "test.tsv")
+
+
+def test_figures_of_a_query() -> None:
+    import numpy as np
+
+    gains = np.array([0.0, 2.0, 0.0, 1.0])
+    ndcg, reciprocal, at_1, at_10, at_100 = _of_query(gains, [3.0, 2.0, 1.0])
+    best = 3 + 2 / math.log2(3) + 1 / 2
+    assert ndcg == pytest.approx((2 / math.log2(3) + 1 / math.log2(5)) / best)
+    assert (reciprocal, at_1) == (0.5, 0.0)
+    assert at_10 == at_100 == pytest.approx(2 / 3)
+
+
+def test_evaluate_shows_it_beside_shared_words(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_search(tmp_path / "data")
+    assert run(["evaluate", "--model", str(model), "--data", str(data), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["examples"] == 2
+    # the document that is the query itself is left out
+    assert found["baselines"]["bm25"]["recall_at_1"] == pytest.approx((0.5 + 1) / 2)
+    low, high = found["intervals"]["ndcg_at_10"]
+    assert low <= found["metrics"]["ndcg_at_10"] <= high
+    assert run(["evaluate", "--model", str(model), "--data", str(data)]) == 0
+    assert "BM25" in capsys.readouterr().out
+
+
+def test_hard_negatives_are_near_and_not_right(model: Path) -> None:
+    embedder = bertwright.load(model).embedder()
+    pairs = [SimilarityExample("a b", "a b"), SimilarityExample("a b", "a b c")]
+    pairs += [SimilarityExample("d e", "d")]
+    corpus = ["a b a", "j j j j", "d e"]
+    first, second, third = mine(embedder, pairs, corpus, 2)
+    assert len(first) == 2
+    assert not {"a b", "a b c"} & {*first, *second}
+    assert "d e" not in third
+    vectors = embedder.embed(["a b", *first, "j j j j"])
+    vectors /= (vectors**2).sum(1, keepdims=True) ** 0.5
+    cosines = vectors[1:] @ vectors[0]
+    assert cosines[0] >= cosines[1] >= cosines[2] - 1e-6
+
+
+def test_mined_pairs_are_trained_on(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, out = tmp_path / "pairs.tsv", tmp_path / "hard.jsonl"
+    rows = [f"a {letter}\t{letter} b\n" for letter in "cdefgh"]
+    pairs.write_text("anchor\tpositive\n" + "".join(rows))
+    words = ["similar", "--model", str(model), "--mine", "2", "--pairs", str(pairs)]
+    assert run([*words, "--out", str(out)]) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["anchor"] for line in lines] == [f"a {letter}" for letter in "cdefgh"]
+    assert all(line["positive"] not in line["negatives"] for line in lines)
+    assert run([*words, "--out", str(out)]) == 2  # it is there
+    assert run(words) == 2
+    assert "--out" in capsys.readouterr().err
