@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,31 @@ def test_finetune_evaluate_predict(
     predicted = tmp_path / "predicted.jsonl"
     verb("predict", "--model", out, "--input", tmp_path / "new.txt", "--out", predicted)
     assert len(predicted.read_text("utf-8").splitlines()) == len(TEXTS)
+
+
+def test_finetune_vectors_of_sentences(run: Path, tmp_path: Path) -> None:
+    if not bertwright.load(run).spec.has_vectors:
+        return
+    rows = list(pairwise(TEXTS[:9]))
+    tuned = bertwright.finetune(
+        "similarity",
+        model=run,
+        train=rows,
+        dev=rows,
+        out=tmp_path / "tuned",
+        max_length=16,
+        stride=4,
+        epochs=1,
+        learning_rate=1e-3,
+        micro_tokens=32,
+        baselines=False,
+        precision="fp32",
+        progress=False,
+    ).model
+    u, v = tuned.embed(rows[0])
+    assert np.linalg.norm(u) == pytest.approx(1, abs=1e-5)
+    (predicted,) = tuned.predict(rows[:1])
+    assert predicted.value == pytest.approx(float(u @ v), abs=1e-5)
 
 
 def test_serve(run: Path) -> None:

@@ -14,7 +14,10 @@ from bertwright.train.distributed import Ranks, laid_like, reshard, whole
 PROGRAM = """
 import torch
 from torch import nn
+from bertwright.nn.batch import Batch
+from bertwright.nn.objective import RowLosses, StepObjective
 from bertwright.train.distributed import join_ranks, laid_like, reshard, whole
+from bertwright.train.step_loss import share
 
 with join_ranks("cpu", "fsdp") as ranks:
     torch.manual_seed(0)
@@ -41,6 +44,26 @@ with join_ranks("cpu", "fsdp") as ranks:
     assert torch.equal(laid.to_local(), learner[0].weight.to_local())
     assert torch.equal(whole(laid), before["0.weight"])
     assert laid_like(torch.tensor(3.0), learner[0].weight) == 3.0
+
+    # vectors of all ranks, and the gradient of a loss that relates them
+    x, facts = torch.randn(5, 3), torch.arange(5.0).double()[:, None] * 2**40
+    own = slice(0, 2) if ranks.is_first else slice(2, 5)
+    all_x, all_facts, start = ranks.join_rows(x[own], facts[own])
+    assert torch.equal(all_x, x) and torch.equal(all_facts, facts) and start == own.start
+
+    class Related(StepObjective):
+        def facts(self, batch):
+            return facts[own]
+
+        def step_loss(self, vectors, facts):
+            return RowLosses(torch.logsumexp(vectors @ vectors.T, 1), None)
+
+    (batch,) = share(Related(), [Batch(None)], [x[own]], ranks)
+    leaf = x.clone().requires_grad_()
+    torch.logsumexp(leaf @ leaf.T, 1).sum().backward()
+    assert torch.allclose(batch.shared.gradient, leaf.grad[own], atol=1e-6)
+    total = ranks.sum([float(batch.shared.total)])[0]
+    assert abs(total - float(torch.logsumexp(x @ x.T, 1).sum())) < 1e-4
 """
 
 

@@ -143,7 +143,7 @@ def test_learns_from_plain_text(model: Path, tmp_path: Path) -> None:
     assert run_verb([*dropout, "--dev", str(dev)]) == 0
     results = json.loads((tmp_path / "other" / "results.json").read_text())
     assert results["main"] == "spearman"
-    assert results["data"]["train"]["examples"] == 12 * 4
+    assert results["data"]["train"]["examples"] == 12 * 4 + 6
 
 
 def test_plain_text_is_for_vectors(model: Path, tmp_path: Path) -> None:
