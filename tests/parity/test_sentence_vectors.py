@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
+from bertwright.config.task import DenseConfig, HeadConfig, SimilarityConfig, TaskConfig
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
 from tests.checkpoint.sentence_transformers.test_dense import random_layer
@@ -175,3 +178,23 @@ def test_the_layers_of_tokens_are_theirs(bert: Path, tmp_path: Path) -> None:
     skip = len(expected) - len(found.vectors)
     right = np.concatenate([expected[:1], expected[1 + skip :]])
     check(found.vectors, right)
+
+
+@pytest.mark.slow
+def test_a_fine_tuned_model_is_loaded_there(bert: Path, tmp_path: Path) -> None:
+    similarity = SimilarityConfig(
+        dense=(DenseConfig(7, "tanh"), DenseConfig(5, bias=False)),
+        prompts=(("query", "the q: "), ("document", "p: ")),
+        dimensions=4,
+    )
+    head = HeadConfig(pooling="cls+mean")
+    task = TaskConfig("similarity", max_length=12, stride=4, head=head, similarity=similarity)
+    generator = torch.Generator().manual_seed(1)
+    loaded = checkpoint.load(bert, (), generator, tasks={"task": task})
+    checkpoint.save(tmp_path, loaded.learner, bert, "a card", tasks={"task": task})
+    theirs, ours = library().SentenceTransformer(str(tmp_path), device="cpu"), load(tmp_path)
+    assert theirs.similarity_fn_name == "cosine"
+    for name in ("query", "document"):
+        expected = theirs.encode(TEXTS, prompt_name=name)
+        check(ours.embed(TEXTS, prompt_name=name), expected)
+    assert expected.shape == (len(TEXTS), 4)
