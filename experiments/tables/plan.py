@@ -16,7 +16,7 @@
   the path to the figure in it (`metrics/accuracy`); `scale` (100 for percent). In place of `run`,
   `file`: the log of a run, whose last held-out record is read. `exponential`: of the figure.
   `unseeded`: the figure has no seeds. `cell`: a name that columns with the same commands share.
-  `rows`: only these. `values`: of the column.
+  `rows`: only these. `values`: of the column. `budget`: only there.
 """
 
 from __future__ import annotations
@@ -106,6 +106,9 @@ def make_plan(table: Table, budget: str, data: Path, out: Path, seeds: int) -> P
         entry = given["columns"].get(name)
         if entry is None:
             left_out[name] = "no command of ours makes it"
+            continue
+        if entry.get("budget", budget) != budget:
+            left_out[name] = f"it is for the budget {entry['budget']}"
             continue
         lacking = [need for need in entry.get("needs", []) if not (data / need).exists()]
         if lacking:
