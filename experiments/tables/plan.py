@@ -8,9 +8,9 @@
 - `[[data]]`: `makes` a file in `{files}` `from` a file in DATA: `take` (see `cut.TAKES`), `count`,
   `shuffle`. A list of two files: those pairs whose first sentence has `shortest` to `longest`
   words. A file that is not in DATA is left out with the columns that need it.
-- `[[steps]]`: a command of `bertwright`, `run`, that `makes` a path in `{out}`. One that names
-  `{seed}` is run for each seed. `rows`: only if one of these is measured; `needs`: only if these
-  are in DATA.
+- `[[steps]]`: a command of `bertwright`, `run`, which `makes` something in `{out}`. One that
+  names `{seed}` there is run for each seed. `rows`: only if one of these is measured; `needs`:
+  only if these files are in DATA.
 - `[rows."..."]`: values of a row; `budget`: only there; `package`: what it needs.
 - `[columns."..."]`: `needs`, files in DATA; `run`, commands of which the last prints JSON; `read`,
   the path to the figure in it (`metrics/accuracy`); `scale` (100 for percent). In place of `run`,
@@ -47,10 +47,10 @@ class DataCut:
 
 @dataclass(frozen=True)
 class Step:
-    """A command of `bertwright`, and the path that shows it is done."""
+    """A command of `bertwright`, and the file that is written when it is done."""
 
     words: list[str]
-    makes: Path
+    done: Path
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,11 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
             break
         text = text.format_map(values)
     return text
+
+
+def slug(text: str) -> str:
+    """Return a text as a name for a file."""
+    return re.sub(r"\W+", "-", text).strip("-").lower()
 
 
 def make_plan(table: Table, budget: str, data: Path, out: Path, seeds: int) -> Plan:
@@ -199,15 +204,15 @@ def _steps(
             if not all((values["data"] / need).exists() for need in entry.get("needs", [])):
                 continue
             known = {**values, "seed": seed}
-            makes = values["out"] / fill(entry["makes"], known)
-            steps.append(Step(shlex.split(fill(entry["run"], known)), makes))
+            done = values["out"] / "done" / slug(fill(entry["makes"], known))
+            steps.append(Step(shlex.split(fill(entry["run"], known)), done))
     return steps
 
 
 def _cell(row: str, column: str, seed: int, values: dict[str, Any], entry: Any) -> Cell:
     values = {**values, **entry.get("values", {}), "seed": seed, "row": row}
     name = fill(entry.get("cell", f"{column}-{row}-{seed}"), values)
-    folder = values["out"] / "cells" / re.sub(r"\W+", "-", name).strip("-").lower()
+    folder = values["out"] / "cells" / slug(name)
     values["cell"] = folder
     log = "file" in entry
     return Cell(

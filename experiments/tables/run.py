@@ -66,8 +66,10 @@ def execute(
     figures: dict[str, dict[str, list[float]]] = {}
     try:
         for step in plan.steps:
-            if not step.makes.exists():
+            if not step.done.exists():
                 _run(step.words, deadline, say)
+                step.done.parent.mkdir(parents=True, exist_ok=True)
+                step.done.touch()
         for cell in plan.cells:
             value = _figure(cell, deadline, say)
             figures.setdefault(cell.row, {}).setdefault(cell.column, []).append(value)
