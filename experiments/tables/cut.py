@@ -112,14 +112,20 @@ def words(text: str, count: int, shuffle: bool) -> str:
 
 
 def per_paradigm(text: str, count: int, shuffle: bool) -> str:
-    """Return so many minimal pairs of each paradigm of BLiMP, as JSON lines."""
+    """Return so many minimal pairs of each paradigm of BLiMP, as JSON lines.
+
+    The paper counts the paradigms of s-selection as argument structure, and so do these lines.
+    """
     seen: Counter[str] = Counter()
     taken: list[str] = []
     for line in _some(text.splitlines(), 0, shuffle):
-        paradigm = json.loads(line)["paradigm"]
-        seen[paradigm] += 1
-        if not count or seen[paradigm] <= count:
-            taken.append(line)
+        pair = json.loads(line)
+        seen[pair["paradigm"]] += 1
+        if count and seen[pair["paradigm"]] > count:
+            continue
+        if pair["phenomenon"] == "s-selection":
+            pair["phenomenon"] = "argument_structure"
+        taken.append(json.dumps(pair, ensure_ascii=False))
     return "\n".join(taken) + "\n"
 
 

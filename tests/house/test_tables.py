@@ -162,6 +162,12 @@ def test_parts_of_files(tmp_path: Path) -> None:
     header, *rows = target.read_text("utf-8").splitlines()
     assert header == "text\tlabel"
     assert len(rows) == 2
+    pairs = [{"paradigm": name, "phenomenon": "s-selection"} for name in ("a", "a", "b")]
+    table.write_text("".join(json.dumps(each) + "\n" for each in pairs), "utf-8")
+    cut_file("pairs a paradigm", table, tmp_path / "pairs", count=1, shuffle=False)
+    kept = [json.loads(line) for line in (tmp_path / "pairs").read_text("utf-8").splitlines()]
+    assert [each["paradigm"] for each in kept] == ["a", "b"]
+    assert {each["phenomenon"] for each in kept} == {"argument_structure"}
     pair, parts = (tmp_path / "x", tmp_path / "y"), (tmp_path / "p", tmp_path / "q")
     pair[0].write_text("one\none two\none two three\n", "utf-8")
     pair[1].write_text("1\n2\n3\n", "utf-8")
