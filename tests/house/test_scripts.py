@@ -137,23 +137,6 @@ def test_a_package_that_is_missing_ends_with_the_command(tmp_path: Path) -> None
     assert "pip install accelerate" in out.stderr
 
 
-def test_side_by_side_prints_no_figures_that_it_did_not_compute(tmp_path: Path) -> None:
-    program = ROOT / "experiments" / "road" / "side_by_side.py"
-    given = ["--held-out", tmp_path, "--shared", tmp_path, "--out", tmp_path]
-    out = run_script(program, "evaluate", *given)
-    assert out.returncode != 0
-    assert str(tmp_path) in out.stderr
-    assert not out.stdout
-    for part in ("evaluate", "pretrain"):
-        assert run_script(program, part, "--out", tmp_path).returncode == 2
-    assert run_script(program, "table", "--out", tmp_path).returncode != 0
-    assert "BERT" in run_script(program, "table").stdout
-    figures = {"BERT": {"pre-training": {}, "TREC-6, features, 1": {"score": 0.125, "seconds": 1}}}
-    (tmp_path / "side_by_side.json").write_text(json.dumps(figures), encoding="utf-8")
-    (row,) = run_script(program, "table", "--out", tmp_path).stdout.splitlines()
-    assert "12.5" in row
-
-
 def names_of(name: str) -> set[str]:
     """What a file of the package has at its top."""
     found: set[str] = set()

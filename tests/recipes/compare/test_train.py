@@ -1,13 +1,35 @@
-"""How large a model of a rung is said to be."""
+"""What a run of a rung is given, and how large its model is said to be."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from bertwright.config.compare import CompareConfig
+from bertwright.config.corpus import CorpusConfig
 from bertwright.models.catalogue import MODELS
 from bertwright.models.word_vectors.config import FastTextConfig
-from bertwright.recipes.compare.train import numbers_of
+from bertwright.recipes.compare import text
+from bertwright.recipes.compare.rungs import RUNGS
+from bertwright.recipes.compare.train import numbers_of, run_of
 
 
 def test_rows_of_character_ngrams_count() -> None:
     config = FastTextConfig(vocab_size=11, hidden_size=4, buckets=30)
     learner = MODELS["fasttext"].load().make_learner(config, [])
     assert numbers_of(learner) == 4 * 11 + 4 * (11 + 30)
+
+
+def test_validation_leaves_the_time_to_training(corpus: Path, tmp_path: Path) -> None:
+    config = CompareConfig(out=str(tmp_path / "out"), vocab_size=200, minutes=1.5)
+    folders = text.TextFolders(tmp_path / "out")
+    text.write_text([str(corpus)], CorpusConfig(sentences="line"), folders, 0.2)
+    text.train_vocabularies(folders, config, lowercase=True)
+    for rung in RUNGS.values():
+        entry = MODELS[rung.system].run
+        if rung.reads_pairs or entry is None or entry.own_loop:
+            continue
+        text.build(folders, rung.data, ())
+        run = run_of(rung, config, folders.shards / rung.data, tmp_path / "run", 1, minutes=1.5)
+        # at four thousand tokens a second, of which a validation reads three times as many
+        least = 3 * 4000 * 60 * run.validation.every_minutes
+        assert run.validation.tokens < least / 20, rung.name

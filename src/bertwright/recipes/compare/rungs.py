@@ -18,7 +18,7 @@ LSTM_RATES = (1e-3, 3e-3, 3e-4)
 TRANSFORMER_RATES = (3e-4, 1e-3, 1e-4)
 """Learning rates that fine-tuning tries, the likeliest first."""
 
-_LANGUAGE_MODEL: dict[str, Any] = {"sequence_length": 128, "validation": {"tokens": 32768}}
+_LANGUAGE_MODEL: dict[str, Any] = {"sequence_length": 128}
 _POSITIONS = {"max_position_embeddings": 128}
 
 
@@ -177,7 +177,6 @@ _ALL = (
         "elmo.md",
         {
             "sequence_length": 64,
-            "validation": {"tokens": 32768},
             "architecture": {"output_size": 8192},
         },
         rates=LSTM_RATES,
@@ -270,7 +269,6 @@ _ALL = (
             "instances": {"objectives": "mlm", "sequence_length": 64, "short_probability": 0.0},
             "masking": {"probability": 0.25},
             "long_phase": {"fraction": 0.15, "sequence_length": 128},
-            "validation": {"tokens": 32768},
         },
         scores="masked",
     ),

@@ -37,6 +37,9 @@ from bertwright.train.log import read_records
 LEAST_COUNTED = 1.0
 """Minutes from which on what comes before the first step (initialization, measuring the hardware)
 is of the budget; shorter runs could end before their first step."""
+VALIDATION_TOKENS = 8192
+"""Of the curve of a run alone: the held-out text is measured apart, and validation takes time from
+training, of 90 seconds on a busy computer nearly half where it had 32,768 tokens."""
 SLOWEST = 20_000
 """Tokens a second that every system trained in passes reads at least."""
 
@@ -59,7 +62,7 @@ def run_of(
         **length,
     }
     if not entry.run.own_loop:
-        wanted["validation"] = {"every_minutes": every}
+        wanted["validation"] = {"every_minutes": every, "tokens": VALIDATION_TOKENS}
     given = values.merge(rung.settings, wanted)
     if rung.name == "cove":
         given["word_vectors"] = str(out.parents[1] / rung.needs / out.name)
