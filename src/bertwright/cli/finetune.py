@@ -14,7 +14,7 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
-from bertwright.tasks.catalogue import KINDS, check_kind
+from bertwright.tasks.catalogue import KINDS, check_kind, kind_of
 
 if TYPE_CHECKING:
     KindOrSeveral = str
@@ -100,6 +100,9 @@ def finetune(
     say(f"  bertwright report {run}")
     say(f"  bertwright evaluate --model {run}{some} --data FILE")
     say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")
+    if any(kind_of(each).vectors for each, _ in chosen.values()):
+        say(f"  bertwright embed --model {run} --input FILE --out vectors.npy")
+        say(f'  bertwright similar --model {run} --corpus FILE "what to look for"')
 
 
 Chosen = dict[str, tuple[str, TaskFilesConfig]]

@@ -23,7 +23,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.models.catalogue import MODELS
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
-from bertwright.tasks.catalogue import KINDS
+from bertwright.tasks.catalogue import KINDS, kind_of
 
 _PIPELINES = {
     "fill": "fill-mask",
@@ -187,6 +187,7 @@ def _how_to_load(results: Results, of_several: bool, model_type: str) -> dict[st
         architecture = MODELS[model_type].load().names.task_architecture(task)
     name = str(results["name"])
     return {
+        "vectors": kind_of(task.kind).vectors,
         "input": Markup(kind.example_of_pair if is_pair else kind.example),
         "option": Markup(f" --task {shlex.quote(name)}" if of_several else ""),
         "argument": Markup(f", task={name!r}" if of_several else ""),

@@ -75,6 +75,7 @@ def test_a_run_is_a_folder_of_vectors(model: Path, tmp_path: Path) -> None:
     assert run.report.is_file()
     card = (run.folder / "model" / "README.md").read_text()
     assert "sentence-similarity" in card
+    assert "SentenceTransformer" in card
     # another file, whose pairs have scores
     scored = [("a b", "a b", 5), ("a b", "c", 0), ("a", "a c", 3)]
     assert "spearman" in bertwright.evaluate(trained, scored, progress=False).metrics
