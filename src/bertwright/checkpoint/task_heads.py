@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.adapters import Headers, adapter_of
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.system import System
@@ -152,7 +152,17 @@ def _signature(task: TaskConfig) -> TaskConfig:
         head = replace(head, pooling="mean", frame=(0, 0))
     if of_tokens and head.layers == "last":
         head = replace(head, layers=None)
-    return TaskConfig(kind=task.kind, labels=task.labels, multi_label=task.multi_label, head=head)
+    vectors = None
+    if task.similarity is not None:  # only dense layers have weights, whose width the pooling is
+        vectors = SimilarityConfig(dense=task.similarity.dense)
+        head = replace(head, pooling=task.head.pooling if vectors.dense else "mean")
+    return TaskConfig(
+        kind=task.kind,
+        labels=task.labels,
+        multi_label=task.multi_label,
+        head=head,
+        similarity=vectors,
+    )
 
 
 def tensors_to_save(
