@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from scipy.stats import spearmanr
 
 import bertwright
 from bertwright.cli.app import run
@@ -118,3 +119,19 @@ def test_mined_pairs_are_trained_on(
     assert run([*words, "--out", str(out)]) == 2  # it is there
     assert run(words) == 2
     assert "--out" in capsys.readouterr().err
+
+
+def test_the_vectors_of_any_model_on_pairs(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("sentence1\tsentence2\tscore\na b\tb a\t5\na b\tj\t0\nc d\tc e\t3\n")
+    words = ["evaluate", "--model", str(model), "--data", str(file), "--json"]
+    assert run([*words, "--kind", "similarity"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    embedded = bertwright.load(model).embed(["a b", "b a", "j", "c d", "c e"], normalize=True)
+    cosines = [float(embedded[a] @ embedded[b]) for a, b in ((0, 1), (0, 2), (3, 4))]
+    expected = spearmanr(cosines, [5, 0, 3]).statistic
+    assert found["metrics"]["spearman"] == pytest.approx(expected)
+    assert run([*words, "--kind", "regression"]) == 2
+    assert run(words) != 0  # it has no task

@@ -42,7 +42,8 @@ def evaluate(
         model: A run of finetune, or a Hugging Face folder with a task head.
         predictions: In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL
             columns, a table with a column of them, or of predict), with --kind.
-        kind: With --predictions: the kind of task.
+        kind: With --predictions: the kind of task. With --model: similarity, to compare pairs by
+            the vectors of any model.
         data: Labelled file, as for finetune, or - for standard input; for any model of vectors also
             a folder of retrieval with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR), or one
             of its files of qrels.
@@ -54,8 +55,13 @@ def evaluate(
         bleu_tokenize: Generation: sacreBLEU's tokenizer; unset: that of training, else by script.
         out: JSON file to write all metrics to, and the wrong predictions.
     """
-    if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
-        raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
+    of_vectors = kind == "similarity" and model is not None
+    kind_is_right = of_vectors or (kind is None) == (predictions is None)
+    if not kind_is_right or (model is None) == (predictions is None):
+        raise ConfigError(
+            "expected --model FOLDER, or --predictions FILE with --kind KIND; for the vectors of "
+            "any model: --model FOLDER --kind similarity"
+        )
     refuse_existing(out, options.overwrite)
     if model is not None and Path(data).exists():
         from bertwright.inference.vectors.retrieval import find_judgements
@@ -97,22 +103,37 @@ def evaluate(
 
         loaded = load(model or "", device=options.device)
         with bar("Predicting", "tokens") as on_progress:
-            found = evaluate_file(
-                loaded,
-                data,
-                options.task,
-                columns,
-                main=metric,
-                form=options.format,
-                label_map=other_names,
-                bad_rows=options.bad_rows,
-                null_threshold=options.null_threshold,
-                intervals=intervals,
-                precision=options.precision,
-                on_progress=on_progress,
-                generation=options.generation,
-                bleu_tokenize=bleu_tokenize,
-            )
+            if of_vectors:
+                from bertwright.inference.vectors.pairs import evaluate_vectors
+
+                found = evaluate_vectors(
+                    loaded,
+                    data,
+                    columns,
+                    form=options.format,
+                    main=metric,
+                    label_map=other_names,
+                    bad_rows=options.bad_rows,
+                    intervals=intervals,
+                    on_progress=on_progress,
+                )
+            else:
+                found = evaluate_file(
+                    loaded,
+                    data,
+                    options.task,
+                    columns,
+                    main=metric,
+                    form=options.format,
+                    label_map=other_names,
+                    bad_rows=options.bad_rows,
+                    null_threshold=options.null_threshold,
+                    intervals=intervals,
+                    precision=options.precision,
+                    on_progress=on_progress,
+                    generation=options.generation,
+                    bleu_tokenize=bleu_tokenize,
+                )
     if out is not None:
         with atomic_file(out, options.overwrite) as file:
             json.dump(plain(found), file, ensure_ascii=False, indent=1)

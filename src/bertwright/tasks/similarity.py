@@ -249,6 +249,19 @@ def decode(
         unit = nn.functional.normalize(x, dim=1).cpu()
         for row, part in zip(batch.rows, torch.split(unit, list(batch.counts)), strict=True):
             vectors[row] = part.numpy()
+    yield from compare(task, examples, vectors)
+
+
+def compare(
+    task: TaskConfig, examples: Sequence[SimilarityExample], vectors: Mapping[int, Float32s]
+) -> Iterator[tuple[int, SimilarityPrediction]]:
+    """Yield the cosine of each example, and in an evaluation of pairs its rank.
+
+    Args:
+        task: the task, whose form says what is evaluated.
+        examples: the examples.
+        vectors: the unit vectors of the texts of each example, `[T, W]`, by its index.
+    """
     ranks: dict[int, int] = {}
     searched = [row for row in vectors if examples[row].label is not None]
     if config_of(task).form == "pairs" and searched:

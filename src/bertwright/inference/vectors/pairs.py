@@ -1,0 +1,70 @@
+"""Evaluate the vectors of any model on pairs of texts: scored, labelled, or belonging together.
+
+A model of a similarity task is evaluated by its task (`inference/predict_file.py`), which gives the
+same figures; this is for models that were not fine-tuned so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from bertwright.arrays import Float32s
+from bertwright.config.task import Form, SimilarityConfig, TaskConfig
+from bertwright.inference.model import Model
+from bertwright.inference.predict_file import evaluated
+from bertwright.inference.vectors.embed import normalized
+from bertwright.labelled.examples import SimilarityExample
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples
+from bertwright.labelled.similarities import PAIRS
+from bertwright.labelled.source import BadRows, Rows
+from bertwright.labelled.tables.columns import Columns
+from bertwright.progress import OnProgress, silent
+from bertwright.tasks.similarity import as_evaluated, compare
+
+
+def evaluate_vectors(
+    model: Model,
+    path: str | Rows,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    *,
+    form: Form | None = None,
+    main: str | None = None,
+    label_map: Mapping[str, str] | None = None,
+    bad_rows: BadRows = "refuse",
+    intervals: bool = True,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Evaluate the vectors that `embed` gives on a file of pairs; the arguments are those of
+    `evaluate_file`.
+
+    Raises:
+        DataError: the file has a bad row; names file and line.
+        ConfigError: there is no such metric, or the model has no vectors.
+    """
+    options = ReadOptions(format=form, label_map=label_map or {}, bad_rows=bad_rows)
+    read = read_examples(path, PAIRS, columns, options)
+    examples = cast(Sequence[SimilarityExample], read.examples)
+    config = SimilarityConfig(prompts=tuple(model.prompts.items()))
+    task = as_evaluated(TaskConfig("similarity", similarity=config), examples)
+    embedder = model.embedder()
+    first = list(dict.fromkeys(each.text for each in examples))
+    others = list(dict.fromkeys(t for each in examples for t in (each.text2, *each.negatives)))
+    of_first, of_others = (
+        dict(zip(texts, normalized(embedder.embed(texts, done, prompt=prompt)), strict=True))
+        for texts, prompt, done in (
+            (first, config.first_prompt or None, silent),
+            (others, config.second_prompt or None, on_progress),
+        )
+    )
+    vectors: dict[int, Float32s] = {
+        row: np.stack([of_first[e.text], *(of_others[t] for t in (e.text2, *e.negatives))])
+        for row, e in enumerate(examples)
+    }
+    by_row = dict(compare(task, examples, vectors))
+    predictions = [by_row[row] for row in range(len(examples))]
+    found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
+    return {"model": model.runner.name, "task": "similarity", **found}
