@@ -23,6 +23,9 @@ class Signals:
 
     number = 0
     """The first signal that arrived; 0: none."""
+    last = 0
+    """The last signal that any block remembered; 0: none. A run that was in its last step finishes
+    in spite of it; work of several runs ends there."""
 
     def __init__(self, alone: bool = True) -> None:
         """Initialize the handler. `alone` says that the process is not one of several of
@@ -51,6 +54,7 @@ class Signals:
 
     def _remember(self, number: int, frame: object) -> None:
         now = time.monotonic()
+        Signals.last = number
         if not self.number:
             self.number, self._first = number, now
         elif self._alone and now - self._first > SECONDS_OF_ONE_SIGNAL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import BertwrightError, ConfigError, Interrupted
 from bertwright.recipes.compare import ladder, train, use
+from bertwright.train.signals import Signals
 from tests.recipes.compare.conftest import write_labels, write_text
 
 LINES = CorpusConfig(sentences="line")
@@ -113,6 +115,26 @@ def test_an_interruption_keeps_what_is_finished(
     results, steps = run(corpus, config_of(out, "ngram"))
     assert not any("vocabular" in step for step in steps)
     assert results["rungs"][0]["bits_per_character"] > 0
+
+
+def test_a_signal_in_the_last_pass_of_a_run_ends_the_comparison(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train.pretraining.pretrain
+
+    def stopped(config: Any, *args: Any, **how: Any) -> Any:
+        with Signals():
+            signal.raise_signal(signal.SIGINT)
+        return whole(config, *args, **how)
+
+    monkeypatch.setattr(train.pretraining, "pretrain", stopped)
+    out = tmp_path / "out"
+    with pytest.raises(Interrupted, match="same command"):
+        run(corpus, config_of(out, "ngram"))
+    assert (out / "stages" / "ngram-1" / "pretrain.json").is_file()
+    assert not (out / "stages" / "ngram-1" / "text.json").is_file()
+    monkeypatch.setattr(train.pretraining, "pretrain", whole)
+    assert run(corpus, config_of(out, "ngram"))[0]["rungs"][0]["bits_per_character"] > 0
 
 
 @pytest.mark.slow

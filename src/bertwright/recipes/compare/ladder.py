@@ -47,6 +47,7 @@ from bertwright.report.numbers import count
 from bertwright.tasks.catalogue import KINDS
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from bertwright.train.signals import Signals
 from bertwright.version import __version__
 
 LABELLED = "labelled"
@@ -264,6 +265,7 @@ class _Ladder:
         for name, reason in todo.left_out.items():
             if reason != plan.NOT_NAMED:
                 self.say(f"{name} is left out: {reason}")
+        Signals.last = 0
         done, total = 0.0, todo.seconds
         rung = ""
         try:
@@ -273,6 +275,8 @@ class _Ladder:
                 rung = step.rung
                 on_step(step.what, step.seconds, done, total)
                 self._do(step)
+                if Signals.last:  # it came in the last step of a run, which finished
+                    raise Interrupted(Signals.last, "interrupted")
                 done += step.seconds
         except KeyboardInterrupt:
             raise Interrupted(2, self._how_to_go_on(todo)) from None
