@@ -39,6 +39,8 @@ def test_bad_data_is_found_before_anything_is_trained(ran: Ran, tmp_path: Path) 
     labels.write_text("text\tlabel\na text\tsame\nother text\tsame\n")
     words = ("compare", corpus, "--train", labels, "--out", out)
     assert "labels.tsv" in ran(*words, code=4).err
+    labels.write_text("text\tlabel\n" + "".join(f"a text\tnumber {n}\n" for n in range(30)))
+    assert "'number 0'" in ran(*words, code=4).err
     assert "nothing.txt" in ran("compare", tmp_path / "nothing.txt", "--out", out, code=4).err
     assert not out.exists()
     few = tmp_path / "few.txt"

@@ -434,6 +434,10 @@ def _with_vectors(
     return replace(task, head=head, similarity=made, max_length=length, stride=stride)
 
 
+MANY_EXAMPLES = 20
+"""From so many on, labels that all occur once are taken for a wrong column."""
+
+
 def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
     """Return the labels of the training examples, in the file's order if it has a 0 or 1 for each
     class.
@@ -449,6 +453,13 @@ def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[s
             "is --label the right column?"
             if labels
             else f"{path} has no labels; is --label the right column?"
+        )
+    counts = Counter(label for example in train for label in classes_of(example))
+    if labels and len(train) >= MANY_EXAMPLES and max(counts.values(), default=0) == 1:
+        raise DataError(
+            f"{path} has {len(counts):,} labels in {len(train):,} examples, each of them once, as "
+            f"{labels[0]!r}: nothing can be learned of a label that has one example; is --label "
+            "the right column?"
         )
     return labels
 
