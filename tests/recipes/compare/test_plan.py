@@ -89,6 +89,12 @@ def test_a_fit_has_what_fits_its_time() -> None:
     assert 3 * 400 * swept.epochs / 100 < 60
     known = plan_fit(400, 100, 20, seconds=60, speed=100, rates=1, has_dev=True)
     assert known.epochs > short.epochs
+    for has_dev in (True, False):  # so little time is for one rate
+        few = plan_fit(400, 100, 20, seconds=25, speed=40, rates=3, has_dev=has_dev)
+        assert (few.rates, few.on_a_slice) == (1, False)
+        assert 400 * few.epochs > 25 * 40 / 2
+    two = plan_fit(400, 100, 20, seconds=50, speed=80, rates=3, has_dev=False)
+    assert two.rates == 2
     slow = plan_fit(400, 100, 20, seconds=1, speed=1, rates=3, has_dev=True)
     assert slow.epochs == 32 / 400  # a step at least
 

@@ -55,6 +55,9 @@ TRIAL_EXAMPLES, TRIAL_DEV = 96, 32
 """Examples of the fit that measures how fast fits are."""
 FORWARD = 3.0
 """Examples that are predicted in the time in which one is trained on."""
+LEAST_STEPS = 50
+"""Steps of a fit below which fewer learning rates are tried: after a handful of steps at each, a
+model gives one prediction for all."""
 EVALUATIONS = 6
 """Evaluations on dev of one fit, at most; they may take a tenth of its time."""
 
@@ -225,7 +228,8 @@ class Fits:
                 rates=1 if rate is not None else len(self.rung.rates),
                 has_dev=self.labelled.task.files.dev is not None,
             )
-            rates = ",".join(f"{each:g}" for each in self.rung.rates)
+            first, *more = self.rung.rates[: plan.rates]
+            rates = ",".join(f"{each:g}" for each in (first, *more)) if more else first
             settings = replace(
                 settings,
                 epochs=plan.epochs,
@@ -323,6 +327,8 @@ class FitPlan:
     """Evaluations per epoch."""
     on_a_slice: bool = False
     """Whether learning rates are tried on a slice of the data; else in whole fits."""
+    rates: int = 1
+    """Learning rates to try in whole fits, the likeliest ones."""
 
 
 def plan_frozen(examples: int, dev: int, seconds: float, speed: float) -> FitPlan:
@@ -358,13 +364,19 @@ def plan_fit(
     every = min(1.0, (EVALUATIONS - 1) / epochs)
     evaluations = EVALUATIONS * dev / predicted
     if rates * (epochs * examples / speed + evaluations) <= seconds:
-        return FitPlan(examples, dev, epochs, every)
-    on_a_slice = rates > 1 and has_dev
-    share = seconds / (1 + SHARE) if on_a_slice else seconds / rates
+        return FitPlan(examples, dev, epochs, every, rates=rates)
     step = 32 / examples  # the shortest fit
-    fitting = max(step, min(epochs, (share - evaluations) * speed / examples))
+
+    def epochs_in(share: float) -> float:
+        return max(step, min(epochs, (share - evaluations) * speed / examples))
+
+    on_a_slice = rates > 1 and has_dev
+    fitting = epochs_in(seconds / (1 + SHARE) if on_a_slice else seconds / rates)
+    while rates > 1 and fitting < min(epochs, LEAST_STEPS * step):
+        rates, on_a_slice = (1 if on_a_slice else rates - 1), False
+        fitting = epochs_in(seconds / rates)
     every = min(1.0, (EVALUATIONS - 1) / max(fitting, 1.0))
-    return FitPlan(examples, dev, fitting, every, on_a_slice)
+    return FitPlan(examples, dev, fitting, every, on_a_slice, rates)
 
 
 def reason_of(error: Exception) -> str:
