@@ -184,7 +184,7 @@ def test_finetune_vectors_of_sentences(run: Path, tmp_path: Path) -> None:
     ).model
     u, v = tuned.embed(rows[0])
     assert np.linalg.norm(u) == pytest.approx(1, abs=1e-5)
-    (predicted,) = tuned.predict(rows[:1])
+    predicted: Any = tuned.predict(rows[:1])[0]
     assert predicted.value == pytest.approx(float(u @ v), abs=1e-5)
 
 

@@ -14,6 +14,8 @@ import bertwright
 from bertwright.checkpoint.convert import convert
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError
+from bertwright.tasks.predictions import SimilarityPrediction
+from bertwright.tasks.similarity import config_of
 from tests.recipes.task_files import LETTERS, write_model
 
 Row = dict[str, Any]
@@ -67,7 +69,7 @@ def test_a_run_is_a_folder_of_vectors(model: Path, tmp_path: Path) -> None:
     u = trained.embed(["c d"], prompt_name="query")[0]
     v = trained.embed(["d e"], prompt_name="document")[0]
     (predicted,) = trained.predict([("c d", "d e")])
-    assert isinstance(predicted, bertwright.tasks.predictions.SimilarityPrediction)
+    assert isinstance(predicted, SimilarityPrediction)
     assert predicted.value == pytest.approx(float(u @ v), abs=1e-5)
     assert run.metrics.keys() >= {"ndcg_at_10", "mrr", "recall_at_1"}
     baselines = run.results["baselines"]
@@ -159,7 +161,7 @@ def test_learns_from_the_vectors_of_a_teacher(model: Path, tmp_path: Path) -> No
     texts = [row["anchor"] for row in rows]
     settings: dict[str, Any] = {"teacher": str(model), "random_start": True, "learning_rate": 3e-3}
     run = learn(model, tmp_path / "run", rows, epochs=8.0, **settings)
-    assert run.model.tasks["task"].similarity.objective == "teacher"
+    assert config_of(run.model.tasks["task"]).objective == "teacher"
     of_teacher, found = teacher.embed(texts), run.model.embed(texts)
     untrained = learn(model, tmp_path / "other", rows, random_start=True, epochs=1e-9)
 
@@ -180,6 +182,6 @@ def test_learns_from_the_scores_of_a_teacher(model: Path, tmp_path: Path) -> Non
         "regression", model=model, train=labelled, dev=labelled, out=tmp_path / "teacher", **quick
     )
     run = learn(model, tmp_path / "run", rows, teacher=str(tmp_path / "teacher"))
-    assert run.model.tasks["task"].similarity.objective == "cosent"
+    assert config_of(run.model.tasks["task"]).objective == "cosent"
     with pytest.raises(ConfigError, match="in-batch"):
         learn(model, tmp_path / "x", rows, teacher=str(model), objective="in-batch")
