@@ -36,6 +36,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "camembert": {"model": "camembert-tiny"},
     "distilbert": {"model": "distilbert-tiny"},
     "electra": {"model": "electra-tiny"},
+    "modernbert": {
+        "model": "modernbert-tiny",
+        "architecture": {"num_hidden_layers": 2, "local_attention": 6},
+    },
     "transformer": {
         "architecture": {
             "hidden_size": 16,

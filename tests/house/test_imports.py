@@ -60,6 +60,7 @@ MADE_OF_OTHERS = {
     ("roberta", "bert"),  # the family: layers, objectives and instances are BERT's
     ("distilbert", "bert"),
     ("electra", "bert"),
+    ("modernbert", "bert"),
     ("memory_network", "word_vectors"),  # its encoder is a table of word vectors
 }
 """(model, the model that it may import): those that are made of others."""
@@ -128,6 +129,7 @@ KNOW_BERT = (
     "models.roberta.",
     "models.distilbert.",
     "models.electra.",
+    "models.modernbert.",
     "models.catalogue",
     "checkpoint.",  # its foreign folders, a larger vocabulary for it, its exported graphs
     "inference.backends.packed",  # its packed weights

@@ -12,7 +12,14 @@ from torch import Tensor
 
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import attention
-from bertwright.nn.transformer.attention import CrossAttention, SelfAttention, attend, attend_packed
+from bertwright.nn.transformer.attention import (
+    CrossAttention,
+    SelfAttention,
+    attend,
+    attend_by_distance,
+    attend_locally,
+    attend_packed,
+)
 
 HEADS, HEAD = 3, 5
 HIDDEN = HEADS * HEAD
@@ -45,7 +52,7 @@ def make_qkv(lengths: list[int], dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def blocks_of(sequences: Sequences) -> list[attention.Block]:
-    return attention._blocks(sequences, sequences, HEADS, causal=False, exact=False)
+    return attention._blocks(sequences, sequences, HEADS, causal=False, window=None, exact=False)
 
 
 NEARLY_EQUAL = [20, 20, 19, 18, 18, 17, 9, 8, 8, 3, 3, 1, 12, 13, 11]
@@ -258,3 +265,55 @@ def test_what_is_causal_stays_so_with_a_prefix() -> None:
     both = (Sequences(LENGTHS), Sequences(LENGTHS, prefixes=prefixes))
     plain, ours = (attend_packed(qkv, HEADS, each, causal=True) for each in both)
     torch.testing.assert_close(ours, plain)
+
+
+def with_bias(qkv: Tensor, lengths: list[int], bias: Tensor) -> Tensor:
+    """The formula, with a bias `[A, T, T]` at each pair of positions."""
+    rows = []
+    for x in qkv.view(len(qkv), 3, HEADS, -1).split(lengths):
+        q, k, v = x.unbind(1)
+        scores = torch.einsum("tad,sad->ats", q, k) / math.sqrt(q.shape[-1])
+        scores = scores + bias[:, : len(x), : len(x)]
+        rows.append(torch.einsum("ats,sad->tad", scores.softmax(-1), v).flatten(1))
+    return torch.cat(rows)
+
+
+# All in one block of unequal lengths; in chunks, the last of them short; and beyond every sequence.
+@pytest.mark.parametrize(
+    ("reach", "lengths"), [(5, [17, 15, 9, 4, 1]), (2, [17, 15, 9, 4, 1]), (3, LENGTHS), (9, [8])]
+)
+def test_local_attention_is_the_formula_with_its_gradient(reach: int, lengths: list[int]) -> None:
+    qkv = make_qkv(lengths).requires_grad_()
+    at = torch.arange(max(lengths))
+    far = (at[:, None] - at).abs() > reach
+    bias = torch.zeros(far.shape, dtype=qkv.dtype).masked_fill(far, -torch.inf)[None]
+    expected = with_bias(qkv, lengths, bias)
+    for dropout in (0.0, 1e-9):  # which goes another way
+        rows = qkv.view(len(qkv), 3, HEADS, -1)
+        found = attend_locally([rows[:, :2], rows[:, 2:]], Sequences(lengths), reach, dropout)
+        torch.testing.assert_close(found, expected)
+        upstream = torch.randn(found.shape, dtype=found.dtype)
+        torch.testing.assert_close(
+            *(
+                torch.autograd.grad(x, qkv, upstream, retain_graph=True)[0]
+                for x in (found, expected)
+            )
+        )
+
+
+def test_a_bias_by_distance_has_a_gradient() -> None:
+    bias = torch.randn(HEADS, 7, 7, dtype=torch.float64, requires_grad=True)
+    qkv = make_qkv(LENGTHS).requires_grad_()
+    expected = with_bias(qkv, LENGTHS, bias)
+    for dropout in (0.0, 1e-9):
+        found = attend_by_distance(qkv, HEADS, Sequences(LENGTHS), bias, dropout)
+        torch.testing.assert_close(found, expected)
+        upstream = torch.randn(found.shape, dtype=found.dtype)
+        ours = torch.autograd.grad(found, (qkv, bias), upstream, retain_graph=True)
+        theirs = torch.autograd.grad(expected, (qkv, bias), upstream, retain_graph=True)
+        torch.testing.assert_close(ours, theirs)
+    second = []
+    for each in (attend_by_distance(qkv, HEADS, Sequences(LENGTHS), bias), expected):
+        (first,) = torch.autograd.grad(each.square().sum(), bias, create_graph=True)
+        second.append(torch.autograd.grad(first.square().sum(), (qkv, bias)))
+    torch.testing.assert_close(*second)

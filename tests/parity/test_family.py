@@ -80,6 +80,30 @@ MEMBERS["electra"] = Member("electra", "Electra", ELECTRA, segments=2)
 MEMBERS["electra, H wide"] = Member(
     "electra", "Electra", {**ELECTRA, "embedding_size": 24}, segments=2
 )
+MEMBERS["modernbert"] = Member(
+    "modernbert",
+    "ModernBert",
+    {
+        "vocab_size": 61,
+        "hidden_size": 24,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "max_position_embeddings": 19,
+        "local_attention": 4,
+        "pad_token_id": 0,
+    },
+)
+MEMBERS["modernbert, mean"] = Member(
+    "modernbert",
+    "ModernBert",
+    {
+        **MEMBERS["modernbert"].sizes,
+        "local_attention": 20,
+        "global_attn_every_n_layers": 2,
+        "classifier_pooling": "mean",
+    },
+)
 HEADS = {
     "classification": "ForSequenceClassification",
     "tagging": "ForTokenClassification",

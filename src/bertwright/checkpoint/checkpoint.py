@@ -239,6 +239,14 @@ def load(
         else:
             make = partial(system.objectives[name], config, encoder)
             learner.objectives[name] = task_heads.initialized(make, std, generator)
+    begun = {
+        name: other
+        for name in learner.state_dict().keys() - state.keys()
+        if (other := system.names.begins_as(name)) is not None and other in headers
+    }
+    parameters = dict(learner.named_parameters())
+    for name, other in begun.items():
+        parameters[name].data.copy_(read(headers, [other])[other])
     if missing := [name for name, buffer in learner.named_buffers() if buffer.is_meta]:
         # what is not saved, as a table of sinusoids: a new learner has it
         whole = make_learner(config, [n for n in learner.objectives if n not in tasks], tasks)

@@ -221,7 +221,7 @@ def find_heads(
         raise DataError(f"{folder / told_by}: {error}") from error
     pretrained = {
         name for part in system.objectives for mapping in parts[part] for name in mapping.theirs
-    }
+    }.difference(system.names.shared)
     in_model = system.names.task_parts(tasks, not pretrained.isdisjoint(headers))
     tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
     if told_by != TASKS and not tensors & headers.keys():

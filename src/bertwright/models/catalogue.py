@@ -28,6 +28,7 @@ from bertwright.models.electra.config import ElectraConfig, ElectraRun
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
+from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
 from bertwright.models.roberta.config import (
@@ -106,6 +107,12 @@ def _electra() -> System:
     from bertwright.models.electra.system import ELECTRA
 
     return ELECTRA
+
+
+def _modernbert() -> System:
+    from bertwright.models.modernbert.system import MODERNBERT
+
+    return MODERNBERT
 
 
 def _transformer() -> System:
@@ -200,6 +207,7 @@ MODELS: dict[str, Entry] = {
     "camembert": Entry(CamembertConfig, CamembertRun, _camembert),
     "distilbert": Entry(DistilBertConfig, DistilBertRun, _distilbert),
     "electra": Entry(ElectraConfig, ElectraRun, _electra),
+    "modernbert": Entry(ModernBertConfig, ModernBertRun, _modernbert),
     "transformer": Entry(TransformerConfig, TransformerRun, _transformer),
     "bert2rnd": Entry(Bert2RndConfig, Bert2RndRun, _bert2rnd),
     "seq2seq": Entry(Seq2SeqConfig, Seq2SeqRun, _seq2seq),

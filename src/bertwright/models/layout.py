@@ -31,6 +31,8 @@ class Layout(Generic[C]):
     """The class of the model's configuration, a dataclass."""
     repeats: ClassVar[Mapping[str, str]] = {}
     """Maps a tensor to the one that it must equal, for files that may hold a tied tensor twice."""
+    shared: ClassVar[Collection[str]] = ()
+    """Tensors that every head of the model has, each a head's own; a file holds those of one."""
     without_pooler: ClassVar[Collection[str]] = ()
     """Kinds of tasks whose heads, when stored in the model's weights, exclude a pooler."""
 
@@ -60,6 +62,12 @@ class Layout(Generic[C]):
         that is not read.
         """
         return name
+
+    def begins_as(self, name: str) -> str | None:
+        """Return the tensor of a file whose values a parameter of a new head or pooler begins with,
+        where the file holds it; None: it is initialized.
+        """
+        return None
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
         """Return the names of those tensors that belong to no part and are an error.

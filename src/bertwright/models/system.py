@@ -131,8 +131,10 @@ class System:
     layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
     """Further layouts that a folder of it may have, by the name of the file format."""
     is_padded_elsewhere: bool = False
-    """Whether transformers has its encoder, over padded batches: `export` writes it as one graph,
-    and a folder of sentence-transformers holds it."""
+    """Whether transformers has its encoder, over padded batches, so that a folder of
+    sentence-transformers holds it."""
+    is_exported: bool = False
+    """Whether `export` writes its encoder, over padded batches, as one graph."""
     vocabulary: tuple[str, ...] = ()
     """The tensors that have a row for each token, where a vocabulary can be extended."""
     run: type[RunConfig] | None = None

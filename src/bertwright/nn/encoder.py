@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.errors import ConfigError
+from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.sequences import Inputs, Sequences
 
 
@@ -58,6 +59,9 @@ class EncoderSpec:
     feature_based: bool = False
     """Whether `finetune` by default leaves the encoder as it is and trains a head on its vectors,
     as word vectors and ELMo were published; otherwise the encoder is trained too."""
+    before_scores: Transform | None = None
+    """What a head over the vectors of the last layer computes before its scores, as the model was
+    published; None: nothing. A pooler has its own."""
     has_vectors: bool = True
     """Whether its outputs are vectors that are useful beside its own objective."""
 

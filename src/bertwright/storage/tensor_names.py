@@ -195,12 +195,15 @@ def pair(ours: str, *theirs: str) -> list[ParameterMapping]:
 
 def with_heads(parts: Parts, heads: Parts) -> Parts:
     """Return the parts of a model and of its task heads. A parameter that is stored with a head,
-    as RoBERTa's pooler in a classifier, is not a parameter of another part.
+    as RoBERTa's pooler in a classifier, is not a parameter of another part; and a part whose
+    tensors have the names of a head's, as ModernBERT's masked LM, is not in the same file.
     """
     of_heads = {mapping.ours for mappings in heads.values() for mapping in mappings}
+    names = {name for mappings in heads.values() for mapping in mappings for name in mapping.theirs}
     rest = {
         name: [mapping for mapping in mappings if mapping.ours not in of_heads]
         for name, mappings in parts.items()
+        if names.isdisjoint(n for m in mappings if m.ours not in of_heads for n in m.theirs)
     }
     return rest | heads
 

@@ -59,7 +59,8 @@ from bertwright.labelled.examples import GenerationExample
 from bertwright.labelled.texts import TARGETS
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner, Loss
-from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
+from bertwright.nn.outputs.transform import Transform
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.products import lay_out
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress

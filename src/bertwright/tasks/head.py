@@ -24,6 +24,7 @@ from bertwright.nn.host import send
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Objective
+from bertwright.nn.outputs.transform import DenseNorm
 from bertwright.nn.sequences import Sequences
 
 
@@ -85,13 +86,16 @@ class Head(Objective[LabelledBatch]):
 
     mix: LayerMix | None
     """Combines the layers that the head reads; None: the head reads the encoder's last layer."""
+    transform: DenseNorm | None
+    """What is computed of the last layer before the scores; None: nothing."""
 
     def features(self, encoded: Encoded, positions: Tensor | None = None) -> Tensor:
         """Return the features of every token, `[N, F]`, or of those at `positions` `[R]`, `[R,
         F]`.
         """
         if self.mix is None:
-            return encoded.last if positions is None else encoded.at(positions)
+            last = encoded.last if positions is None else encoded.at(positions)
+            return last if self.transform is None else self.transform(last)
         mixed: Tensor = self.mix(encoded.layers)
         return mixed if positions is None else mixed.index_select(0, positions)
 
@@ -120,6 +124,15 @@ class Parts(NamedTuple):
     """The width of the vectors that are scored."""
     layers: tuple[int, ...] | None
     """The layers that are read, for `Objective.layers`."""
+
+
+def make_transform(head: HeadConfig, spec: EncoderSpec) -> DenseNorm | None:
+    """Return what a head of tokens computes before its scores, if it is a linear layer over the
+    last layer and the encoder was published with more.
+    """
+    if spec.before_scores is None or head.layers is not None or head.network != "linear":
+        return None
+    return DenseNorm(spec.before_scores)
 
 
 def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
@@ -209,6 +222,7 @@ class TextHead(Head):
         """
         super().__init__()
         self.task = task
+        self.transform = None
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.reads_pooled = spec.pooled and self.mix is None and self.network is None
         self.reads_last = (

@@ -110,7 +110,7 @@ def export(
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
-    if system_of_config(loaded.config).is_padded_elsewhere:
+    if system_of_config(loaded.config).is_exported:
         bert = _of_bert(loaded, head, layers)
         task, graphs = bert.task, [bert]
         if int8:

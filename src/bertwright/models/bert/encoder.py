@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
 from bertwright.nn.encoder import EncoderSpec
-from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.transformer.embeddings import Embeddings
+from bertwright.nn.init import initialize
+from bertwright.nn.transformer.embeddings import Embeddings, make_table
 from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
 from bertwright.nn.transformer.stack import GoingOn
 
@@ -40,15 +40,15 @@ class BertEmbeddings(Embeddings):
         super().__init__(config.hidden_dropout_prob)
         width = width or config.hidden_size
         std, segments = config.initializer_range, config.type_vocab_size
-        self.token = _vectors(config.vocab_size, width, std)
-        self.position = _vectors(config.max_position_embeddings, width, std)
-        self.segment = _vectors(segments, width, std) if segments else None
+        self.token = make_table(config.vocab_size, width, std)
+        self.position = make_table(config.max_position_embeddings, width, std)
+        self.segment = make_table(segments, width, std) if segments else None
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.project: nn.Linear | None = None
         """What follows where the tables are not H wide, as in ELECTRA."""
 
     @property
-    def position_vectors(self) -> Tensor:
+    def positionmake_table(self) -> Tensor:
         """The vectors of positions 0, 1, 2..., `[T, H]`."""
         return self.position.weight
 
@@ -59,17 +59,6 @@ class BertEmbeddings(Embeddings):
             x = x + (self.segment(segments) if tells else self.segment.weight[0])
         normed: Tensor = self.norm(x + self.position(positions))
         return normed
-
-
-def _vectors(count: int, width: int, std: float) -> nn.Embedding:
-    """Return an embedding initialized as published.
-
-    `nn.Embedding` by itself has 50 times the standard deviation, and on the meta device it loads
-    torch's compiler, which takes longer than building a model.
-    """
-    initial = truncated_normal(torch.empty(count, width), std)
-    embedding: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
-    return embedding
 
 
 POOLER_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, **ACTIVATIONS}

@@ -55,19 +55,27 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, open
     if start.aimed_heads:
         qkv = encoder.layer(0).attention.qkv.weight
         aim_heads(embeddings.position_vectors, qkv, bert.num_attention_heads, std)
+    initialize_from_counts(embeddings.token.weight, masked_lm.bias, config, shards, generator)
+
+
+def initialize_from_counts(
+    table: Tensor, bias: Tensor, config: BertRun, shards: Shards, generator: torch.Generator
+) -> None:
+    """Initialize token vectors `[V, H]` and the bias of the masked LM `[V]` from the training data,
+    in place, as far as a run wants it; held-out documents are not counted."""
+    start, held = config.start, config.validation
     if not (start.counted_vectors or start.frequency_bias):
         return
-    held = config.validation
     shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     tokens = sample_tokens(shards, documents, COUNTED_TOKENS, config.seed)
     if start.counted_vectors:
-        vectors = make_token_vectors(tokens, bert.vocab_size, bert.hidden_size, config.seed)
-        place_vectors(embeddings.token.weight, torch.from_numpy(vectors), std, generator)
+        vectors = make_token_vectors(tokens, *table.shape, config.seed)
+        place_vectors(table, torch.from_numpy(vectors), start.embedding_std, generator)
     if start.frequency_bias:
-        counts = np.bincount(tokens, minlength=bert.vocab_size) + 1.0
+        counts = np.bincount(tokens, minlength=len(table)) + 1.0
         logarithms = np.log(counts / counts.sum())
         with torch.no_grad():
-            masked_lm.bias.copy_(torch.from_numpy(logarithms - logarithms.mean()))
+            bias.copy_(torch.from_numpy(logarithms - logarithms.mean()))
 
 
 LOWEST, HIGHEST = 1.0, 3.1

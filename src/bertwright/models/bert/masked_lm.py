@@ -14,7 +14,8 @@ from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
+from bertwright.nn.outputs.transform import Transform
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
 
 class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):

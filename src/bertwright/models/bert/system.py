@@ -122,6 +122,7 @@ BERT = System(
     layout=BertLayout,
     layouts={"tensorflow": TensorFlowLayout},
     is_padded_elsewhere=True,
+    is_exported=True,
     vocabulary=("encoder.embeddings.token.weight", "objectives.masked_lm.bias"),
     run=BertRun,
     trained_with=objectives,

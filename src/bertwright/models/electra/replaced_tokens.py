@@ -23,7 +23,8 @@ from bertwright.models.electra.config import ElectraConfig
 from bertwright.models.electra.encoder import ElectraEmbeddings
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.outputs.vocabulary import Transform, VocabularyOutput
+from bertwright.nn.outputs.transform import Transform
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
 
 WEIGHT = 50.0

@@ -21,7 +21,7 @@ from bertwright.models.system import (
     model_of_the_run,
 )
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.vocabulary import Transform
+from bertwright.nn.outputs.transform import Transform
 
 
 def masked_lm(config: ElectraConfig, encoder: Encoder) -> MaskedLM:

@@ -23,7 +23,7 @@ from bertwright.models.roberta.huggingface import (
 )
 from bertwright.models.system import Opened, model_of_the_run
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.vocabulary import Transform
+from bertwright.nn.outputs.transform import Transform
 
 
 def masked_lm(config: RobertaConfig, encoder: Encoder) -> MaskedLM:

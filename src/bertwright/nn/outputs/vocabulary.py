@@ -9,29 +9,14 @@ Letters: K rows, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from bertwright.nn.objective import Loss
 from bertwright.nn.outputs.output import vocabulary_loss
+from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.products import product
 from bertwright.nn.transformer.layers import ACTIVATIONS
-
-
-@dataclass(frozen=True)
-class Transform:
-    """The sizes of t: `norm(activation(x W_t + b_t))`."""
-
-    width: int
-    """H."""
-    activation: str
-    """A name in `ACTIVATIONS`."""
-    eps: float
-    """Added to the variance in the norm."""
-    output: int | None = None
-    """The width after the dense layer, which is that of the token embeddings; None: H."""
 
 
 class VocabularyOutput(nn.Module):
@@ -63,8 +48,8 @@ class VocabularyOutput(nn.Module):
         self.norm: nn.LayerNorm | None = None
         if transform is not None:
             output = transform.output or transform.width
-            self.transform = nn.Linear(transform.width, output)
-            self.norm = nn.LayerNorm(output, eps=transform.eps)
+            self.transform = nn.Linear(transform.width, output, transform.bias)
+            self.norm = nn.LayerNorm(output, eps=transform.eps, bias=transform.bias)
             self._activation = ACTIVATIONS[transform.activation]
         # A tuple hides the table from `parameters()`: it stays a parameter of the encoder alone.
         self._tied: tuple[nn.Embedding, ...] = () if embeddings is None else (embeddings,)

@@ -5,14 +5,19 @@ Vaswani et al. 2017, section 3.2: `softmax(Q K^T / sqrt(D)) V` in each of A head
 - bidirectional;
 - causal: a query sees the keys up to its own position, where positions count back from the end of
   the sequence, so that one new query over a cache of keys sees all of them;
-- or prefixed: bidirectional over the source, causal over the target (`Sequences.prefixes`).
+- prefixed: bidirectional over the source, causal over the target (`Sequences.prefixes`);
+- or local: a query sees the keys of a window around it (Beltagy et al. 2020). Sequences much longer
+  than the window are computed in chunks, so that the cost grows with their length, not its square.
+
+A bias that depends on the distance of a query to a key (Shaw et al. 2018; Raffel et al. 2020) may
+be added to the scores.
 
 | where | how |
 |---|---|
 | CPU | one batched product for neighbours of equal or nearly equal length; its gradient is written
         out, because the backward pass of the fused kernel is three times as slow at length 128 |
 | CUDA, bf16 and fp16 | one variable-length flash call over the whole batch; blocks where
-        sequences have a prefix, or heads are not of a width that it takes |
+        sequences have a prefix, scores a bias, or heads are not of a width that it takes |
 | dropout of probabilities above 0 | plain products: on a CPU by groups of equal length, on CUDA by
         blocks, since the variable-length call has no dropout |
 
@@ -24,7 +29,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -45,6 +50,9 @@ NEAR, SPARE = 1.2, 256
 GPU_BLOCK, GPU_NEAR, GPU_SPARE = 1 << 27, 1.5, 4096
 FLASH_WIDTH = 256
 """The widest head that the variable-length kernel takes."""
+CHUNKED = 4
+"""Local attention is computed in chunks where a sequence is longer than this many times the reach
+of its window to one side."""
 
 
 Attend = Callable[[Tensor], Tensor]
@@ -55,14 +63,19 @@ class SelfAttention(nn.Module):
     """Attention of each token of a sequence to all of its tokens, or to those up to itself."""
 
     def __init__(
-        self, hidden_size: int, heads: int, dropout: float = 0.0, causal: bool = False
+        self,
+        hidden_size: int,
+        heads: int,
+        dropout: float = 0.0,
+        causal: bool = False,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
         self.causal = causal
-        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
-        self.output = nn.Linear(hidden_size, hidden_size)
+        self.qkv = nn.Linear(hidden_size, 3 * hidden_size, bias)
+        self.output = nn.Linear(hidden_size, hidden_size, bias)
 
     def forward(
         self,
@@ -83,17 +96,17 @@ class SelfAttention(nn.Module):
         Returns:
             `[N, H]`, or `[R, H]` with `positions`.
         """
-        dropout = self.dropout if self.training else 0.0
         qkv = self.qkv(x)
-        context = (
-            attend_packed(qkv, self.heads, sequences, causal=self.causal, dropout=dropout)
-            if attend is None
-            else attend(qkv)
-        )
+        context = self.attend(qkv, sequences) if attend is None else attend(qkv)
         if positions is not None:
             context = context.index_select(0, positions)
         output: Tensor = self.output(context)
         return output
+
+    def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
+        """Compute the attention of sequences to themselves: qkv `[N, 3 H]` -> `[N, H]`."""
+        dropout = self.dropout if self.training else 0.0
+        return attend_packed(qkv, self.heads, sequences, causal=self.causal, dropout=dropout)
 
     @torch.no_grad()
     def probabilities(self, x: Tensor) -> Tensor:
@@ -104,7 +117,7 @@ class SelfAttention(nn.Module):
         qkv = self.qkv(x.to(self.qkv.weight)).float()
         q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
         bias = row_bias([len(x)], [len(x)], 1, causal=self.causal)
-        return _weights(q, k, None if bias is None else bias.to(x.device))
+        return weights(q, k, None if bias is None else bias.to(x.device))
 
 
 class CrossAttention(nn.Module):
@@ -133,7 +146,7 @@ class CrossAttention(nn.Module):
         x `[T, H]`, memory `[S, H]` -> `[A, T, S]` float32, whose rows sum to 1.
         """
         q = self.query(x).view(len(x), self.heads, -1)
-        return _weights(q.float(), self.keys_values(memory)[0].float())
+        return weights(q.float(), self.keys_values(memory)[0].float())
 
     def forward(self, x: Tensor, queries: Sequences, memory: Tensor, keys: Sequences) -> Tensor:
         """Attend: x `[N, H]`, memory `[M, H]` -> `[N, H]`. Sequence i of `queries` reads i of
@@ -145,8 +158,9 @@ class CrossAttention(nn.Module):
         return output
 
 
-def _weights(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return attention probabilities: q `[T, A, D]`, k `[S, A, D]` -> `[A, T, S]`."""
+def weights(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return attention probabilities: q `[T, A, D]`, k `[S, A, D]` -> `[A, T, S]`. `bias` is added
+    to the scores."""
     scores = q.transpose(0, 1) @ k.permute(1, 2, 0) * q.shape[-1] ** -0.5
     probabilities: Tensor = (scores if bias is None else scores + bias).softmax(-1)
     return probabilities
@@ -210,20 +224,104 @@ def attend_packed(
     return _attend(parts, sequences, sequences, causal, dropout)
 
 
+def attend_locally(
+    parts: list[Tensor], sequences: Sequences, reach: int, dropout: float = 0.0
+) -> Tensor:
+    """Compute the attention of each token to those of its sequence that are at most `reach` away.
+
+    Args:
+        parts: queries, keys and values, `[N, n, A, D]` in one tensor or several, in this order.
+        sequences: B lengths that sum to N.
+        reach: the largest distance, in tokens.
+        dropout: fraction of attention probabilities to drop.
+
+    Returns:
+        `[N, A D]`, the heads side by side.
+    """
+    if sequences.longest <= reach + 1:  # each token sees the whole sequence
+        return _attend(parts, sequences, sequences, False, dropout)
+    flash = takes_flash(parts[0][:, 0]) and _has_windows() and dropout == 0
+    if flash or sequences.longest <= CHUNKED * reach:
+        return _attend(parts, sequences, sequences, False, dropout, Window(reach))
+    chunks = sequences.once(("chunks", reach), lambda: Chunks(sequences, reach))
+    q, k, v = (x for part in parts for x in part.unbind(1))
+    near = torch.stack([k, v], 1).index_select(0, chunks.rows)  # [M, 2, A, D]
+    window = Window(reach, chunks.before)
+    return _attend([q[:, None], near], chunks.queries, chunks.keys, False, dropout, window)
+
+
+def attend_by_distance(
+    qkv: Tensor, heads: int, sequences: Sequences, bias: Tensor, dropout: float = 0.0
+) -> Tensor:
+    """Compute the attention of sequences to themselves with a bias for each distance.
+
+    Args:
+        qkv: `[N, 3 H]`, as of `attend_packed`.
+        heads: A.
+        sequences: B lengths that sum to N.
+        bias: `[A, T, T]`, T the longest length: added to the score of a query and a key at these
+            positions of any sequence. It may have a gradient.
+        dropout: fraction of attention probabilities to drop.
+
+    Returns:
+        `[N, H]`, the heads side by side.
+    """
+    parts = [qkv.view(sequences.total, 3, heads, -1)]
+    return _attend(parts, sequences, sequences, False, dropout, None, bias)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The keys that a query sees in local attention."""
+
+    reach: int
+    """The largest distance of a key from its query, in tokens."""
+    before: tuple[int, ...] = ()
+    """`[B]`: the number of keys before the first query of each sequence; empty: 0 for all."""
+
+
+class Chunks:
+    """Sequences split into chunks of queries, each with the keys that its queries see."""
+
+    def __init__(self, sequences: Sequences, reach: int) -> None:
+        """Split into chunks of twice the reach, with up to as many keys on both sides together."""
+        lengths, keys, before, rows = [], [], [], []
+        for offset, length in zip(sequences.offsets, sequences.lengths, strict=False):
+            for start in range(0, length, 2 * reach):
+                stop = min(start + 2 * reach, length)
+                low, high = max(0, start - reach), min(length, stop + reach)
+                lengths.append(stop - start)
+                keys.append(high - low)
+                before.append(start - low)
+                rows.append(torch.arange(offset + low, offset + high))
+        self.queries = Sequences(lengths, sequences.device)
+        self.keys = Sequences(keys, sequences.device)
+        self.before = tuple(before)
+        self.rows = send(torch.cat(rows), sequences.device)
+        """`[M]`: the token of each key."""
+
+
 def _attend(
-    parts: list[Tensor], queries: Sequences, keys: Sequences, causal: bool, dropout: float
+    parts: list[Tensor],
+    queries: Sequences,
+    keys: Sequences,
+    causal: bool,
+    dropout: float,
+    window: Window | None = None,
+    distances: Tensor | None = None,
 ) -> Tensor:
     """Attend in the way that suits the device: queries, keys and values, `[N, n, A, D]` in one
-    tensor or in three -> `[N, A D]`."""
+    tensor or several -> `[N, A D]`."""
     q, k, v = (x for part in parts for x in part.unbind(1))
     prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
-        blocks = _blocks_of(queries, keys, q.shape[1], causal, exact=not q.is_cuda)
-        return _attend_by_block(q, k, v, blocks, dropout)[0]
-    if takes_flash(q) and not prefixed:
-        return _attend_varlen(q, k, v, queries, keys, causal)
-    blocks = _blocks_of(queries, keys, q.shape[1], causal)
-    return BlockAttention.apply(blocks, *parts)  # type: ignore[no-any-return, no-untyped-call]
+        blocks = _blocks_of(queries, keys, q.shape[1], causal, window, exact=not q.is_cuda)
+        return _attend_by_block(q, k, v, blocks, dropout, distances)[0]
+    if takes_flash(q) and not prefixed and distances is None and (not window or _has_windows()):
+        return _attend_varlen(q, k, v, queries, keys, causal, window)
+    blocks = _blocks_of(queries, keys, q.shape[1], causal, window)
+    context: Tensor = BlockAttention.apply(blocks, distances, *parts)  # type: ignore[no-untyped-call]
+    return context
 
 
 @dataclass(frozen=True)
@@ -284,17 +382,29 @@ class Block:
 
 
 def _blocks_of(
-    queries: Sequences, keys: Sequences, heads: int, causal: bool, exact: bool = False
+    queries: Sequences,
+    keys: Sequences,
+    heads: int,
+    causal: bool,
+    window: Window | None = None,
+    exact: bool = False,
 ) -> list[Block]:
     """Return the blocks of a batch, which are made once for all layers."""
-    key = ("blocks", heads, causal, exact, id(keys))
+    key = ("blocks", heads, causal, window, exact, id(keys))
     # The value holds the keys as well: their id is not reused while they exist.
-    _, blocks = queries.once(key, lambda: (keys, _blocks(queries, keys, heads, causal, exact)))
+    _, blocks = queries.once(
+        key, lambda: (keys, _blocks(queries, keys, heads, causal, window, exact))
+    )
     return blocks
 
 
 def _blocks(
-    queries: Sequences, keys: Sequences, heads: int, causal: bool, exact: bool
+    queries: Sequences,
+    keys: Sequences,
+    heads: int,
+    causal: bool,
+    window: Window | None,
+    exact: bool,
 ) -> list[Block]:
     """Make blocks of neighbours of nearly equal lengths, as many as keep a block's scores in cache;
     with `exact`, of equal lengths, however many."""
@@ -311,7 +421,10 @@ def _blocks(
         query_rows = _make_rows(queries, run)
         key_rows = query_rows if keys is queries else _make_rows(keys, run)
         lengths = queries.lengths[run], keys.lengths[run]
-        bias = row_bias(*lengths, heads, causal, prefixes and prefixes[run])
+        if window is None:
+            bias = row_bias(*lengths, heads, causal, prefixes and prefixes[run])
+        else:
+            bias = window_bias(*lengths, heads, window.reach, window.before[run])
         bias = None if bias is None else send(bias, queries.device)
         blocks.append(Block(query_rows, key_rows, bias))
     return blocks
@@ -390,6 +503,32 @@ def row_bias(
     return bias if len(bias) == 1 else bias.repeat_interleave(heads, 0)
 
 
+def window_bias(
+    queries: Sequence[int],
+    keys: Sequence[int],
+    heads: int,
+    reach: int,
+    before: Sequence[int] = (),
+) -> Tensor:
+    """Return `Block.bias` of local attention for padded rows.
+
+    Args:
+        queries: the number of queries of each row.
+        keys: the number of keys of each row.
+        heads: A.
+        reach: the largest distance of a key from its query.
+        before: the number of keys before the first query of each row; empty: 0 for all.
+    """
+    rows = list(zip(queries, keys, before or [0] * len(keys), strict=True))
+    rows = rows[:1] if len(set(rows)) == 1 else rows
+    counts, ends, first = (torch.tensor(each)[:, None, None] for each in zip(*rows, strict=True))
+    query, key = torch.arange(max(queries))[:, None], torch.arange(max(keys))
+    hidden = ((key - query - first).abs() > reach) | (key >= ends)
+    hidden &= query < counts  # a row of scores that are all hidden would have no softmax
+    bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+    return bias if len(bias) == 1 else bias.repeat_interleave(heads, 0)
+
+
 def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute attention over rows of one length, as in a cache of keys and values.
 
@@ -430,14 +569,23 @@ def _scaled(x: Tensor, y: Tensor, scale: float, bias: Tensor | None = None) -> T
 
 
 def _attend_by_block(
-    q: Tensor, k: Tensor, v: Tensor, blocks: list[Block], dropout: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    blocks: list[Block],
+    dropout: float = 0.0,
+    distances: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Attend block by block: q `[N, A, D]`, k and v `[M, A, D]` -> `[N, A D]` and the probabilities
-    of each block."""
+    """Attend block by block: q `[N, A, D]`, k and v `[M, A, D]`, distances `[A, T, T]` -> context
+    `[N, A D]`, and the probabilities of each block."""
     context, probabilities, scale = q.new_empty(q.shape), [], q.shape[-1] ** -0.5
     for block in blocks:
         query, key = block.queries.take(q), block.keys.take(k).transpose(1, 2)
         scores = _scaled(query, key, scale, None if block.bias is None else block.bias.to(q.dtype))
+        if distances is not None:
+            by_head = scores.view(-1, len(distances), *scores.shape[1:])
+            length = block.queries.group.length
+            scores = (by_head + distances[:, :length, :length].to(q.dtype)).flatten(0, 1)
         p = scores.softmax(-1)
         p = drop(p, dropout) if dropout > 0 else p
         block.queries.put(torch.bmm(p, block.keys.take(v)), context)
@@ -449,38 +597,48 @@ class BlockAttention(torch.autograd.Function):
     """Attention block by block, with its gradient written out."""
 
     @staticmethod
-    def forward(ctx: Any, blocks: list[Block], *parts: Tensor) -> Tensor:
+    def forward(ctx: Any, blocks: list[Block], distances: Tensor | None, *parts: Tensor) -> Tensor:
         """Attend; the parts are those of `_attend` -> `[N, A D]`."""
         q, k, v = (x for part in parts for x in part.unbind(1))
-        context, probabilities = _attend_by_block(q, k, v, blocks)
+        context, probabilities = _attend_by_block(q, k, v, blocks, distances=distances)
         if any(ctx.needs_input_grad):
             ctx.blocks, ctx.parts = blocks, len(parts)
-            ctx.save_for_backward(*parts, *probabilities)
+            ctx.save_for_backward(distances, *parts, *probabilities)
         return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of the parts, given that of the context `[N, A D]`."""
-        parts, probabilities = ctx.saved_tensors[: ctx.parts], ctx.saved_tensors[ctx.parts :]
+        distances, *saved = ctx.saved_tensors
+        parts, probabilities = saved[: ctx.parts], saved[ctx.parts :]
         q, k, v = (x for part in parts for x in part.unbind(1))
         if torch.is_grad_enabled():  # a second derivative: the probabilities must have a graph
-            context, _ = _attend_by_block(q, k, v, ctx.blocks)
-            inputs = [part for part in parts if part.requires_grad]
+            context, _ = _attend_by_block(q, k, v, ctx.blocks, distances=distances)
+            given = [distances, *parts]
+            inputs = [x for x in given if x is not None and x.requires_grad]
             computed = iter(torch.autograd.grad(context, inputs, gradient, create_graph=True))
-            return None, *(next(computed) if part.requires_grad else None for part in parts)
+            wanted = [x is not None and x.requires_grad for x in given]
+            return None, *(next(computed) if each else None for each in wanted)
         gradients = [x.new_empty(x.shape) for x in parts]
         d_q, d_k, d_v = (x for part in gradients for x in part.unbind(1))
         upstream, scale = gradient.view(q.shape), q.shape[-1] ** -0.5
+        d_distances = None
+        if distances is not None and ctx.needs_input_grad[1]:
+            d_distances = torch.zeros_like(distances)
         for block, p in zip(ctx.blocks, probabilities, strict=True):
             queries, keys = block.queries, block.keys
             d_context = queries.take_gradient(upstream)
             d_p = torch.bmm(d_context, keys.take(v).transpose(1, 2))
             d_s = torch._softmax_backward_data(d_p, p, -1, p.dtype)
+            if d_distances is not None:
+                length = queries.group.length
+                by_head = d_s.view(-1, len(d_distances), *d_s.shape[1:])
+                d_distances[:, :length, :length] += by_head.sum(0)
             queries.put(_scaled(d_s, keys.take(k), scale), d_q)
             d_s, p = d_s.transpose(1, 2), p.transpose(1, 2)
             keys.put(_scaled(d_s, queries.take(q), scale), d_k)
             keys.put(torch.bmm(p, d_context), d_v)
-        return None, *gradients
+        return None, d_distances, *gradients
 
 
 def takes_flash(q: Tensor) -> bool:
@@ -500,7 +658,13 @@ def _has_flash(device: torch.device) -> bool:
 
 
 def _attend_varlen(
-    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, causal: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    queries: Sequences,
+    keys: Sequences,
+    causal: bool,
+    window: Window | None = None,
 ) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
@@ -513,15 +677,20 @@ def _attend_varlen(
         queries.longest,
         keys.longest,
         **(_causal_argument() if causal else {}),
+        **({} if window is None else {"window_size": (window.reach, window.reach)}),
     )
     assert isinstance(context, Tensor)
     return context.reshape(queries.total, -1)
 
 
 @cache
-def _causal_argument() -> dict[str, Any]:
-    """Return the argument that makes `varlen_attn` causal: a window, or a flag in older torch."""
+def _has_windows() -> bool:
+    """Return whether `varlen_attn` takes a window, as older torch does not."""
     from torch.nn.attention.varlen import varlen_attn
 
-    windows = "window_size" in inspect.signature(varlen_attn).parameters
-    return {"window_size": (-1, 0)} if windows else {"is_causal": True}
+    return "window_size" in inspect.signature(varlen_attn).parameters
+
+
+def _causal_argument() -> dict[str, Any]:
+    """Return the argument that makes `varlen_attn` causal: a window, or a flag in older torch."""
+    return {"window_size": (-1, 0)} if _has_windows() else {"is_causal": True}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bertwright.nn.init import truncated_normal
 from bertwright.nn.layers.dropout import Dropout
 
 
@@ -41,3 +42,14 @@ class Embeddings(nn.Module):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         dropped: Tensor = self.dropout(x)
         return dropped
+
+
+def make_table(count: int, width: int, std: float) -> nn.Embedding:
+    """Return an embedding initialized as published.
+
+    `nn.Embedding` by itself has 50 times the standard deviation, and on the meta device it loads
+    torch's compiler, which takes longer than building a model.
+    """
+    initial = truncated_normal(torch.empty(count, width), std)
+    embedding: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
+    return embedding

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.host import send_numbers
-from bertwright.nn.sequences import Inputs
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.cache import (
     KeyValueCache,
     read_further,
@@ -58,11 +58,15 @@ class Stack(Encoder):
             x = x if positions is None else self.layers[-1](x, sequences, positions)
             return Encoded(sequences, x, layers, positions=positions)
         if positions is None:
-            first = x.index_select(0, sequences.first)
+            first = self.pool(x, sequences)
         else:
             x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
             first, x = x.split([sequences.count, len(positions)])
         return Encoded(sequences, x, layers, self.pooler(first), positions)
+
+    def pool(self, x: Tensor, sequences: Sequences) -> Tensor:
+        """Return what the pooler reads of the last layer, `[N, H]` -> `[B, H]`: first tokens."""
+        return x.index_select(0, sequences.first)
 
     def embed(self, inputs: Inputs) -> Tensor:
         """Return the input of the first layer, `[N, H]`.
@@ -109,7 +113,8 @@ class Stack(Encoder):
         hidden, layers = self.spec.width, len(self.layers)
         seen = hidden * sum(n**2 for n in lengths) * (1 if self.spec.causal else 2)
         attention = sum(lengths) * 3 * hidden**2 + seen
-        after = hidden**2 + 2 * self.layer(0).feed_forward.output.weight.numel()
+        parts = self.layer(0).feed_forward
+        after = hidden**2 + parts.intermediate.weight.numel() + parts.output.weight.numel()
         tokens = (layers - 1) * sum(lengths) + last_rows
         return 6.0 * (layers * attention + tokens * after)
 

@@ -287,6 +287,7 @@ NO_RUNGS: Mapping[str, str] = {
     "xlm-roberta": "it is a RoBERTa of a hundred languages",
     "camembert": "it is a RoBERTa of French",
     "distilbert": "it is a smaller BERT that learns from a larger one",
+    "modernbert": "it is a newer BERT; train it by bertwright pretrain",
     "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }
 """Systems of the catalogue that are no rung, and why."""

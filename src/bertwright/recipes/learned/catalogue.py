@@ -75,6 +75,7 @@ LEARNED: dict[str, Callable[[], Page]] = {
     "xlm-roberta": _bert,
     "camembert": _bert,
     "distilbert": _bert,
+    "modernbert": _bert,
     "bert-ltr": _language_model,
     "transformer": _translation,
     "bert2rnd": _translation,

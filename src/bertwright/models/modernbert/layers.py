@@ -1,0 +1,144 @@
+"""The layers of ModernBERT (Warner et al. 2024, section 2.1).
+
+What differs from BERT's layers: norms come before each part and nothing has a bias; a gated
+feed-forward part (GeGLU; Shazeer 2020); rotary positions instead of position vectors (Su et al.
+2021): queries and keys are rotated by an angle that grows with their position, so that a score
+depends on the distance of the two tokens; and attention that is global in every third layer and
+local in the others, with wavelengths of their own.
+
+Letters: N tokens, H hidden, A heads, D = H / A, F intermediate, T tokens of a sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.models.modernbert.config import ModernBertConfig
+from bertwright.nn.layers.dropout import Dropout
+from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer.attention import (
+    Attend,
+    SelfAttention,
+    attend_locally,
+    weights,
+    window_bias,
+)
+from bertwright.nn.transformer.layers import TransformerLayer
+
+
+def make_norm(config: ModernBertConfig) -> nn.LayerNorm:
+    """Return a norm without a bias."""
+    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=False)
+
+
+class Rotation(torch.autograd.Function):
+    """The rotation of pairs of numbers, `(x, y) -> (x cos - y sin, y cos + x sin)`, where x is a
+    number of the first half of a head and y that of the second half; computed in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        """Rotate: x `[N, n, A, D]` by angles whose cosines and sines are `[N, 1, 1, D / 2]`."""
+        ctx.save_for_backward(cosines, sines)
+        first, second = x.float().chunk(2, -1)
+        rotated = torch.empty_like(x, dtype=torch.float32, memory_format=torch.contiguous_format)
+        low, high = rotated.chunk(2, -1)
+        torch.mul(first, cosines, out=low).addcmul_(second, sines, value=-1)
+        torch.mul(second, cosines, out=high).addcmul_(first, sines)
+        return rotated.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """Rotate the gradient back."""
+        cosines, sines = ctx.saved_tensors
+        return Rotation.apply(gradient, cosines, -sines), None, None  # type: ignore[no-untyped-call]
+
+
+class RotaryAttention(SelfAttention):
+    """Attention with rotary positions, to all tokens of a sequence or to those of a window."""
+
+    def __init__(self, config: ModernBertConfig, number: int) -> None:
+        """Build the attention of a layer, counted from 0."""
+        dropout = config.attention_probs_dropout_prob
+        super().__init__(config.hidden_size, config.num_attention_heads, dropout, bias=False)
+        wide = config.is_global(number)
+        self.theta = config.global_rope_theta if wide else config.local_rope_theta
+        self.reach = None if wide else config.local_attention // 2
+        """The largest distance of a key; None: any."""
+
+    def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
+        size = qkv.shape[1] // (3 * self.heads)
+        key = ("rotary", self.theta, size)
+        angles = sequences.once(key, lambda: self._angles(sequences.positions, size))
+        rows = qkv.view(sequences.total, 3, self.heads, size)
+        parts = [self._rotated(rows[:, :2], angles), rows[:, 2:]]
+        reach = sequences.longest if self.reach is None else self.reach
+        return attend_locally(parts, sequences, reach, self.dropout if self.training else 0.0)
+
+    @torch.no_grad()
+    def probabilities(self, x: Tensor) -> Tensor:
+        rows = self.qkv(x.to(self.qkv.weight)).float().view(len(x), 3, self.heads, -1)
+        angles = self._angles(torch.arange(len(x), device=x.device), rows.shape[3])
+        q, k = self._rotated(rows[:, :2], angles).unbind(1)
+        reach = len(x) if self.reach is None else self.reach
+        return weights(q, k, window_bias([len(x)], [len(x)], 1, reach).to(x.device))
+
+    def _angles(self, positions: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Return the cosines and sines of the angles of positions `[N]`, `[N, 1, 1, D / 2]` each:
+        position p and pair i have the angle p / theta^(2 i / D)."""
+        powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
+        angles = positions[:, None].float() * (1.0 / self.theta**powers)
+        return angles.cos()[:, None, None], angles.sin()[:, None, None]
+
+    def _rotated(self, rows: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        """Return queries and keys `[N, 2, A, D]`, rotated."""
+        rotated: Tensor = Rotation.apply(rows, *angles)  # type: ignore[no-untyped-call]
+        return rotated
+
+
+class GatedFeedForward(nn.Module):
+    """`(gelu(x W1) * x V) W2` for each token, where W1 and V are the halves of one matrix."""
+
+    def __init__(self, config: ModernBertConfig) -> None:
+        super().__init__()
+        hidden, inside = config.hidden_size, config.intermediate_size
+        self.intermediate = nn.Linear(hidden, 2 * inside, bias=False)
+        self.output = nn.Linear(inside, hidden, bias=False)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x `[N, H]` -> `[N, H]`."""
+        activated, gate = self.intermediate(x).chunk(2, -1)  # [N, F]
+        output: Tensor = self.output(self.dropout(F.gelu(activated) * gate))
+        return output
+
+
+class ModernBertLayer(TransformerLayer):
+    """A pre-norm layer without biases, whose attention may be local."""
+
+    def __init__(self, config: ModernBertConfig, number: int) -> None:
+        """Build a layer, counted from 0; the first has no norm before attention, as that of the
+        embeddings precedes it."""
+        nn.Module.__init__(self)  # every part differs from those of the usual layer
+        self.attention = RotaryAttention(config, number)
+        self.attention_norm = make_norm(config) if number else nn.Identity()  # type: ignore[assignment]
+        self.feed_forward = GatedFeedForward(config)  # type: ignore[assignment]
+        self.feed_forward_norm = make_norm(config)
+        self.attention_dropout = Dropout(config.attention_probs_dropout_prob)
+        self.pre_norm = True
+        self.final_norm = make_norm(config) if number == config.num_hidden_layers - 1 else None
+
+    def forward(
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        positions: Tensor | None = None,
+        attend: Attend | None = None,
+    ) -> Tensor:
+        context = self.attention(self.attention_norm(x), sequences, positions, attend)
+        x = x if positions is None else x.index_select(0, positions)
+        x = x + self.attention_dropout(context)
+        return self.end(x + self.feed_forward(self.feed_forward_norm(x)))

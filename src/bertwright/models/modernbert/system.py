@@ -1,0 +1,66 @@
+"""ModernBERT as a system: BERT's instances, with masked LM alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from bertwright.data.shards import Shards
+from bertwright.models.bert.initialization import initialize_from_counts
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.system import BERT
+from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
+from bertwright.models.modernbert.encoder import ModernBert, modernbert_spec, transform_of
+from bertwright.models.modernbert.huggingface import ModernBertLayout
+from bertwright.models.system import Opened, model_of_the_run
+from bertwright.nn.encoder import Encoder
+from bertwright.nn.init import initialize
+from bertwright.nn.objective import Learner
+
+
+def masked_lm(config: ModernBertConfig, encoder: Encoder) -> MaskedLM:
+    """Return the masked LM: BERT's, without biases but that of the output."""
+    embedding = encoder.token_embedding()
+    assert embedding is not None
+    return MaskedLM(config, embedding, transform_of(config))
+
+
+def new_model(run: ModernBertRun, shards: Shards, opened: Opened) -> Any:
+    """Return the configuration of a new model, without a pooler, which only a classifier reads."""
+    return replace(model_of_the_run(run, shards, opened), pooler=False)
+
+
+def initialize_all(learner: Learner, run: ModernBertRun, shards: Shards, opened: Opened) -> None:
+    """Initialize the layers as published; token vectors and the output bias from counts of the
+    training data, unless the run says otherwise."""
+    encoder, head = learner.encoder, learner.objectives["masked_lm"]
+    assert isinstance(encoder, ModernBert)
+    assert isinstance(head, MaskedLM)
+    generator = torch.Generator().manual_seed(run.seed)
+    encoder.reset_parameters(generator)
+    config = encoder.config
+    std = config.initializer_range / math.sqrt(2 * config.num_hidden_layers)
+    initialize(learner.objectives, std, generator)
+    table = encoder.embeddings.token
+    initialize(table, run.start.embedding_std, generator)
+    initialize_from_counts(table.weight, head.bias, run, shards, generator)
+
+
+MODERNBERT = replace(
+    BERT,
+    name="modernbert",
+    config=ModernBertConfig,
+    encoder=ModernBert,
+    spec=modernbert_spec,
+    objectives={"masked_lm": masked_lm},
+    layout=ModernBertLayout,
+    layouts={},
+    is_exported=False,
+    vocabulary=(),
+    run=ModernBertRun,
+    model=new_model,
+    initialize=initialize_all,
+)

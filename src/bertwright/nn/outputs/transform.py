@@ -1,0 +1,46 @@
+"""What precedes the scores of a head: a dense layer, an activation and a norm.
+
+The masked-LM head of BERT has them (Devlin et al. 2019), and every head of ModernBERT.
+
+Letters: K rows, H hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from bertwright.nn.transformer.layers import ACTIVATIONS
+
+
+@dataclass(frozen=True)
+class Transform:
+    """The sizes of `norm(activation(x W + b))`."""
+
+    width: int
+    """H."""
+    activation: str
+    """A name in `ACTIVATIONS`."""
+    eps: float
+    """Added to the variance in the norm."""
+    output: int | None = None
+    """The width after the dense layer; None: H."""
+    bias: bool = True
+    """Whether the dense layer and the norm have biases."""
+
+
+class DenseNorm(nn.Module):
+    """A dense layer, an activation and a norm."""
+
+    def __init__(self, sizes: Transform) -> None:
+        super().__init__()
+        output = sizes.output or sizes.width
+        self.dense = nn.Linear(sizes.width, output, sizes.bias)
+        self.norm = nn.LayerNorm(output, eps=sizes.eps, bias=sizes.bias)
+        self.activation = ACTIVATIONS[sizes.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x `[K, H]` -> `[K, H]`."""
+        normed: Tensor = self.norm(self.activation(self.dense(x)))
+        return normed
