@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.padded import PaddedBert
+from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.extension import extend_learner
 from bertwright.config import values
 from bertwright.config.run import RunConfig
@@ -138,3 +140,42 @@ def test_a_published_discriminator_is_not_trained_further(data: Path, tmp_path: 
 def test_pairs_are_refused(system: str, data: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="mlm"):
         config_of(system, data, tmp_path, instances={"objectives": "mlm+nsp"})
+
+
+@pytest.mark.parametrize("system", ["modernbert"])
+def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> None:
+    """Pre-trained from a preset, it is transformers', and goes on; each kind of task is too."""
+    config = config_of(system, data, tmp_path / "run", steps=2)
+    train(config)
+    folder = newest(tmp_path / "run")
+    learner = checkpoint.load(folder).learner.eval()
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    ids = torch.tensor([[2, 6, 7, 4, 9, 3]])
+    with torch.no_grad():
+        last = learner.encoder(Inputs(ids[0], Sequences([6]))).last
+        head: Any = learner.objectives["masked_lm"]
+        assert (head.logits(last) - theirs(ids).logits[0]).abs().max() <= 1e-5
+    train(replace(config, out=str(tmp_path / "more"), init=str(folder), model=None))
+    assert checkpoint.load(tmp_path / "more").config == checkpoint.load(folder).config
+    convert(folder, tmp_path / "vectors", "sentence-transformers")
+    np.testing.assert_allclose(
+        load(tmp_path / "vectors").embed(["ba be"])[0], last_mean(learner, folder), atol=1e-5
+    )
+    rows, out = [(["ba", "be"], ["B-X", "O"])] * 4, tmp_path / "task"
+    options: Any = {"epochs": 1, "max_length": 16, "stride": 4, "progress": False}
+    bertwright.finetune("tagging", model=folder, train=rows, dev=rows, out=out, **options)
+    auto = transformers.AutoModelForTokenClassification
+    _, report = auto.from_pretrained(out / "model", output_loading_info=True)
+    assert not any(report.values()), report
+    with pytest.raises(ConfigError, match=f"bert.*a {system}"):
+        export(folder, tmp_path / "graph", "onnx")
+    with pytest.raises(ConfigError, match="generation"):
+        written = tmp_path / "written"
+        bertwright.finetune("generation", model=folder, train=[("ba", "be")], out=written)
+
+
+def last_mean(learner: Any, folder: Path) -> Any:
+    """The mean of the last layer over a text."""
+    ids = load(folder).tokenizer.encode("ba be").ids
+    with torch.no_grad():
+        return learner.encoder(Inputs(torch.tensor(ids), Sequences([len(ids)]))).last.mean(0)

@@ -154,7 +154,7 @@ class Generator(VocabularyOutput, Head):
             )
         transform = Transform(spec.width, spec.activation, spec.norm_eps)
         super().__init__(spec.vocab_size, transform=None if spec.causal else transform)
-        self.task, self.mix = task, None
+        self.task, self.mix, self.before_scores = task, None, None
 
     def tie(self, encoder: Encoder) -> None:
         """Use an encoder's token embeddings as W.

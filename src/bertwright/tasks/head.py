@@ -86,7 +86,7 @@ class Head(Objective[LabelledBatch]):
 
     mix: LayerMix | None
     """Combines the layers that the head reads; None: the head reads the encoder's last layer."""
-    transform: DenseNorm | None
+    before_scores: DenseNorm | None
     """What is computed of the last layer before the scores; None: nothing."""
 
     def features(self, encoded: Encoded, positions: Tensor | None = None) -> Tensor:
@@ -95,7 +95,7 @@ class Head(Objective[LabelledBatch]):
         """
         if self.mix is None:
             last = encoded.last if positions is None else encoded.at(positions)
-            return last if self.transform is None else self.transform(last)
+            return last if self.before_scores is None else self.before_scores(last)
         mixed: Tensor = self.mix(encoded.layers)
         return mixed if positions is None else mixed.index_select(0, positions)
 
@@ -126,7 +126,7 @@ class Parts(NamedTuple):
     """The layers that are read, for `Objective.layers`."""
 
 
-def make_transform(head: HeadConfig, spec: EncoderSpec) -> DenseNorm | None:
+def make_before_scores(head: HeadConfig, spec: EncoderSpec) -> DenseNorm | None:
     """Return what a head of tokens computes before its scores, if it is a linear layer over the
     last layer and the encoder was published with more.
     """
@@ -222,7 +222,7 @@ class TextHead(Head):
         """
         super().__init__()
         self.task = task
-        self.transform = None
+        self.before_scores = None
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.reads_pooled = spec.pooled and self.mix is None and self.network is None
         self.reads_last = (

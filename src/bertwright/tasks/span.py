@@ -76,7 +76,7 @@ from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge
 from bertwright.tasks.collation import windows_of
-from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts, make_transform
+from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_before_scores, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.kind import (
     RowColumns,
@@ -242,7 +242,7 @@ class SpanHead(Head):
         """
         super().__init__()
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
-        self.transform = make_transform(task.head, spec)
+        self.before_scores = make_before_scores(task.head, spec)
         self.qa_outputs = Scorer(width, 2)
 
     @property

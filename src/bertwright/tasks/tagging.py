@@ -77,7 +77,7 @@ from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Loss
 from bertwright.tasks.baselines import tag_baselines
 from bertwright.tasks.collation import flat, windows_of
-from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_parts, make_transform
+from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_before_scores, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.kind import (
     RowColumns,
@@ -280,7 +280,7 @@ class Tagger(Head):
         super().__init__()
         self.network: Lstm | TagLm | None
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
-        self.transform = make_transform(task.head, spec)
+        self.before_scores = make_before_scores(task.head, spec)
         if task.head.network == "taglm":
             size = task.head.network_size
             self.network = TagLm(spec.widths[0], width, size, task.head.dropout)

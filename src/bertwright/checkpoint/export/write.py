@@ -50,7 +50,7 @@ from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.catalogue import system_of_config, system_that
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import EXPORT
@@ -102,15 +102,23 @@ def export(
             whose vectors are not made as ours.
         BertwrightError: what was written differs from ours.
     """
-    require(runtime, *EXPORTERS)
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
+    system = system_of_config(loaded.config)
+    if system.is_padded_elsewhere:  # an encoder, and not a decoder
+        system_that(lambda system: system.is_exported, loaded.config, "an export of an encoder")
+    require(runtime, *EXPORTERS)
     learner = loaded.learner.eval().requires_grad_(False)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
-    if system_of_config(loaded.config).is_exported:
+    system = system_of_config(loaded.config)
+    if system.is_padded_elsewhere:
+        system_that(
+            lambda system: system.is_exported, loaded.config, "an export of vectors or heads"
+        )
+    if system.is_exported:
         bert = _of_bert(loaded, head, layers)
         task, graphs = bert.task, [bert]
         if int8:

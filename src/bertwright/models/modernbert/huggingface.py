@@ -6,7 +6,7 @@
 | encoder | `encoder.layers.I.*` | `model.layers.I.*`; the last norm is `model.final_norm` |
 | masked_lm | `objectives.masked_lm.*` | `head.dense`, `head.norm`, `decoder.bias` |
 | pooler, of a classifier or of choices | `encoder.pooler.*` | `head.dense`, `head.norm` |
-| a head of tokens | `objectives.NAME.transform.*` | `head.dense`, `head.norm` |
+| a head of tokens | `objectives.NAME.before_scores.*` | `head.dense`, `head.norm` |
 | the scores of a task | `objectives.NAME.*` | `classifier.*` |
 
 All heads of transformers have `head.*`, so one that is new begins with that of the masked LM.
@@ -168,11 +168,11 @@ class ModernBertLayout(BertLayout):
         head = f"objectives.{name}"
         scores = "qa_outputs" if task.kind == "span" else "classifier"
         of_tokens = task.kind in self.without_pooler
-        before = f"{head}.transform" if of_tokens else "encoder.pooler"
+        before = f"{head}.before_scores" if of_tokens else "encoder.pooler"
         return [*_weights(before, "head"), *pair(f"{head}.{scores}", "classifier")]
 
     def begins_as(self, name: str) -> str | None:
-        if not (name.startswith("encoder.pooler.") or ".transform." in name):
+        if not (name.startswith("encoder.pooler.") or ".before_scores." in name):
             return None
         return next((n for end, n in _OF_HEADS.items() if name.endswith(f".{end}")), None)
 

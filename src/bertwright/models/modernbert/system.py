@@ -59,7 +59,6 @@ MODERNBERT = replace(
     layout=ModernBertLayout,
     layouts={},
     is_exported=False,
-    vocabulary=(),
     run=ModernBertRun,
     model=new_model,
     initialize=initialize_all,
