@@ -36,6 +36,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "camembert": {"model": "camembert-tiny"},
     "distilbert": {"model": "distilbert-tiny"},
     "electra": {"model": "electra-tiny"},
+    "albert": {"model": "albert-tiny", "architecture": {"num_hidden_layers": 2}},
+    "mpnet": {"model": "mpnet-tiny"},
     "modernbert": {
         "model": "modernbert-tiny",
         "architecture": {"num_hidden_layers": 2, "local_attention": 6},

@@ -60,6 +60,9 @@ MADE_OF_OTHERS = {
     ("roberta", "bert"),  # the family: layers, objectives and instances are BERT's
     ("distilbert", "bert"),
     ("electra", "bert"),
+    ("albert", "bert"),
+    ("mpnet", "bert"),
+    ("mpnet", "roberta"),
     ("modernbert", "bert"),
     ("memory_network", "word_vectors"),  # its encoder is a table of word vectors
 }
@@ -129,6 +132,8 @@ KNOW_BERT = (
     "models.roberta.",
     "models.distilbert.",
     "models.electra.",
+    "models.albert.",
+    "models.mpnet.",
     "models.modernbert.",
     "models.catalogue",
     "checkpoint.",  # its foreign folders, a larger vocabulary for it, its exported graphs

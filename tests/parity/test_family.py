@@ -80,6 +80,9 @@ MEMBERS["electra"] = Member("electra", "Electra", ELECTRA, segments=2)
 MEMBERS["electra, H wide"] = Member(
     "electra", "Electra", {**ELECTRA, "embedding_size": 24}, segments=2
 )
+ALBERT = {**SIZES, "embedding_size": 10, "classifier_dropout_prob": 0.0}
+MEMBERS["albert"] = Member("albert", "Albert", ALBERT, segments=2)
+MEMBERS["mpnet"] = Member("mpnet", "MPNet", {**SIZES, "max_position_embeddings": 21}, padding=1)
 MEMBERS["modernbert"] = Member(
     "modernbert",
     "ModernBert",

@@ -144,7 +144,7 @@ def test_pairs_are_refused(system: str, data: Path, tmp_path: Path) -> None:
         config_of(system, data, tmp_path, instances={"objectives": "mlm+nsp"})
 
 
-@pytest.mark.parametrize("system", ["modernbert"])
+@pytest.mark.parametrize("system", ["modernbert", "mpnet"])
 def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> None:
     """Pre-trained from a preset, it is transformers', and goes on; each kind of task is too."""
     config = config_of(system, data, tmp_path / "run", steps=2)

@@ -272,10 +272,10 @@ def _write_model(
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
     system = system_of_config(config).in_layout(to)
     tensors = task_heads.tensors_to_save(given, system, config, tasks, bool(objectives))
+    pooled = system.spec(config).pooled
     for task in tasks.values():
-        tensorflow.check_task_head(
-            None if tensors.in_heads else system.names.task_architecture(task)
-        )
+        architecture = system.names.task_architecture(task, pooled)
+        tensorflow.check_task_head(None if tensors.in_heads else architecture)
     if tasks:
         task_heads.write_tasks(folder, tasks)
     tensorflow.write(folder, tensors.in_model)

@@ -178,7 +178,7 @@ def tensors_to_save(
     Raises:
         IntegrityError: a parameter has no name in the files, or is not there.
     """
-    parts = system.names.task_parts(tasks, pretrained)
+    parts = system.names.task_parts(tasks, pretrained, system.spec(config).pooled)
     named = {mapping.ours for mappings in parts.values() for mapping in mappings}
     prefixes = tuple(f"objectives.{name}." for name in tasks)
     in_heads = {
@@ -222,7 +222,11 @@ def find_heads(
     pretrained = {
         name for part in system.objectives for mapping in parts[part] for name in mapping.theirs
     }.difference(system.names.shared)
-    in_model = system.names.task_parts(tasks, not pretrained.isdisjoint(headers))
+    has_objectives = not pretrained.isdisjoint(headers)
+    in_model = system.names.task_parts(tasks, has_objectives, spec.pooled)
+    if not in_model and not (folder / HEADS).is_file():
+        # earlier versions named heads without a pooler as transformers names those with one
+        in_model = system.names.task_parts(tasks, has_objectives)
     tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
     if told_by != TASKS and not tensors & headers.keys():
         # transformers' name of a class, over an encoder that was saved without its head

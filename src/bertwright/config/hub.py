@@ -15,19 +15,24 @@ _PUBLISHED = (
     *("bert-base-multilingual-uncased", "bert-base-multilingual-cased"),
     *("bert-base-chinese", "bert-base-german-cased", "bert-base-german-dbmdz-cased"),
     *("bert-large-uncased-whole-word-masking", "bert-large-cased-whole-word-masking"),
+    *("roberta-base", "roberta-large", "xlm-roberta-base", "xlm-roberta-large", "camembert-base"),
+    *("distilbert-base-uncased", "distilbert-base-cased", "distilbert-base-multilingual-cased"),
+    *("albert-base-v1", "albert-base-v2", "albert-large-v2", "albert-xlarge-v2"),
     *("openai-gpt", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"),
 )
 """Models that the hub knows by a name without an organization."""
 
 _OF_SENTENCE_TRANSFORMERS = (
     *("all-MiniLM-L6-v2", "all-MiniLM-L12-v2", "multi-qa-MiniLM-L6-cos-v1"),
+    *("all-mpnet-base-v2", "multi-qa-mpnet-base-dot-v1", "paraphrase-mpnet-base-v2"),
     *("paraphrase-MiniLM-L6-v2", "paraphrase-multilingual-MiniLM-L12-v2"),
 )
 
 _OF_OTHERS = (
     *("BAAI/bge-small-en-v1.5", "BAAI/bge-base-en-v1.5", "BAAI/bge-large-en-v1.5"),
     *("intfloat/e5-small-v2", "intfloat/e5-base-v2", "thenlper/gte-small", "thenlper/gte-base"),
-    "dslim/bert-base-NER",
+    *("dslim/bert-base-NER", "answerdotai/ModernBERT-base", "answerdotai/ModernBERT-large"),
+    *("microsoft/mpnet-base", "google/electra-small-discriminator"),
 )
 
 _ORGANIZATIONS = (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.albert.config import AlbertConfig, AlbertRun
 from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
 from bertwright.models.bert.config import (
     BertConfig,
@@ -29,6 +30,7 @@ from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
 from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
+from bertwright.models.mpnet.config import MpnetConfig, MpnetRun
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
 from bertwright.models.roberta.config import (
@@ -107,6 +109,18 @@ def _electra() -> System:
     from bertwright.models.electra.system import ELECTRA
 
     return ELECTRA
+
+
+def _albert() -> System:
+    from bertwright.models.albert.system import ALBERT
+
+    return ALBERT
+
+
+def _mpnet() -> System:
+    from bertwright.models.mpnet.system import MPNET
+
+    return MPNET
 
 
 def _modernbert() -> System:
@@ -207,6 +221,8 @@ MODELS: dict[str, Entry] = {
     "camembert": Entry(CamembertConfig, CamembertRun, _camembert),
     "distilbert": Entry(DistilBertConfig, DistilBertRun, _distilbert),
     "electra": Entry(ElectraConfig, ElectraRun, _electra),
+    "albert": Entry(AlbertConfig, AlbertRun, _albert),
+    "mpnet": Entry(MpnetConfig, MpnetRun, _mpnet),
     "modernbert": Entry(ModernBertConfig, ModernBertRun, _modernbert),
     "transformer": Entry(TransformerConfig, TransformerRun, _transformer),
     "bert2rnd": Entry(Bert2RndConfig, Bert2RndRun, _bert2rnd),

@@ -79,19 +79,22 @@ class Layout(Generic[C]):
         """
         return list(unused.values())
 
-    def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
+    def task_parts(
+        self, tasks: Mapping[str, TaskConfig], pretrained: bool, pooled: bool = True
+    ) -> Parts:
         """Return the parameters of those task heads that are stored in the model's weights. All
         other heads have files of their own.
 
         Args:
             tasks: the tasks of the folder.
             pretrained: whether the folder has pre-training heads too.
+            pooled: whether the encoder has a pooler.
         """
         return {}
 
-    def task_architecture(self, task: TaskConfig) -> str | None:
-        """Return the class of transformers that computes the same scores for a task; None if there
-        is none.
+    def task_architecture(self, task: TaskConfig, pooled: bool = True) -> str | None:
+        """Return the class of transformers that computes the same scores for a task, by an encoder
+        with or without a pooler; None if there is none.
         """
         return None
 

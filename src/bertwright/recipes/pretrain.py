@@ -283,7 +283,7 @@ def _build(
         learner = checkpoint.load(beginning.folder, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)
     length_before = _length_before(config, beginning, learner.encoder.spec.max_length)
-    ranks.shard(learner, learner.encoder.stages()[1:])
+    ranks.shard(learner, list(dict.fromkeys(learner.encoder.stages()[1:])))
     precision, peak = _precision(config, ranks, beginning)
     if system.fit is None:
         optimizers = make_optimizers(learner, config.optimizer, precision)

@@ -45,8 +45,12 @@ def card(
     model_type: str = "bert",
     in_transformers: bool = True,
     examples: Sequence[str] = (),
+    pooled: bool = True,
 ) -> str:
     """Return the `README.md` of a fine-tuned model whose encoder is of `model_type`.
+
+    `pooled` says whether the encoder has a pooler, without which transformers has no class for some
+    tasks.
 
     `examples` are texts for trying the model on the hub and in the playground of `bertwright
     serve`.
@@ -65,7 +69,7 @@ def card(
         model_type=model_type,
         in_transformers=in_transformers,
         examples=examples,
-        load=_how_to_load(tasks[0]["results"], bool(several), model_type),
+        load=_how_to_load(tasks[0]["results"], bool(several), model_type, pooled),
     )
 
 
@@ -177,21 +181,24 @@ def _warnings(results: Results) -> list[str]:
     return warnings
 
 
-def _how_to_load(results: Results, of_several: bool, model_type: str) -> dict[str, Any]:
+def _how_to_load(
+    results: Results, of_several: bool, model_type: str, pooled: bool
+) -> dict[str, Any]:
     task = values.from_dict(TaskConfig, results["task"])
     kind = KINDS[task.kind]
     is_pair = task.text2_column is not None and kind.example_of_pair is not None
     # transformers has no CRF, and would choose other tags without it
     architecture = None
     if not of_several and not task.head.crf:
-        architecture = MODELS[model_type].load().names.task_architecture(task)
+        architecture = MODELS[model_type].load().names.task_architecture(task, pooled)
     name = str(results["name"])
     return {
         "vectors": kind_of(task.kind).vectors,
         "input": Markup(kind.example_of_pair if is_pair else kind.example),
         "option": Markup(f" --task {shlex.quote(name)}" if of_several else ""),
         "argument": Markup(f", task={name!r}" if of_several else ""),
-        "transformers": architecture and Markup(architecture.replace("Bert", "AutoModel", 1)),
+        "transformers": architecture
+        and Markup("AutoModel" + architecture[architecture.index("For") :]),
     }
 
 

@@ -21,7 +21,7 @@ from bertwright.config.values import to_dict
 from bertwright.errors import DataError, IntegrityError
 from bertwright.models.bert.huggingface import scheme_of
 from bertwright.nn.sequences import Inputs, Sequences
-from tests.checkpoint.conftest import CONFIG, change, refused
+from tests.checkpoint.conftest import CONFIG, assert_same, change, refused
 from tests.checkpoint.test_task_heads import IDS, ODD, TASKS, TYPES, change_task, saved, scores
 
 transformers = pytest.importorskip("transformers")
@@ -76,6 +76,32 @@ def test_transformers_gives_the_same_logits(
         assert model.config.label2id[task.labels[-1]] == len(task.labels) - 1
     if task.kind != "span":
         assert model.config.classifier_dropout == task.head.dropout
+
+
+def test_a_head_without_a_pooler_is_none_of_transformers(tmp_path: Path) -> None:
+    """It has no class for the mean of all tokens, and must not score by a pooler at random."""
+    config = replace(CONFIG, pooler=False)
+    learner = make_learner(config, [], {"classes": TASKS["classes"]})
+    save(tmp_path, learner, None, "", tasks={"classes": TASKS["classes"]})
+    assert (tmp_path / "heads.safetensors").is_file()
+    again = load(tmp_path).learner
+    assert_same(again, learner)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path, add_pooling_layer=False).eval()
+    with torch.no_grad():
+        last = theirs(input_ids=IDS, token_type_ids=TYPES).last_hidden_state.flatten(0, 1)
+        ours = (
+            learner.eval().encoder(Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten())).last
+        )
+    assert (last - ours).abs().max() <= 1e-5
+
+    # as earlier versions wrote it
+    tensors = load_file(tmp_path / "model.safetensors")
+    for name, value in load_file(tmp_path / "heads.safetensors").items():
+        tensors[name.removeprefix("objectives.classes.")] = value
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    (tmp_path / "heads.safetensors").unlink()
+    change(tmp_path / "config.json", architectures=["BertForSequenceClassification"])
+    assert_same(load(tmp_path).learner, learner)
 
 
 def their_model(kind: str, **settings: Any) -> Any:

@@ -102,3 +102,39 @@ def test_tokens_are_shown_as_text(tmp_path: Path) -> None:
     ids = tokenizer.encode("on the mat").ids[1:-1]
     assert "".join(tokenizer.shown(ids)) == "on the mat"
     assert any("\u0120" in token for token in tokenizer.tokens_of(ids))
+
+
+def test_albert_and_mpnet_without_names_of_their_tokens(tmp_path: Path) -> None:
+    albert = tokenizers.Tokenizer(models.Unigram())
+    albert.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=60, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    albert.train_from_iterator(TEXTS, trainer)
+    albert.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    words = [*SPECIAL, "[UNK]", "the", "cat", "##s"]
+    mpnet = tokenizers.Tokenizer(
+        models.WordPiece({word: n for n, word in enumerate(words)}, unk_token="[UNK]")
+    )
+    mpnet.normalizer = normalizers.BertNormalizer()
+    mpnet.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    mpnet.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B:1 </s>:1",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    mpnet.add_special_tokens(words[:6])
+    roles = ("pad", "unk", "cls", "sep", "mask")
+    for backend, expected, between in ((albert, [*range(5)], ()), (mpnet, [1, 5, 0, 2, 4], (2,))):
+        backend.save(str(tmp_path / "tokenizer.json"))
+        tokenizer = load_tokenizer(tmp_path)
+        assert [tokenizer.special[role] for role in roles] == expected
+        assert tokenizer.framing.between == between
+        found, theirs = (x.encode("The cats zoo", TEXTS[0]) for x in (tokenizer, backend))
+        assert found.ids == theirs.ids
+        assert list(found.type_ids) == theirs.type_ids

@@ -285,8 +285,9 @@ def _numbers(layers: Sequence[int], depth: int) -> tuple[int, ...]:
 def _write_config(folder: Path, config: Any, head: str | None, task: TaskConfig | None) -> None:
     """`config.json` of the model with this head alone, and `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
-    names = system_of_config(config).names
-    known = task is not None and names.task_architecture(task) is not None
+    system = system_of_config(config)
+    names, pooled = system.names, system.spec(config).pooled
+    known = task is not None and names.task_architecture(task, pooled) is not None
     more = names.task_keys(task) if known and task is not None else None
     checkpoint.write_config(folder, config, objectives, more)
     if task is not None and head is not None:

@@ -173,7 +173,9 @@ class PackedBert:
         if project is not None:
             self.project = Product(project.weight.to(dtype), project.bias.to(dtype))
         self.heads = bert.config.num_attention_heads
-        self.layers = [PackedLayer(bert.layer(n), dtype) for n in range(len(bert.layers))]
+        layers = [bert.layer(number) for number in range(len(bert.layers))]
+        packed = {layer: PackedLayer(layer, dtype) for layer in dict.fromkeys(layers)}
+        self.layers = [packed[layer] for layer in layers]  # ALBERT's are all the same one
 
     def run(
         self,

@@ -100,7 +100,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
 class Bert(GoingOn):
     """The encoder of BERT, bidirectional or left to right.
 
-    A model of the family overrides the embeddings and the activation of the pooler.
+    A model of the family overrides the embeddings, the layers or the activation of the pooler.
     """
 
     embeddings: BertEmbeddings
@@ -113,7 +113,7 @@ class Bert(GoingOn):
         super().__init__(spec or bert_spec(config))
         self.config = config
         self.embeddings = self.make_embeddings(config)
-        self.layers = layers_of(config, causal=config.causal)
+        self.layers = self.make_layers(config)
         self.pooler = None
         if config.pooler:
             self.pooler = Pooler(config.hidden_size, self.pooler_activation)
@@ -121,6 +121,10 @@ class Bert(GoingOn):
     def make_embeddings(self, config: Any) -> BertEmbeddings:
         """Return the embeddings of a configuration."""
         return BertEmbeddings(config)
+
+    def make_layers(self, config: Any) -> Any:
+        """Return the layers of a configuration, a sequence of them."""
+        return layers_of(config, causal=config.causal)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize matrices from a truncated normal distribution, biases to 0 and norms to 1

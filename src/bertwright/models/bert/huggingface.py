@@ -202,6 +202,12 @@ class BertLayout(Layout[BertConfig]):
             if ours != "segment" or config.type_vocab_size
         ]
         encoder += pair("encoder.embeddings.norm", f"{prefix}embeddings.{norm}")
+        return encoder + self.layer_names(config)
+
+    def layer_names(self, config: BertConfig) -> list[ParameterMapping]:
+        """The parameters of the layers, with transformers' names."""
+        norm, prefix = "LayerNorm", self.prefix
+        encoder: list[ParameterMapping] = []
         for index in range(config.num_hidden_layers):
             ours, theirs = f"encoder.layers.{index}", f"{prefix}encoder.layer.{index}"
             three = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
@@ -233,12 +239,14 @@ class BertLayout(Layout[BertConfig]):
             if today.startswith(self.prefix) or (bare and not today.startswith(self.heads))
         ]
 
-    def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
+    def task_parts(
+        self, tasks: Mapping[str, TaskConfig], pretrained: bool, pooled: bool = True
+    ) -> Parts:
         """The one task of a model, if transformers has a class for it."""
         if len(tasks) != 1 or pretrained:
             return {}
         (name, task), *_ = tasks.items()
-        if self.task_architecture(task) is None:
+        if self.task_architecture(task, pooled) is None:
             return {}
         return {name: self.task_names(name, task)}
 
@@ -247,9 +255,11 @@ class BertLayout(Layout[BertConfig]):
         linear = _TASK_CLASSES[task.kind].linear
         return pair(f"objectives.{name}.{linear}", linear)
 
-    def task_architecture(self, task: TaskConfig) -> str | None:
+    def task_architecture(self, task: TaskConfig, pooled: bool = True) -> str | None:
         """The transformers class with the same scores, or None if it has none."""
         task_class = _TASK_CLASSES.get(task.kind)
+        if task_class is not None and not (pooled or task_class.of_tokens):
+            return None  # ours is of the mean of all tokens
         if task_class is None or task.head.network != "linear" or task.head.hidden_size:
             return None
         reads_last = task_class.of_tokens and task.head.layers == "last"

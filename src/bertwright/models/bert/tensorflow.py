@@ -74,9 +74,11 @@ class TensorFlowLayout(BertLayout):
         """Return all tensors but those of other heads."""
         return [name for name in unused.values() if name.startswith("bert/")]
 
-    def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
+    def task_parts(
+        self, tasks: Mapping[str, TaskConfig], pretrained: bool, pooled: bool = True
+    ) -> Parts:
         """Return the head of the model's only task, if google-research/bert has such a head."""
-        return _renamed(super().task_parts(tasks, pretrained))
+        return _renamed(super().task_parts(tasks, pretrained, pooled))
 
 
 def _renamed(parts: Parts) -> Parts:

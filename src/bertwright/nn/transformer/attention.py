@@ -668,6 +668,9 @@ def _attend_varlen(
 ) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
+    options = _causal_argument() if causal else {}
+    if window is not None:
+        options = {"window_size": (window.reach, window.reach)}
     context = varlen_attn(
         q,
         k,
@@ -676,8 +679,7 @@ def _attend_varlen(
         keys.cu_seqlens,
         queries.longest,
         keys.longest,
-        **(_causal_argument() if causal else {}),
-        **({} if window is None else {"window_size": (window.reach, window.reach)}),
+        **options,
     )
     assert isinstance(context, Tensor)
     return context.reshape(queries.total, -1)

@@ -287,6 +287,8 @@ NO_RUNGS: Mapping[str, str] = {
     "xlm-roberta": "it is a RoBERTa of a hundred languages",
     "camembert": "it is a RoBERTa of French",
     "distilbert": "it is a smaller BERT that learns from a larger one",
+    "albert": "it is a BERT whose layers share their weights; train it by bertwright pretrain",
+    "mpnet": "it is a RoBERTa with a bias by distance; train it by bertwright pretrain",
     "modernbert": "it is a newer BERT; train it by bertwright pretrain",
     "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }

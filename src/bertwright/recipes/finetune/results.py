@@ -130,6 +130,7 @@ def save(
                 system.name,
                 system.layout is not Layout,
                 example_texts(setups[0].dev.examples),
+                learner.encoder.spec.pooled,
             ),
             tasks={setup.task_name: _final_task(setup, best) for setup in setups},
             trained_length=length,

@@ -75,6 +75,8 @@ LEARNED: dict[str, Callable[[], Page]] = {
     "xlm-roberta": _bert,
     "camembert": _bert,
     "distilbert": _bert,
+    "albert": _bert,
+    "mpnet": _bert,
     "modernbert": _bert,
     "bert-ltr": _language_model,
     "transformer": _translation,

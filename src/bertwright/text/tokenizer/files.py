@@ -43,6 +43,8 @@ ROBERTA_TOKENS = {
     "mask_token": "<mask>",
 }
 """RoBERTa's special tokens, and those of XLM-R, CamemBERT and MPNet."""
+ALBERT_TOKENS = {**SPECIAL_TOKENS, "pad_token": "<pad>", "unk_token": "<unk>"}
+"""ALBERT's special tokens."""
 _MERGES = "merges.txt"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
 """The classes of transformers for BERT's tokenizers."""
@@ -228,11 +230,14 @@ def split_by_bytes(backend: tokenizers.Tokenizer) -> None:
 
 def ends_config(backend: tokenizers.Tokenizer, lowercase: bool = False) -> dict[str, Any]:
     """Return the names of special tokens for a folder that does not name them, as the published
-    ones of GPT, GPT-2 and RoBERTa do not; {} if they are not known.
+    ones of GPT, GPT-2, RoBERTa and ALBERT do not; {} if they are not known.
     """
     found = backend.get_vocab(with_added_tokens=True).keys()
     if found >= set(ROBERTA_TOKENS.values()) and SPECIAL_TOKENS["cls_token"] not in found:
-        return dict(ROBERTA_TOKENS)
+        words = isinstance(backend.model, models.WordPiece)  # MPNet's, which has [UNK] too
+        return {**ROBERTA_TOKENS, **({"unk_token": backend.model.unk_token} if words else {})}
+    if found >= set(ALBERT_TOKENS.values()) and SPECIAL_TOKENS["unk_token"] not in found:
+        return dict(ALBERT_TOKENS)
     if not isinstance(backend.model, models.BPE):
         return {}
     if backend.token_to_id(END_OF_TEXT) is not None:

@@ -1,0 +1,89 @@
+"""A model's files on the Hugging Face hub: `hf:ORG/NAME`.
+
+Sent is what is read there again, as `hub.FILES` lists it: the configuration, weights, heads,
+tokenizer and card; what training left beside them stays here. huggingface_hub sends them, with the
+token and the endpoint of its own settings (`hf auth login`, `HF_TOKEN`, `HF_ENDPOINT`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint.huggingface.hub import FILES
+from bertwright.config.hub import PREFIX, id_of
+from bertwright.errors import BertwrightError, ConfigError, MissingExtra
+
+_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Push:
+    """The files of a model, and where they go."""
+
+    folder: str
+    """The folder that they are in."""
+    repository: str
+    """`ORG/NAME` on the hub."""
+    files: dict[str, int]
+    """Name -> bytes."""
+    url: str | None
+    """The address of the commit; None: nothing was sent."""
+
+
+def push(
+    model: str | Path,
+    to: str,
+    *,
+    send: bool = False,
+    private: bool = False,
+    message: str = "Upload a model of Bertwright",
+) -> Push:
+    """Send a model's folder to a repository of the hub, which is created if it does not exist.
+
+    Args:
+        model: a run, a checkpoint or a folder of a model.
+        to: `hf:ORG/NAME`.
+        send: False: nothing is sent, and no network is needed.
+        private: whether a repository that is created is private.
+        message: of the commit.
+
+    Raises:
+        ConfigError: `to` is not `hf:ORG/NAME`.
+        DataError, IntegrityError: there is no model, or its files are not those of its manifest.
+        MissingExtra: huggingface_hub is not installed.
+        BertwrightError: the hub does not take the files.
+    """
+    name = id_of(to)
+    if name is None or not _ID.fullmatch(name):
+        raise ConfigError(f"the repository is {to!r}; expected {PREFIX}ORG/NAME")
+    source = checkpoint.find_checkpoint(model)
+    folder = sources.folder_of(source)
+    checkpoint.verify_folder(folder)
+    sources.read_config(source)  # only a model that is read here
+    found = sorted({path for pattern in FILES for path in folder.glob(pattern) if path.is_file()})
+    files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in found}
+    if not send:
+        return Push(str(folder), name, files, None)
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it is imported
+    try:
+        from huggingface_hub import HfApi
+    except ImportError as error:
+        purpose = f"sending {name} to the Hugging Face hub"
+        raise MissingExtra("hub", "huggingface_hub", purpose) from error
+    api = HfApi()
+    try:
+        api.create_repo(name, private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=name, folder_path=folder, allow_patterns=[*files], commit_message=message
+        )
+    except Exception as error:  # of the library, of HTTP, of the system
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise BertwrightError(
+            f"{name} was not sent to the Hugging Face hub ({reason.rstrip('.')}); check the name, "
+            "the network, and that `hf auth whoami` names an account that may write there"
+        ) from error
+    return Push(str(folder), name, files, str(commit.commit_url))

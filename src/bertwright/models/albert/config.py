@@ -1,0 +1,85 @@
+"""The sizes of ALBERT, and the keys of its runs.
+
+Lan et al. 2020, ALBERT: A Lite BERT for Self-supervised Learning of Language Representations. The
+names of a model's fields are those of transformers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertwright.config.ranges import MOST_WIDTH, between
+from bertwright.config.run import Changes
+from bertwright.models.bert.config import PRESETS as BERT_PRESETS
+from bertwright.models.bert.config import BertConfig, BertRun, InstanceConfig
+
+
+@dataclass(frozen=True)
+class AlbertConfig(BertConfig):
+    """The architecture of an ALBERT; the defaults are ALBERT Base."""
+
+    vocab_size: int = 30000
+    """V, entries of the vocabulary."""
+    embedding_size: int = 128
+    """E, width of the embeddings, which a linear layer projects to H."""
+    hidden_act: Literal["gelu", "gelu_tanh"] = "gelu_tanh"
+    """GELU, exact or by its tanh approximation (as published)."""
+    hidden_dropout_prob: float = 0.0
+    """Dropout after embeddings and attention; published: 0."""
+    attention_probs_dropout_prob: float = 0.0
+    """Dropout of attention probabilities; published: 0; above 0, attention is slower."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(self, 1, MOST_WIDTH, "embedding_size")
+
+
+PRESETS = {
+    name.replace("bert", "albert", 1): AlbertConfig(
+        embedding_size=min(128, bert.hidden_size // 2),
+        hidden_size=bert.hidden_size,
+        num_hidden_layers=bert.num_hidden_layers,
+        num_attention_heads=bert.num_attention_heads,
+        intermediate_size=bert.intermediate_size,
+    )
+    for name, bert in BERT_PRESETS.items()
+}
+"""BERT's sizes; base and large are published."""
+
+
+@dataclass(frozen=True)
+class AlbertInstanceConfig(InstanceConfig):
+    """What one training sequence is made of."""
+
+    objectives: Literal["mlm", "mlm+sop"] = "mlm+sop"  # type: ignore[assignment]
+    """Masked LM alone, or with sentence-order prediction, as published."""
+
+
+@dataclass(frozen=True)
+class AlbertChanges(Changes):
+    """The sizes of an ALBERT that a run may change."""
+
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    embedding_size: int | None = None
+    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
+    hidden_dropout_prob: float | None = None
+    attention_probs_dropout_prob: float | None = None
+    max_position_embeddings: int | None = None
+
+
+@dataclass(frozen=True)
+class AlbertRun(BertRun):
+    """A run of an ALBERT: BERT's, with sentence-order prediction."""
+
+    presets = PRESETS
+    default_model = "albert-mini"
+    ignored = ("start",)
+
+    instances: AlbertInstanceConfig = field(default_factory=AlbertInstanceConfig)
+    """What a training sequence is made of."""
+    architecture: AlbertChanges = field(default_factory=AlbertChanges)  # type: ignore[assignment]
+    """Values of the model's configuration, by name; unset: those of the preset."""

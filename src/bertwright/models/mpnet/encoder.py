@@ -1,0 +1,115 @@
+"""The encoder of MPNet: BERT's layers, whose scores have a bias by distance.
+
+Song et al. 2020, section 4.1; Raffel et al. 2020, section 2.1. One table for all layers holds a
+number for each attention head and each of 32 bins of distances: 16 for keys before the query and 16
+for those after it, of which 8 are single distances and the others grow logarithmically up to 128.
+
+As in transformers, the token with the id 1, which is the padding of published vocabularies, has a
+position row of its own and is not counted, wherever it stands; other tokens count from row 2.
+
+Letters: N tokens, H hidden, A heads, T tokens of a sequence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.bert.encoder import BertEmbeddings, Pooler, bert_spec
+from bertwright.models.mpnet.config import MpnetConfig
+from bertwright.nn.encoder import EncoderSpec
+from bertwright.nn.init import initialize
+from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.transformer.attention import SelfAttention, attend_by_distance, weights
+from bertwright.nn.transformer.embeddings import make_table
+from bertwright.nn.transformer.layers import TransformerLayer, layers_of
+from bertwright.nn.transformer.stack import Stack
+
+PADDING = 1
+"""The id of the token that is not counted."""
+BINS, FARTHEST = 32, 128
+
+
+def bin_of(distances: Tensor) -> Tensor:
+    """Return the bin of each distance, the position of a key minus that of its query."""
+    half = BINS // 2
+    single = half // 2
+    away = distances.abs()
+    far = (away.clamp_min(single).float() / single).log() / math.log(FARTHEST / single)
+    large = (single + (far * (half - single)).long()).clamp_max(half - 1)
+    return torch.where(away < single, away, large) + half * (distances > 0)
+
+
+def bias_of(table: Tensor, longest: int) -> Tensor:
+    """Return the bias of each head, query and key: table `[32, A]` -> `[A, T, T]`."""
+    distances = torch.arange(1 - longest, longest, device=table.device)
+    values = table.index_select(0, bin_of(distances)).t()  # [A, 2 T - 1]
+    return values.unfold(1, longest, 1).flip(1)  # row i begins at the distance -i
+
+
+class RelativeAttention(SelfAttention):
+    """Attention with the bias of a table that all layers share."""
+
+    table: tuple[nn.Embedding]
+    """In a tuple, which hides it from `parameters()`: it is a parameter of the embeddings."""
+
+    def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
+        bias = bias_of(self.table[0].weight, sequences.longest)
+        dropout = self.dropout if self.training else 0.0
+        return attend_by_distance(qkv, self.heads, sequences, bias, dropout)
+
+    @torch.no_grad()
+    def probabilities(self, x: Tensor) -> Tensor:
+        qkv = self.qkv(x.to(self.qkv.weight)).float()
+        q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
+        return weights(q, k, bias_of(self.table[0].weight.float(), len(x)))
+
+
+class MpnetEmbeddings(BertEmbeddings):
+    """The normalized sum of token and position embeddings, and the table of distances."""
+
+    def __init__(self, config: MpnetConfig) -> None:
+        super().__init__(config)
+        self.distance = make_table(BINS, config.num_attention_heads, config.initializer_range)
+
+
+def mpnet_spec(config: MpnetConfig) -> EncoderSpec:
+    """Return the specification of an encoder with this configuration."""
+    return replace(bert_spec(config), prefixed=False)
+
+
+class Mpnet(Stack):
+    """The encoder of MPNet."""
+
+    embeddings: MpnetEmbeddings
+
+    def __init__(self, config: MpnetConfig) -> None:
+        super().__init__(mpnet_spec(config))
+        self.config = config
+        self.embeddings = MpnetEmbeddings(config)
+        self.layers = layers_of(config)
+        for layer in self.layers:
+            assert isinstance(layer, TransformerLayer)
+            dropout = config.attention_probs_dropout_prob
+            heads = config.num_attention_heads
+            layer.attention = RelativeAttention(config.hidden_size, heads, dropout)
+            layer.attention.table = (self.embeddings.distance,)
+        self.pooler = Pooler(config.hidden_size) if config.pooler else None
+
+    def embed(self, inputs: Inputs) -> Tensor:
+        sequences, ids = inputs.sequences, inputs.ids
+        self._check(sequences.longest)
+        counted = ids != PADDING
+        before = counted.cumsum(0)  # of the whole batch, up to each token
+        first = sequences.first
+        start = (before - counted.long()).index_select(0, first)
+        positions = (before - start.index_select(0, sequences.index)) * counted + PADDING
+        x: Tensor = self.embeddings(ids, positions)
+        return x
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialize matrices from a truncated normal distribution, biases to 0 and norms to 1."""
+        initialize(self, self.config.initializer_range, generator)

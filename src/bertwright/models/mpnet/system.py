@@ -1,0 +1,32 @@
+"""MPNet as a system: BERT's instances, with masked LM alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bertwright.data.shards import Shards
+from bertwright.models.mpnet.config import MpnetConfig, MpnetRun
+from bertwright.models.mpnet.encoder import Mpnet, mpnet_spec
+from bertwright.models.mpnet.huggingface import MpnetLayout
+from bertwright.models.roberta.system import ROBERTA
+from bertwright.models.system import Opened, initialize_as_published, model_of_the_run
+
+
+def new_model(run: MpnetRun, shards: Shards, opened: Opened) -> Any:
+    """Return the configuration of a new model, without a pooler, which only a classifier reads."""
+    return replace(model_of_the_run(run, shards, opened), pooler=False)
+
+
+MPNET = replace(
+    ROBERTA,
+    name="mpnet",
+    config=MpnetConfig,
+    encoder=Mpnet,
+    spec=mpnet_spec,
+    layout=MpnetLayout,
+    is_exported=False,
+    run=MpnetRun,
+    model=new_model,
+    initialize=initialize_as_published,
+)
