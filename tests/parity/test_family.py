@@ -317,3 +317,24 @@ def test_discriminator(tmp_path: Path, training: bool) -> None:
     assert not any(report.values()), report
     with torch.no_grad():
         near(again.train(training)(**padded).logits[real], expected.logits[real], "written")
+
+
+def test_sentence_order(tmp_path: Path) -> None:
+    theirs = make_theirs(MEMBERS["albert"], "ForPreTraining").eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    learner = checkpoint.load(tmp_path / "theirs").learner.eval()
+    assert list(learner.objectives) == ["masked_lm", "next_sentence"]
+    _, padded = make_ids(MEMBERS["albert"])
+    head: Any = learner.objectives["next_sentence"]
+    with torch.no_grad():
+        expected = theirs(**padded).sop_logits
+        near(head.logits(learner.encoder(inputs_of(padded)).pooled), expected, "order")
+    out = tmp_path / "ours"
+    out.mkdir()
+    checkpoint.save(out, learner, None, "")
+    again, report = transformers.AutoModelForPreTraining.from_pretrained(
+        out, output_loading_info=True
+    )
+    assert not any(report.values()), report
+    with torch.no_grad():
+        near(again.eval()(**padded).sop_logits, expected, "written order")

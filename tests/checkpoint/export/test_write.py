@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from bertwright.atomic import verify_manifest, write_manifest
-from bertwright.checkpoint.checkpoint import load, save
+from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.export import exported, graph_files
 from bertwright.checkpoint.export import write as exporting
 from bertwright.checkpoint.export.check import check_text, ours
@@ -37,6 +37,7 @@ from bertwright.errors import (
     MissingExtra,
 )
 from bertwright.inference.model import load as load_model
+from bertwright.models.catalogue import MODELS
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests import small_bert
 from tests.checkpoint.conftest import VOCABULARY, new_learner
@@ -287,6 +288,25 @@ def test_int8_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
     small = export(model, out, runtime, head=name, int8=True, sample=TEXTS, least=0.5)
     assert small["int8_on_text"]["texts"] == len(TEXTS)
     assert compare(model, open_exported(out)) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["encoder", "masked_lm", "task"])
+@pytest.mark.parametrize("system", ["roberta", "distilbert", "electra", "albert"])
+def test_the_family_in_a_runtime(system: str, head: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    sizes = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4}
+    config = MODELS[system].config(vocab_size=41, intermediate_size=40, **sizes)
+    tasks = {"task": TaskConfig(kind="classification", labels=("a", "b"), max_length=16, stride=4)}
+    tasks = tasks if head == "task" else {}
+    learner = make_learner(config, [] if tasks else ["masked_lm"], tasks).eval()
+    small_bert.scatter(learner, 0.2, 0.1)
+    make_tokenizer(VOCABULARY).save(tmp_path / "tokenizer")
+    (tmp_path / "model").mkdir()
+    save(tmp_path / "model", learner, tmp_path / "tokenizer", "", tasks=tasks)
+    export(tmp_path / "model", tmp_path / "out", "onnx", head=head)
+    assert compare(tmp_path / "model", open_exported(tmp_path / "out", threads=1)) < 1e-4
 
 
 @pytest.mark.slow
