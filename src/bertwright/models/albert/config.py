@@ -52,7 +52,7 @@ PRESETS = {
 class AlbertInstanceConfig(InstanceConfig):
     """What one training sequence is made of."""
 
-    objectives: Literal["mlm", "mlm+sop"] = "mlm+sop"  # type: ignore[assignment]
+    objectives: Literal["mlm", "mlm+sop"] = "mlm+sop"
     """Masked LM alone, or with sentence-order prediction, as published."""
 
 

@@ -54,5 +54,7 @@ class Albert(Bert):
 
     def make_layers(self, config: AlbertConfig) -> Any:
         """Return L times the one layer, in a tuple: its parameters have one name."""
-        (self.shared_layer,) = layers_of(replace(config, num_hidden_layers=1))
+        (layer,) = layers_of(replace(config, num_hidden_layers=1))
+        assert isinstance(layer, TransformerLayer)
+        self.shared_layer = layer
         return (self.shared_layer,) * config.num_hidden_layers

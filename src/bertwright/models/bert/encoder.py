@@ -48,7 +48,7 @@ class BertEmbeddings(Embeddings):
         """What follows where the tables are not H wide, as in ELECTRA."""
 
     @property
-    def positionmake_table(self) -> Tensor:
+    def position_vectors(self) -> Tensor:
         """The vectors of positions 0, 1, 2..., `[T, H]`."""
         return self.position.weight
 

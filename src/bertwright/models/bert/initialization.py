@@ -69,7 +69,7 @@ def initialize_from_counts(
     shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     tokens = sample_tokens(shards, documents, COUNTED_TOKENS, config.seed)
     if start.counted_vectors:
-        vectors = make_token_vectors(tokens, *table.shape, config.seed)
+        vectors = make_token_vectors(tokens, len(table), table.shape[1], config.seed)
         place_vectors(table, torch.from_numpy(vectors), start.embedding_std, generator)
     if start.frequency_bias:
         counts = np.bincount(tokens, minlength=len(table)) + 1.0

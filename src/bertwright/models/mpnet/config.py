@@ -41,7 +41,9 @@ def _preset(bert: Any) -> MpnetConfig:
     )
 
 
-PRESETS = {name.replace("bert", "mpnet", 1): _preset(bert) for name, bert in BERT_PRESETS.items()}
+PRESETS: dict[str, RobertaConfig] = {
+    name.replace("bert", "mpnet", 1): _preset(bert) for name, bert in BERT_PRESETS.items()
+}
 """BERT's sizes."""
 
 

@@ -54,7 +54,7 @@ class MpnetLayout(RobertaLayout):
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
         content = super().write_config(config, objectives)
-        del content["type_vocab_size"]
+        del content["type_vocab_size"], content["pad_token_id"]  # the latter is the tokenizer's
         return {**content, "relative_attention_num_buckets": 32}
 
     def layer_names(self, config: BertConfig) -> list[ParameterMapping]:
