@@ -150,8 +150,8 @@ class Generator(VocabularyOutput, Head):
         """
         if not (spec.causal or spec.prefixed):
             raise ConfigError(
-                "generation needs an encoder that can read a target from left to right, as a BERT or "
-                "a causal language model can; this one only reads both ways"
+                "generation needs an encoder that can read a target from left to right, as a BERT "
+                "or a causal language model can; this one only reads both ways"
             )
         transform = Transform(spec.width, spec.activation, spec.norm_eps)
         super().__init__(spec.vocab_size, transform=None if spec.causal else transform)
