@@ -23,7 +23,7 @@ from bertwright.config.run import RunConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS, trainable
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.extend import extend
 from tests.recipes.sample import build_data, mapping_of, newest, records, train
@@ -173,6 +173,21 @@ def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> No
         export(folder, tmp_path / "graph", "onnx")
     with pytest.raises(ConfigError, match="generation"):
         make_head(learner.encoder.spec, TaskConfig(kind="generation"))
+
+
+def test_new_heads_begin_with_that_of_the_masked_lm(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    learner = checkpoint.make_learner(
+        MODELS["modernbert"].config(vocab_size=9, intermediate_size=8, **sizes), ["masked_lm"]
+    )
+    checkpoint.save(tmp_path, learner, None, "")
+    wanted: Any = learner.objectives["masked_lm"]
+    labels = {"labels": ("a", "b"), "max_length": 16, "stride": 4}
+    tasks = {kind: TaskConfig(kind=kind, **labels) for kind in ("tagging", "classification")}
+    found = checkpoint.load(tmp_path, tasks=tasks, generator=torch.Generator()).learner
+    tagger: Any = found.objectives["tagging"]
+    for head in (found.encoder.pooler, tagger.before_scores):
+        assert torch.equal(head.dense.weight, wanted.transform.weight)
 
 
 def last_mean(learner: Any, folder: Path) -> Any:
