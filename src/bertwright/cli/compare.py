@@ -42,6 +42,8 @@ SHORT = {
     "minimal pairs": "pairs",
 }
 """Names of columns for a terminal."""
+MOST_COLUMNS = 7
+"""Of a table in a terminal, beside its first."""
 
 
 def compare(
@@ -134,11 +136,12 @@ def _show(results: Mapping[str, Any]) -> None:
         task = results["task"]
         print_table(columns, rows, f"{task['metric']} on {task['evaluated_on']} (95 % interval)")
     columns, rows = text_table(results)
-    print_table(
-        [SHORT.get(name, name) for name in columns],
-        rows,
-        "Text and words (bits: a character of held-out text)",
-    )
+    columns = [SHORT.get(name, name) for name in columns]
+    heading = "Text and words (bits: a character of held-out text)"
+    for start in range(1, len(columns), MOST_COLUMNS):  # more would be wrapped within their numbers
+        shown = slice(start, start + MOST_COLUMNS)
+        print_table(["", *columns[shown]], [[row[0], *row[shown]] for row in rows], heading)
+        heading = "Text and words, further columns"
     if results["conclusion"]:
         print(results["conclusion"])
     for rung in results["rungs"]:
