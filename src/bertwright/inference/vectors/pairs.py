@@ -23,6 +23,7 @@ from bertwright.labelled.similarities import PAIRS
 from bertwright.labelled.source import BadRows, Rows
 from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
+from bertwright.tasks.predictions import SimilarityPrediction
 from bertwright.tasks.similarity import as_evaluated, compare
 
 
@@ -48,16 +49,32 @@ def evaluate_vectors(
     options = ReadOptions(format=form, label_map=label_map or {}, bad_rows=bad_rows)
     read = read_examples(path, PAIRS, columns, options)
     examples = cast(Sequence[SimilarityExample], read.examples)
-    config = SimilarityConfig(prompts=tuple(model.prompts.items()))
-    task = as_evaluated(TaskConfig("similarity", similarity=config), examples)
+    task = as_evaluated(TaskConfig("similarity"), examples)
+    predictions = predict_pairs(model, task, examples, on_progress)
+    found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
+    return {"model": model.runner.name, "task": "similarity", **found}
+
+
+def predict_pairs(
+    model: Model, task: TaskConfig, examples: Sequence[Any], on_progress: OnProgress = silent
+) -> list[SimilarityPrediction]:
+    """Return what the vectors that `embed` gives say of each pair.
+
+    Args:
+        model: the model, whose prompts for queries and documents are used.
+        task: a similarity task, which says how pairs are evaluated.
+        examples: the pairs.
+        on_progress: called with the tokens done.
+    """
+    prompts = SimilarityConfig(prompts=tuple(model.prompts.items()))
     embedder = model.embedder()
     first = list(dict.fromkeys(each.text for each in examples))
     others = list(dict.fromkeys(t for each in examples for t in (each.text2, *each.negatives)))
     of_first, of_others = (
         dict(zip(texts, normalized(embedder.embed(texts, done, prompt=prompt)), strict=True))
         for texts, prompt, done in (
-            (first, config.first_prompt or None, silent),
-            (others, config.second_prompt or None, on_progress),
+            (first, prompts.first_prompt or None, silent),
+            (others, prompts.second_prompt or None, on_progress),
         )
     )
     vectors: dict[int, Float32s] = {
@@ -65,6 +82,4 @@ def evaluate_vectors(
         for row, e in enumerate(examples)
     }
     by_row = dict(compare(task, examples, vectors))
-    predictions = [by_row[row] for row in range(len(examples))]
-    found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
-    return {"model": model.runner.name, "task": "similarity", **found}
+    return [by_row[row] for row in range(len(examples))]

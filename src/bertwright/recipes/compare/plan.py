@@ -146,8 +146,7 @@ def make_plan(
     rungs, left_out = choose(config, kind)
     ways: tuple[Way, ...] = ()
     if kind is not None:
-        record = kind_of(kind)
-        ways = ("tuned", "random") if record.generates or record.vectors else tuple(WAYS)
+        ways = ("tuned", "random") if kind_of(kind).generates else tuple(WAYS)
     steps = [step for step in _steps(config, rungs, ways, characters) if not done(step.name)]
     sizes = [_bytes(rung, config) for rung in rungs if not rung.is_that_of]
     kept = 3 + (2 if ways else 0)  # weights and moments of the optimizer; of fits the weights

@@ -25,6 +25,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
 from bertwright.inference.predict_file import evaluate_file
+from bertwright.inference.vectors.pairs import predict_pairs
 from bertwright.labelled.examples import Example
 from bertwright.labelled.tables.columns import make_columns
 from bertwright.progress import silent
@@ -95,8 +96,7 @@ class Labelled:
     @property
     def ways(self) -> tuple[Way, ...]:
         """The ways to use a rung."""
-        kind = kind_of(self.task.kind)
-        if kind.generates or kind.vectors:
+        if kind_of(self.task.kind).generates:
             return ("tuned", "random")
         return ("frozen", "tuned", "random")
 
@@ -131,8 +131,13 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     made = TaskConfig(
         kind=kind.name, labels=labels, multi_label=files.multi_label, scheme=read.scheme
     )
-    made = kind.evaluated(made, dev if test is None else test)
+    made = kind.evaluated(made, dev)
     names = metrics_of(made)
+    if test is not None and metrics_of(kind.evaluated(made, test)) != names:
+        raise ConfigError(
+            f"{task.test} has other labels than the dev examples, so that they have no metric in "
+            f"common: {', '.join(names)} of dev"
+        )
     if files.metric is not None:
         check_main(names, files.metric)
     paths = {"train": files.train, "dev": files.dev, "test": task.test}
@@ -212,6 +217,8 @@ class Fits:
             Diverged: at every rate.
             BertwrightError: of the recipe of fine-tuning.
         """
+        if way == "frozen" and kind_of(self.labelled.task.kind).vectors:
+            return self._as_it_is()
         out = self.folder / f"{way}-{fraction:g}"
         settings = self._settings(way, out)
         seconds, examples = 60 * self.config.minutes_of_fit, self.labelled.count(fraction)
@@ -253,6 +260,40 @@ class Fits:
             "seconds": training,
             "seconds_of_evaluation": time.monotonic() - began,
             "page": write_page(out),
+        }
+
+    def _as_it_is(self) -> Found:
+        """Return the figures of the vectors of the pre-training run, without training."""
+        began = time.monotonic()
+        model = load(self.run, None if self.config.device == "auto" else self.config.device)
+        labelled, metric = self.labelled, self.labelled.metric
+        dev, evaluation = (
+            evaluate(
+                labelled.config,
+                examples,
+                predict_pairs(model, labelled.config, examples),
+                main=metric,
+                worst=0,
+            )
+            for examples in (labelled.dev, labelled.evaluated)
+        )
+        low, high = evaluation.intervals.get(metric, (None, None))
+        return {
+            "value": evaluation.score,
+            "low": low,
+            "high": high,
+            "metrics": evaluation.metrics,
+            "evaluated": evaluation.examples,
+            "dev": dev.score,
+            "rate": None,
+            "rates": [],
+            "epochs": 0.0,
+            "examples": 0,
+            "of_examples": len(labelled.train),
+            "degenerate": evaluation.degenerate,
+            "seconds": 0.0,
+            "seconds_of_evaluation": time.monotonic() - began,
+            "page": False,
         }
 
     def drop_weights(self, way: Way, fraction: float) -> None:
