@@ -72,7 +72,7 @@ def test_poolings(
 ) -> None:
     if pooling == "mean+cls" and int(library().__version__.split(".")[0]) < 5:
         pytest.skip("this version of sentence-transformers has no order of poolings")
-    told = {"pooling": pooling, "normalize": bool(normalize), "max_length": length}
+    told: dict[str, Any] = {"pooling": pooling, "normalize": bool(normalize), "max_length": length}
     theirs, ours = both(bert, tmp_path / "ours", **told)
     assert theirs.max_seq_length == length
     assert not [w for w in recwarn if "pooling" in str(w.message).lower()]

@@ -145,7 +145,7 @@ class Ranks:
         gathered = [torch.empty_like(both) for _ in self._all]
         dist.all_gather(gathered, both)
         joined = torch.cat([each[:count] for each, count in zip(gathered, rows, strict=True)])
-        own, others = joined.split([x.shape[1], facts.shape[1]], 1)
+        own, others = torch.split(joined, [x.shape[1], facts.shape[1]], 1)
         return own.float(), others.cpu(), sum(rows[: self.rank])
 
     @property

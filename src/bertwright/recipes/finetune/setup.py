@@ -32,6 +32,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.vectors.embed import frame_of
 from bertwright.labelled.examples import (
     Example,
+    SimilarityExample,
     TextExample,
     classes_of,
     labels_of,
@@ -154,7 +155,9 @@ def set_up(
     if files.teacher is not None:
         if not kind.vectors:
             raise ConfigError(f"teacher is for similarity, and this is a {kind.name} task")
-        train, has_vectors = teach(train, files.teacher, config.device, say)
+        pairs = cast(list[SimilarityExample], train)
+        taught, has_vectors = teach(pairs, files.teacher, config.device, say)
+        train = list(taught)
         if has_vectors and files.objective != "auto":
             raise ConfigError(
                 f"objective is {files.objective}, but the teacher's vectors are learned; leave it "
