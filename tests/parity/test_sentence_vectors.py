@@ -185,7 +185,6 @@ def test_a_fine_tuned_model_is_loaded_there(bert: Path, tmp_path: Path) -> None:
     similarity = SimilarityConfig(
         dense=(DenseConfig(7, "tanh"), DenseConfig(5, bias=False)),
         prompts=(("query", "the q: "), ("document", "p: ")),
-        dimensions=4,
     )
     head = HeadConfig(pooling="cls+mean")
     task = TaskConfig("similarity", max_length=12, stride=4, head=head, similarity=similarity)
@@ -197,4 +196,4 @@ def test_a_fine_tuned_model_is_loaded_there(bert: Path, tmp_path: Path) -> None:
     for name in ("query", "document"):
         expected = theirs.encode(TEXTS, prompt_name=name)
         check(ours.embed(TEXTS, prompt_name=name), expected)
-    assert expected.shape == (len(TEXTS), 4)
+    assert expected.shape == (len(TEXTS), 5)
