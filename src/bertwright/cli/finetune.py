@@ -120,7 +120,7 @@ def _tasks(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | No
         return read_tasks(tasks)
     if tasks is not None:
         raise ConfigError(f"--tasks is for several tasks: finetune multitask, not finetune {kind}")
-    if files is None:
+    if files is None or not (files.train or files.corpus):
         raise ConfigError(
             "missing --train, the labelled file to train on. "
             "bertwright finetune --help-all lists what there is."
@@ -148,6 +148,8 @@ def read_tasks(path: Path) -> Chosen:
         except ConfigError as error:
             raise ConfigError(f"{where}, the key 'kind': {error}") from error
         chosen[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
+        if not (chosen[name][1].train or chosen[name][1].corpus):
+            raise ConfigError(f"missing key 'train' in {where}: the labelled file to train on")
     if not chosen:
         raise ConfigError(f"{path} has no section; expected one per task, as [sst2]")
     return chosen

@@ -171,8 +171,6 @@ class TaskFilesConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "weight", "temperature", "margin")
-        if not self.train and not self.corpus:
-            raise ConfigError("missing --train, the labelled file to train on")
         for key in ("label", "dev_label"):
             value = getattr(self, key)
             if isinstance(value, tuple) and len(value) > 1 and not self.multi_label:

@@ -130,6 +130,8 @@ def set_up(
         spec = replace(spec, train=corpus_rows(files, say))
         assert spec.train is not None
         files = replace(files, train=spec.train.name)
+    if not files.train:
+        raise ConfigError(f"{name}: missing key 'train', the labelled file to train on")
     read = read_labelled(spec.train or files.train, kind, files, say)
     labels = find_labels(kind, read, files.train)
     if files.dev is None:
