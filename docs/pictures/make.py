@@ -67,7 +67,7 @@ def main() -> None:
             (chart, "labels.png", 760, 470),
             (given.plot, "vectors.png", 820, 1110),
             (given.attention, "attention.png", 820, 1010),
-            (given.ladder, "ladder.png", 820, 640),
+            (given.ladder, "ladder.png", 820, 690),
         ):
             if file is None:
                 continue

@@ -90,6 +90,14 @@ def test_a_baseline_and_random_weights_may_be_ahead() -> None:
     assert "no better than TF-IDF" in conclusion(results(rung("BERT", 0.7, 0.6), tfidf=0.7))
 
 
+def test_what_is_not_measured_yet_is_named() -> None:
+    begun = {**rung("GPT", 0, 0), "task": {"1": {}}}
+    found = results(rung("BERT", 0.7, 0.9), begun)
+    assert "Not measured yet: GPT." in found["conclusion"]
+    assert "not measured yet" in ladder_page(found, Path("x"))
+    assert "Not measured" not in results(rung("BERT", 0.7, 0.9))["conclusion"]
+
+
 def test_without_a_task_the_lowest_bits_are_named() -> None:
     rungs = [
         rung("GPT", 0, 0, bits_per_character=1.5),

@@ -125,7 +125,15 @@ def conclusion(results: Results) -> str:
         said += f", not clearly ahead of {', '.join(names)}{more}"
     elif others:
         said += ", clearly ahead of every other system"
-    return f"{said}.{_beside_baselines(results, best)}{_beside_random(results, best)}"
+    beside = f"{_beside_baselines(results, best)}{_beside_random(results, best)}"
+    left = [rung["title"] for rung in results["rungs"] if _is_to_come(rung, _most(results))]
+    to_come = f" Not measured yet: {', '.join(left)}." if left else ""
+    return f"{said}.{beside}{to_come}"
+
+
+def _is_to_come(rung: Mapping[str, Any], fraction: str) -> bool:
+    """Whether a rung that has vectors has no figure of the task, and has not failed."""
+    return not rung["failed"] and "task" in rung and not rung["task"].get(fraction)
 
 
 def _beside_baselines(results: Results, best: Entry) -> str:
@@ -301,7 +309,9 @@ def picture(results: Results) -> Markup:
         ]
         note = ""
         if not dots:
-            note = "failed" if rung["failed"] else "no vectors: measured on text alone"
+            note = "no vectors: measured on text alone"
+            if rung["failed"] or "task" in rung:
+                note = "failed" if rung["failed"] else "not measured yet"
         rows.append(Row(rung["title"], dots, note))
     levels = [
         Level(baseline_title(name), "words" if name != "majority" else "baseline", each["value"])
