@@ -130,7 +130,7 @@ def test_readme_shows_what_is_measured_first_and_is_wrapped() -> None:
 
 def test_pictures_of_readme_are_there_and_small() -> None:
     pictures = re.findall(r"\]\(([^)]+\.png)\)", (ROOT / "README.md").read_text("utf-8"))
-    assert len(pictures) == 2
+    assert len(pictures) == 3
     assert all((ROOT / name).stat().st_size < 150_000 for name in pictures)
 
 
