@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -39,11 +40,34 @@ def test_labelled_files_give_the_predictions_of_the_run(
     before = lines(model / "dev-predictions.jsonl")
     assert len(found) == len(before) == 10
     for one, other in zip(found, before, strict=True):
-        keys = ("line", "label", "tags", "answer", "choice", "value", "text")
-        assert one.keys() - {"id"} == other.keys() - {"task", "gold"}
-        for key in keys:
-            assert one.get(key) == pytest.approx(other.get(key), abs=1e-5)
+        keys = {"line", "label", "tags", "answer", "choice", "value", "text"}
+        inputs = {"text", "text2", "question", "context", "choices", "source"}
+        assert one.keys() - {"id", *inputs} == other.keys() - {"task", "gold", *inputs}
+        assert not inputs.isdisjoint(one) or kind == "tagging"  # has words
+        for key in keys & other.keys():
+            assert one[key] == pytest.approx(other[key], abs=1e-5)
     assert "inputs predicted: 10" in printed.err
+
+
+@pytest.mark.parametrize(("kind", "suffix"), [("classification", "csv"), ("span", "tsv")])
+def test_a_table_has_the_text_beside_the_prediction(
+    finetuned: Finetuned, files: Files, tmp_path: Path, predict: Ran, kind: str, suffix: str
+) -> None:
+    model, out, source = finetuned(kind), tmp_path / f"out.{suffix}", files[kind][1]
+    predict(model, source, out)
+    predict(model, source, tmp_path / "out.jsonl")
+    expected = lines(tmp_path / "out.jsonl")
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="," if suffix == "csv" else "\t"))
+    assert len(rows) == len(expected) == 10
+    for row, line in zip(rows, expected, strict=True):
+        for name in {"text", "question", "context", "label", "answer", "line"} & line.keys():
+            assert row[name] == str(line[name])
+        for label, score in line.get("scores", {}).items():
+            assert float(row[f"scores.{label}"]) == score
+        for name in {"n_best"} & line.keys():
+            assert json.loads(row[name]) == line[name]
+    assert ".csv" in predict(model, source, tmp_path / "out.xlsx", code=2).err
 
 
 INPUTS = {

@@ -1,4 +1,4 @@
-"""`bertwright predict`: one JSON line per input, for files of any size."""
+"""`bertwright predict`: one row per input, for files of any size."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def predict(
     out: str = "-",
     options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
-    """Predict with a fine-tuned model: one JSON line per input, in order.
+    """Predict with a fine-tuned model: one row per input, in order.
 
-    A JSON line has line (of the input in its file) and the prediction of the task: label and
+    A row has line (of the input in its file), the input, and the prediction of the task: label and
     scores; value; words, tags, entities with offsets; answer with start, end and alternatives;
-    choice; text. The file appears when all is done, or not at all.
+    choice; text. Rows are JSON lines, or a table if --out ends in .csv or .tsv. The file appears
+    when all is done, or not at all.
 
     Args:
         texts: Texts to predict, in place of --input; of a pair, a question and its passage, or a
@@ -34,10 +35,14 @@ def predict(
         model: A run of finetune, or a Hugging Face folder with a task head.
         input: File of inputs, labelled or not: plain text with one per line (a pair: tab between),
             or as for finetune; - for standard input.
-        out: File to write, one JSON object per line; - for standard output.
+        out: File to write: .csv or .tsv for a table, any other name for JSON lines; - for JSON
+            lines on standard output.
     """
+    from bertwright.inference.prediction_rows import form_of
+
     if bool(texts) == (input is not None):
         raise ConfigError("expected texts or --input FILE, and not both")
+    rows = form_of(out)
     if out != "-":
         refuse_existing(Path(out), options.overwrite)
     elif options.json:
@@ -66,6 +71,7 @@ def predict(
             precision=options.precision,
             on_progress=on_progress,
             generation=options.generation,
+            rows=rows,
         )
     if options.json:
         print_json({"out": out, **asdict(report)})

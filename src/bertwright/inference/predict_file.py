@@ -4,14 +4,12 @@
 predictions.
 
 The model brings its labels, windows, null threshold and the names of its columns. For evaluation,
-the file has the labels. For prediction, it may have any size: a JSON line is written for each
-input, with `line` (its line in the file, from 1), `id` if it has one, and the fields of its kind in
-`tasks/predictions.py`.
+the file has the labels. For prediction, it may have any size: a row is written for each input
+(`prediction_rows.py`).
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,9 +18,10 @@ from typing import Any
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import BleuTokenize, Form, TaskConfig
-from bertwright.config.values import plain
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
+from bertwright.inference.prediction_rows import Rows as PredictionRows
+from bertwright.inference.prediction_rows import RowWriter, row_of
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import BadRows, Rows, Skipped, shorten
@@ -179,12 +178,13 @@ def predict_file(
     precision: str = "auto",
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
+    rows: PredictionRows = "json-lines",
 ) -> Predicted:
-    """Write a line for every input of a file, in order, with only a part of the file in memory.
+    """Write a row for every input of a file, in order, with only a part of the file in memory.
 
     A file is read once before the first prediction, so that a bad row at its end is reported at the
     start, and the remaining time is known. Standard input is read only once. `write` receives each
-    line with its line end; the other arguments are those of `evaluate_file`.
+    line with its line end, in the form `rows`; the other arguments are those of `evaluate_file`.
 
     Raises:
         DataError: the model has no task head, or the file has a bad row, or no input.
@@ -200,7 +200,7 @@ def predict_file(
     task, about_none = with_threshold(task, null_threshold, stream.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
-    report = Predicted(name, stream.format)
+    report, write_row = Predicted(name, stream.format), RowWriter(write, rows)
     for data in task_parts(name, task, runner.tokenizer, stream.examples, AT_ONCE):
         report.in_windows += data.lengths.in_windows
         report.cut += data.lengths.cut
@@ -214,9 +214,7 @@ def predict_file(
             runner.learner, data, precision, runner.batch_tokens, on_tokens, generation
         )
         for example, prediction in zip(data.examples, predictions, strict=True):
-            line = {"line": example.line} | ({"id": example.id} if example.id else {})
-            line = plain(line | prediction.as_dict())
-            write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+            write_row(row_of(example, prediction))
         report.examples += len(data.examples)
     if not report.examples:
         summary = " ".join(stream.log.summary())

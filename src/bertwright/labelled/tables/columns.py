@@ -47,7 +47,7 @@ _NAMES = {
     "sentences": "sentence_id sentence_# sent_id sentence_number sentence_idx | sentence",
     "documents": "document document_id doc_id",
     "ids": "id index idx guid pair_id pairid qid example_id uid",
-    "predictions": "prediction predicted pred | label value answer choice tags text",
+    "predictions": "prediction predicted pred | label value answer choice tags | text",
 }
 NAMES = {what: [group.split() for group in names.split("|")] for what, names in _NAMES.items()}
 """The known names of columns, in groups. The first group with a column in the file decides; two
