@@ -13,6 +13,7 @@ import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.vector_files import import_vectors
 from bertwright.cli.app import run as run_verb
+from bertwright.errors import ConfigError, DataError
 from bertwright.inference.senses import WordUsage, vectors_of_usages
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.models.elmo.config import ElmoConfig
@@ -142,3 +143,21 @@ def test_words_are_forgotten_only_after_as_many_others() -> None:
         assert len(words) <= 8
     with pytest.raises(KeyError):
         words.word_of(10)
+
+
+def test_the_words_nearest_to_one(tmp_path: Path) -> None:
+    model = bertwright.load(fasttext(tmp_path / "fasttext"))
+    table = open_words(tmp_path / "fasttext")
+    for word in ("cat", "zorbled"):
+        expected = table.nearest(table.require(word), 2, [word])
+        found = model.most_similar(word, 2)
+        assert [each for each, _ in found] == [each for each, _ in expected]
+        np.testing.assert_allclose([c for _, c in found], [c for _, c in expected], rtol=1e-5)
+    with pytest.raises(ConfigError, match="top is 0"):
+        model.most_similar("cat", 0)
+    (tmp_path / "v.vec").write_text("cat 1 0\nsat 0 1\n")
+    import_vectors(tmp_path / "v.vec", tmp_path / "vectors")
+    with pytest.raises(DataError, match="'zorbled'"):
+        bertwright.load(tmp_path / "vectors").most_similar("zorbled")
+    with pytest.raises(ConfigError, match="words nearest"):
+        bertwright.load(elmo(tmp_path / "elmo", WORDS)).most_similar("cat")

@@ -69,8 +69,7 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
         read = fasttext_file.read(source)
         notes += fasttext_file.notes_of(read)
         notes.append(
-            "`bertwright words` makes the vector of a word that is not in the file of its "
-            "character n-grams; the other verbs, which read texts, do not"
+            "a word that is not in the file has the mean of the vectors of its character n-grams"
         )
         words, learner, unknown = _fasttext(read)
     else:
@@ -82,10 +81,11 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
     tokenizer = make_file_tokenizer(words, "vectors", special, added)
     save_with_words(out, learner, tokenizer, source.name, overwrite)
     table: Any = learner.encoder.token_embedding()
+    what = "a word without n-grams" if isinstance(learner.encoder, FastText) else "a word"
     notes.append(
-        f"a word that is not in the file has the vector of its row {unknown!r}"
+        f"{what} that is not in the file has the vector of its row {unknown!r}"
         if unknown is not None
-        else "a word that is not in the file has the mean of all vectors: the file has no row "
+        else f"{what} that is not in the file has the mean of all vectors: the file has no row "
         "for unknown words"
     )
     return Imported(words, table.weight.detach().numpy(), unknown, tuple(notes))

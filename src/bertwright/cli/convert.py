@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_fields, print_json, print_table
-from bertwright.console import say
+from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
 
@@ -20,8 +20,16 @@ def convert(
     out: Annotated[Path, Parameter(name="DST")],
     *,
     to: Literal[
-        "huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec", "fasttext", "arpa"
+        "huggingface",
+        "tensorflow",
+        "sentence-transformers",
+        "static",
+        "elmo",
+        "word2vec",
+        "fasttext",
+        "arpa",
     ] = "huggingface",
+    dimensions: int | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
     max_length: int | None = None,
@@ -40,7 +48,9 @@ def convert(
             ELMo's options.json and .hdf5 beside a tokenizer, or a file of word vectors (.vec, .txt,
             .bin), or an n-gram model (.arpa).
         out: Folder to write; of word vectors and ARPA, a file.
-        to: Format to write.
+        to: Format to write; static is a table of token vectors that is distilled from the model
+            (model2vec's folder), for vectors of texts without computing layers.
+        dimensions: static: numbers of a vector; unset: 256, or fewer if the model has fewer.
         pooling: sentence-transformers: how tokens become one vector: mean, cls, max, mean-sqrt,
             weighted or last; several with +.
         normalize: sentence-transformers: scale every vector to length 1.
@@ -52,6 +62,12 @@ def convert(
     if given and to != "sentence-transformers":
         option = next(iter(given)).replace("_", "-")
         raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
+
+    if to == "static":
+        _distill(source, out, dimensions, average, overwrite, json)
+        return
+    if dimensions is not None:
+        raise ConfigError(f"--dimensions is for --to static; this is --to {to}")
 
     from bertwright.checkpoint import convert as models
     from bertwright.checkpoint import ngram_files as ngrams
@@ -107,6 +123,29 @@ def convert(
         say(note)
     facts |= {"notes": list(notes)} if notes else {}
     print_json({"out": out, "to": to, **facts}) if json else print_fields({"written": out, **shown})
+
+
+def _distill(
+    source: Path,
+    out: Path,
+    dimensions: int | None,
+    average: int | None,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    """Write the token vectors of a model, and print their number and width."""
+    if average is not None:
+        raise ConfigError("--average writes a checkpoint with layers: convert that to static then")
+    from bertwright.inference.vectors.distill import DIMENSIONS, distill
+
+    width = DIMENSIONS if dimensions is None else dimensions
+    with bar("Encoding the vocabulary", "tokens") as on_progress:
+        table = distill(source, out, width, overwrite, on_progress)
+    facts: dict[str, Any] = {"tokens": table.shape[0], "width": table.shape[1]}
+    if json:
+        print_json({"out": out, "to": "static", **facts})
+    else:
+        print_fields({"written": out, **facts})
 
 
 def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:

@@ -43,6 +43,7 @@ from bertwright.inference.encode import (
     is_count,
     join_windows,
     listed,
+    only_text,
     parts_of,
     tokenize,
 )
@@ -52,6 +53,7 @@ from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.vectors.embed import Embedder, layer_tuple
 from bertwright.inference.vectors.whitening import Whitening, load_whitening
+from bertwright.inference.word_vectors.words import WordTable
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
@@ -130,7 +132,10 @@ class Model:
         """
         if self._folder is not None:
             return self._folder.vectors()
-        return VectorConfig((self.spec.default_layer,), pooling=self.spec.default_pooling)
+        spec = self.spec
+        return VectorConfig(
+            (spec.default_layer,), pooling=spec.default_pooling, normalize=spec.default_normalize
+        )
 
     @property
     def says_vectors(self) -> bool:
@@ -265,6 +270,48 @@ class Model:
             self._embedder = key, self.embedder(config, precision=precision, sample=texts)
         embedder = self._embedder[1]
         return embedder.embed(texts, on_progress, prompt=prompt, prompt_name=prompt_name)
+
+    def most_similar(self, word: str, top: int = 10) -> list[tuple[str, float]]:
+        """Return the `top` words with the largest cosine to a word, and the cosines.
+
+        It is for tables of vectors (word2vec, GloVe, fastText, distilled token vectors). fastText
+        makes the vector of a word that is not in the table of its n-grams.
+
+        Args:
+            word: the word; it is not among the words that are returned.
+            top: the number of words.
+
+        Raises:
+            ConfigError: the model has layers, so that a word has no vector of its own, or `top` is
+                below 1.
+            DataError: the word has no vector.
+        """
+        if not is_count(top):
+            raise ConfigError(f"top is {top!r}; expected 1 or more")
+        words, ids = self._words, self.tokenizer.encode_word_ids([only_text(word)])[0]
+        if all(index == self.tokenizer.unk_id for index in ids):
+            raise DataError(
+                f"{word!r} is none of the {len(words.words):,} words of the vocabulary; "
+                "fastText makes vectors for such words"
+            )
+        vector = self.embed([word], normalize=False)[0]
+        return words.nearest(vector, top, self.tokenizer.tokens_of(ids))
+
+    @cached_property
+    def _words(self) -> WordTable:
+        """The words of a table of vectors."""
+        table = self.runner.encoder.token_embedding()
+        if self.spec.depth or table is None:
+            raise ConfigError(
+                f"{self.runner.name} has layers, where the vector of a word depends on its "
+                "sentence; most_similar is for tables of vectors. The nearest words of a layer are "
+                f"shown by: bertwright words nearest WORD --model {self.runner.name} --layer 0"
+            )
+        tokenizer = self.tokenizer
+        left_out = tokenizer.special_ids - tokenizer.words_of_file
+        ids = sorted(set(tokenizer.vocab.values()) - left_out)
+        vectors = table.weight[ids].float().cpu().numpy()
+        return WordTable(tokenizer.tokens_of(ids), vectors)
 
     def embedder(
         self,

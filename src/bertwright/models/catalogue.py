@@ -48,6 +48,7 @@ from bertwright.models.word_vectors.config import (
     FastTextRun,
     GloveConfig,
     GloveRun,
+    StaticConfig,
     Word2VecConfig,
     Word2VecRun,
     WordVectorsConfig,
@@ -213,6 +214,12 @@ def _word_vectors() -> System:
     return FROM_FILES
 
 
+def _model2vec() -> System:
+    from bertwright.models.word_vectors.system import DISTILLED
+
+    return DISTILLED
+
+
 MODELS: dict[str, Entry] = {
     "bert": Entry(BertConfig, BertRun, _bert),
     "bert-ltr": Entry(LeftToRightBertConfig, LeftToRightBertRun, _left_to_right_bert),
@@ -238,6 +245,7 @@ MODELS: dict[str, Entry] = {
     "fasttext": Entry(FastTextConfig, FastTextRun, _fasttext),
     "glove": Entry(GloveConfig, GloveRun, _glove),
     "word-vectors": Entry(WordVectorsConfig, None, _word_vectors),
+    "model2vec": Entry(StaticConfig, None, _model2vec),
 }
 """The systems by the `model_type` in the `config.json` of their checkpoints. A run trains the first
 unless it names another.

@@ -46,6 +46,8 @@ class EncoderSpec:
     """The layer that `embed` reads by default: 0 the embeddings, 1 to L, negative from the top."""
     default_pooling: str = "mean"
     """The pooling of `embed` by default."""
+    default_normalize: bool = False
+    """Whether `embed` scales vectors to length 1 by default."""
     own_widths: tuple[int, ...] = ()
     """The widths of layers 0 to L; empty: all are H."""
     averages_begin: bool = True

@@ -1,4 +1,4 @@
-"""A table with a vector for each word of a vocabulary, from any model or file of vectors.
+"""Open the words of any model or file of vectors as a table with a vector for each.
 
 For static vectors, a word's vector is its row. For any other model, it is the mean of a layer's
 vectors of the word's tokens, where the word is a text by itself. Letters: V words, H width.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,77 +20,19 @@ from bertwright.checkpoint import checkpoint, sources
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import Model, load
-from bertwright.inference.vectors.embed import normalized
+from bertwright.inference.word_vectors.words import WordTable
 from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.encoder import mean_rows
 from bertwright.models.word_vectors.files import is_vector_file, read_vectors
 from bertwright.models.word_vectors.subwords import buckets_of, word_units
 from bertwright.storage.model_folder import CONFIG, WEIGHTS, read_json
-from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spellings
+from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
 STATIC = ("word2vec", "glove", "word-vectors", "fasttext")
 """Models that are a table of words, from which only the table needs to be loaded."""
 _AT_ONCE = 256
-
-
-@dataclass
-class WordTable:
-    """Words, in the order of the vocabulary (often the most frequent first), and their vectors."""
-
-    words: Sequence[str]
-    vectors: Float32s
-    """`[V, H]`; memory-mapped if it is from one of our folders."""
-    unseen: Callable[[str], Float32s | None] = field(default=lambda word: None)
-    """Returns the vector `[H]` of a word that is not in the table, or None if the model makes
-    none.
-    """
-    notes: tuple[str, ...] = ()
-    """Messages for the user about what was left out or replaced while reading."""
-
-    @cached_property
-    def row(self) -> dict[str, int]:
-        """Word -> its row."""
-        return {word: row for row, word in enumerate(self.words)}
-
-    @cached_property
-    def unit(self) -> Float32s:
-        """`[V, H]`, vectors of length 1; a zero vector stays zero."""
-        return normalized(self.vectors)
-
-    def spelling(self, word: str) -> str | None:
-        """Return the word as it is in the table, which may have another capitalization; None if it
-        is not.
-        """
-        return next((each for each in spellings(word) if each in self.row), None)
-
-    def vector(self, word: str) -> Float32s | None:
-        """Return the vector `[H]` of a word, of length 1; None if there is none."""
-        known = self.spelling(word)
-        vector = self.unseen(word) if known is None else self.vectors[self.row[known]]
-        return None if vector is None else normalized(vector[None])[0]
-
-    def require(self, word: str) -> Float32s:
-        """Return the `vector` of a word; raise DataError if there is none."""
-        if (vector := self.vector(word)) is not None:
-            return vector
-        raise DataError(
-            f"{word!r} is none of the {len(self.words):,} words of the vocabulary; fastText makes "
-            "vectors for such words"
-        )
-
-    def nearest(
-        self, vector: Float32s, top: int, without: Sequence[str] = ()
-    ) -> list[tuple[str, float]]:
-        """Return the `top` words with the largest cosine to a vector `[H]`, and the cosines."""
-        cosines = self.unit @ normalized(vector[None])[0]
-        left_out = [self.row[word] for word in without if word in self.row]
-        cosines[left_out] = -np.inf
-        top = min(top, len(cosines) - len(left_out))
-        rows = np.argpartition(-cosines, max(0, top - 1))[:top]
-        rows = rows[np.argsort(-cosines[rows])]
-        return [(self.words[row], float(cosines[row])) for row in rows.tolist()]
 
 
 def open_words(path: str | Path, layer: int | None = None) -> WordTable:

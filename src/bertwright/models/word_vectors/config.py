@@ -211,3 +211,11 @@ class GloveRun(WordVectorsRun):
         above(self, 0, "most", "power", "learning_rate")
         at_least(self, 1, "memory_mb")
         super().__post_init__()
+
+
+@dataclass(frozen=True)
+class StaticConfig(WordVectorsConfig):
+    """A table of token vectors that was distilled from an encoder, as model2vec stores it."""
+
+    normalize: bool = True
+    """Whether the vector of a text is scaled to length 1 by default."""

@@ -24,6 +24,7 @@ from bertwright.arrays import Int64s
 from bertwright.models.word_vectors.config import (
     FastTextConfig,
     GloveConfig,
+    StaticConfig,
     Word2VecConfig,
     WordVectorsConfig,
 )
@@ -45,7 +46,8 @@ def word_vectors_spec(config: WordVectorsConfig) -> EncoderSpec:
         averages_begin=False,
         averages_end=False,
         feature_based=True,
-        averages_unknown=not isinstance(config, (Word2VecConfig, GloveConfig)),
+        averages_unknown=not isinstance(config, (Word2VecConfig, GloveConfig, StaticConfig)),
+        default_normalize=isinstance(config, StaticConfig) and config.normalize,
     )
 
 

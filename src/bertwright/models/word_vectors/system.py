@@ -32,11 +32,13 @@ from bertwright.models.word_vectors.config import (
     FastTextRun,
     GloveConfig,
     GloveRun,
+    StaticConfig,
     Word2VecConfig,
     Word2VecRun,
     WordVectorsConfig,
 )
 from bertwright.models.word_vectors.encoder import FastText, WordVectors, word_vectors_spec
+from bertwright.models.word_vectors.model2vec import Model2VecLayout
 from bertwright.models.word_vectors.objectives import ContextWords, Cooccurrences
 from bertwright.models.word_vectors.subwords import word_units
 from bertwright.nn.encoder import Encoder
@@ -224,3 +226,11 @@ FROM_FILES = System(
     name="word-vectors", config=WordVectorsConfig, encoder=WordVectors, spec=word_vectors_spec
 )
 """Vectors that `bertwright convert` read from a file of another program. No run trains them."""
+DISTILLED = System(
+    name="model2vec",
+    config=StaticConfig,
+    encoder=WordVectors,
+    spec=word_vectors_spec,
+    layout=Model2VecLayout,
+)
+"""Token vectors that `bertwright convert --to static` distilled, or a folder of model2vec."""

@@ -1,0 +1,84 @@
+"""Tags of words outside of ELMo's vocabulary: spelled, or read as [UNK].
+
+    python experiments/road/elmo_spelling.py --model RUN --tagging FOLDER --runs FOLDER
+
+RUN is an ELMo whose tokenizer keeps capitals; FOLDER holds CoNLL-2003. The frozen ELMo is read by a
+linear layer over the mix of its layers, trained on the first `--sentences` of `train.txt` and
+evaluated on `test.txt`. Writes `elmo_spelling.json`: the accuracy of tags on the words that are not
+in the vocabulary, and on all words, with a linear layer for each way of reading and each seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from unittest.mock import patch
+
+import bertwright
+from bertwright.cli.app import run
+from bertwright.models.elmo.encoder import Elmo
+
+RESULTS = Path(__file__).with_suffix(".json")
+OPTIONS = [
+    *["--transfer", "features", "--layers", "mix", "--epochs", "5", "--learning-rate", "1e-2"],
+    *["--keep", "last", "--evaluations-per-epoch", "0.2", "--device", "cpu"],
+    *["--precision", "fp32", "--overwrite"],
+]
+COLUMNS = {"parts of speech": 2, "named entities": 4}
+
+
+def read(path: Path, column: int, most: int | None = None) -> list[list[tuple[str, str]]]:
+    """Return sentences of (word, tag)."""
+    blocks = path.read_text("utf-8").split("\n\n")
+    sentences = [[line.split() for line in block.splitlines() if line] for block in blocks]
+    kept = [rows for rows in sentences if rows and rows[0][0] != "-DOCSTART-"][:most]
+    return [[(row[0], row[column - 1]) for row in rows] for rows in kept]
+
+
+def main() -> None:
+    """Train and evaluate both ways of reading."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("model", "tagging", "runs"):
+        parser.add_argument(f"--{name}", required=True, type=Path)
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=2)
+    given = parser.parse_args()
+    given.runs.mkdir(parents=True, exist_ok=True)
+    source = given.tagging / "CoNLL-2003"
+    found: dict[str, object] = {"sentences": given.sentences, "options": " ".join(OPTIONS)}
+    for task, column in COLUMNS.items():
+        train = given.runs / f"{column}.conll"
+        rows = read(source / "train.txt", column, given.sentences)
+        lines = ("".join(f"{word} {tag}\n" for word, tag in sentence) for sentence in rows)
+        train.write_text("\n".join(lines), "utf-8")
+        test = read(source / "test.txt", column)
+        for spelled in (True, False):
+            with patch.object(Elmo, "can_spell", lambda self, word, can=spelled: can):
+                for seed in range(1, given.seeds + 1):
+                    out = given.runs / f"{column}-{spelled}-{seed}"
+                    command = ["finetune", "tagging", "--model", given.model, "--train", train]
+                    command += ["--dev", train, "--seed", seed, "--seeds", 1, "--out", out]
+                    assert run([*map(str, command), *OPTIONS]) == 0
+                    model = bertwright.load(out)
+                    vocabulary = model.tokenizer.vocab
+                    predicted = model.predict([[word for word, _ in each] for each in test])
+                    hits: dict[bool, list[bool]] = {True: [], False: []}
+                    for sentence, tags in zip(test, predicted, strict=True):
+                        for (word, gold), tag in zip(sentence, tags.tags, strict=True):
+                            hits[word in vocabulary].append(tag == gold)
+                    unknown, every = hits[False], hits[False] + hits[True]
+                    name = f"{task}, {'spelled' if spelled else '[UNK]'}"
+                    figures = {
+                        "words": len(every),
+                        "unknown": len(unknown),
+                        "accuracy of unknown": round(sum(unknown) / len(unknown), 4),
+                        "accuracy": round(sum(every) / len(every), 4),
+                    }
+                    found.setdefault(name, []).append(figures)  # type: ignore[attr-defined]
+                    print(name, figures, flush=True)
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
