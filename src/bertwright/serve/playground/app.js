@@ -1,7 +1,8 @@
-// The page: panels and their forms, the model chooser, the key, and links that fill and run a panel.
+// The page: the panels with their forms, the chooser of models, the form for the API key, and links
+// that fill in and run a panel.
 //
-// A link is `#PANEL?field=value&...`; it is made anew at every run, so that it can be sent to
-// somebody. What follows the `#` stays in the browser: no text is in the server's log.
+// A link has the form `#PANEL?field=value&...`. It is updated at every run, so the address of the
+// page can be shared. The part after the `#` is never sent to the server, so no text is in its log.
 
 import { attention } from "./attention.js";
 import { command, h, receipt } from "./dom.js";
@@ -18,22 +19,25 @@ const CUT = {
 const main = document.getElementById("main");
 const chooser = document.getElementById("model");
 const keyForm = document.getElementById("key-form");
-let known = []; // models
-const drafts = new Map(); // of each panel that was left the form, with what is written in it
-let stop = null; // what to do when the panel is left while its answer is awaited
+/** The models of the server. */
+let known = [];
+/** Panel -> its form with the values that were entered, for panels that were left. */
+const drafts = new Map();
+/** Cancels the running request when the panel is left; null: none is running. */
+let stop = null;
 
 function current() {
   return known.find((model) => model.name === chooser.value);
 }
 
-/** Why the panel cannot be used with this model, or "". */
+/** Return why a panel cannot be used with a model, or "" if it can. */
 function lack(panel, model) {
   if (!panel.kinds) return "";
   if (model.heads.some((head) => panel.kinds.includes(head.kind))) return "";
   return `${model.name} has no such head: this panel needs ${panel.needs}.`;
 }
 
-/** Whether the page has the panel: some only where a model can use it. */
+/** Return whether the page shows a panel. An optional panel is shown if a model can use it. */
 function offered(panel) {
   return !panel.optional || known.some((model) => !lack(panel, model));
 }
@@ -86,7 +90,7 @@ function row(field, given, model) {
     h("div", { class: "label" }, label, insert || null), input);
 }
 
-/** The form as the panel's `run` takes it; an error tells the field that is wrong. */
+/** Return the values of a form as the panel's `run` takes them; an error names the wrong field. */
 function read(panel, form) {
   const values = {};
   for (const field of [...panel.fields, CUT]) {
@@ -123,7 +127,7 @@ function keepAddress(panel, form) {
   history.replaceState(null, "", `#${panel.name}?${query}`);
 }
 
-/** What is written in a form goes into the one that is shown. */
+/** Copy the values of a form into the form that is shown. */
 function carry(form) {
   const shown = main.querySelector("form");
   for (const input of form?.elements ?? []) {
@@ -223,7 +227,7 @@ function problem(error) {
   return h("p", { class: "problem", role: "alert" }, h("b", {}, `Not done${status}. `), error.message);
 }
 
-/** The server wants a key: ask for it, then do again what was refused. */
+/** Show the form for the API key, and repeat the refused request when a key was entered. */
 function askKey(again) {
   keyForm.hidden = false;
   keyForm.onsubmit = (event) => {
@@ -234,7 +238,7 @@ function askKey(again) {
   document.getElementById("key").focus();
 }
 
-/** A panel's address without what is written in it: the model stays, if it is not the first. */
+/** Return the address of a panel without values; it names the model unless that is the first. */
 function link(name) {
   const query = new URLSearchParams({ model: chooser.value });
   return chooser.value === known[0].name ? `#${name}` : `#${name}?${query}`;
@@ -246,7 +250,7 @@ function list() {
     const why = lack(panel, model);
     return h("li", {}, h("a", { href: link(panel.name), "data-panel": panel.name,
       class: why ? "lacks" : null, title: why || null,
-      // On a phone the panels are a row to be scrolled; Tab would leave one of them half outside.
+      // On a phone the panels are a row that scrolls; Tab alone would leave a panel partly hidden.
       onfocus: (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }) },
     panel.title, why ? h("span", { class: "unseen" }, " (not with this model)") : null));
   }));
@@ -287,7 +291,7 @@ chooser.addEventListener("change", () => {
   const panel = PANELS.find((p) => p.name === main.dataset.panel);
   list();
   history.replaceState(null, "", link(panel.name));
-  // What was typed stays, but nothing is asked before Run.
+  // The values that were entered stay, but no request is sent before Run is pressed.
   show(panel, new URLSearchParams(), current());
   carry(drafts.get(panel.name));
 });

@@ -1,11 +1,11 @@
-// The panel that shows attention: the heads of one layer (heads.js).
+// The panel that shows the attention heads of one layer (heads.js draws them).
 
 import { h } from "./dom.js";
 import { stage } from "./heads.js";
 import { post } from "./server.js";
 import { layerName } from "./vectors.js";
 
-const MOST = 64; // tokens drawn
+const MOST = 64; // the maximum number of tokens that are drawn
 
 export const attention = {
   name: "attention",

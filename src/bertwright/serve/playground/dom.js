@@ -1,4 +1,4 @@
-// Parts that every panel is built from. Text enters the page by textContent only.
+// Elements that all panels use. Text enters the page only by textContent, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,30 +14,30 @@ function fill(node, properties, children) {
   return node;
 }
 
-/** An element; strings among the children become text nodes. */
+/** Return an element; strings among its children become text nodes. */
 export function h(tag, properties = {}, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
 
-/** The same, of SVG. */
+/** Return an element of SVG; see `h`. */
 export function s(tag, properties = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
-/** A share of one, as the eye reads it. */
+/** Return a fraction as a percentage. */
 export function percent(share) {
   if (share >= 0.9995) return "100 %";
   if (share > 0 && share < 0.0005) return "< 0.1 %";
   return `${(100 * share).toFixed(1)} %`;
 }
 
-/** A number with a true minus and no minus before zero. */
+/** Return a number with a minus sign (not a hyphen), and without a sign before zero. */
 export function number(value, digits = 3) {
   const text = value.toFixed(digits);
   return Number(text) === 0 ? (0).toFixed(digits) : text.replace("-", "−");
 }
 
-/** Labels with bars, largest first as given; share is 0 to 1. */
+/** Return labels with bars, in the given order; a share is between 0 and 1. */
 export function bars(rows, name) {
   return h(
     "ul",
@@ -54,7 +54,7 @@ export function bars(rows, name) {
   );
 }
 
-/** A table; a cell that is a number stands right. */
+/** Return a table; numbers are aligned to the right. */
 export function table(heads, rows, name) {
   const numeric = heads.map((_, i) => rows.length > 0 && rows.every((r) => typeof r[i] === "number"));
   const cell = (value, i) => h("td", { class: numeric[i] ? "number" : null, dir: "auto" }, `${value}`);
@@ -71,12 +71,12 @@ export function table(heads, rows, name) {
   );
 }
 
-/** Something long under a line that opens it. */
+/** Return content that is hidden until its title is opened. */
 export function more(title, ...children) {
   return h("details", {}, h("summary", {}, title), children);
 }
 
-/** Python counts code points where JavaScript counts halves of some: slice as Python does. */
+/** Slice a text by code points, as Python counts; JavaScript counts UTF-16 units. */
 export function characters(text) {
   const points = Array.from(text);
   return {
@@ -85,7 +85,8 @@ export function characters(text) {
   };
 }
 
-/** A text cut at spans {start, end} that do not overlap: strings, and what `mark(span, text)` makes. */
+/** Split a text at spans {start, end} that do not overlap. The parts between them are strings; a
+ * span becomes the result of `mark(span, text)`. */
 export function marked(text, spans, mark) {
   const points = characters(text);
   const parts = [];
@@ -99,7 +100,7 @@ export function marked(text, spans, mark) {
   return parts.filter((part) => part !== "");
 }
 
-/** What the reply says of itself, in a quiet line. */
+/** Return a line with the facts that a reply states about itself (model, layers, time). */
 export function receipt(given) {
   const said = (value) => value ?? (value === null ? "none" : "not said");
   const cuts = (given.truncated ?? []).map((cut) =>
@@ -118,7 +119,7 @@ export function receipt(given) {
     facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, `${value}`))));
 }
 
-/** A command, and a button that copies it. */
+/** Return a command with a button that copies it. */
 export function command(line) {
   const copy = h("button", { type: "button", class: "insert", onclick: async () => {
     await navigator.clipboard?.writeText(line);
@@ -127,14 +128,14 @@ export function command(line) {
   return h("div", { class: "curl" }, copy, more("Show", h("pre", {}, line)));
 }
 
-/** Layer numbers, a run of them by its ends. */
+/** Return layer numbers as text, with consecutive numbers as a range. */
 function layers(given) {
   if (!given?.length) return "none";
   const run = given.length > 2 && given.every((layer, i) => layer === given[0] + i);
   return run ? `${given[0]} to ${given[given.length - 1]}` : given.join(", ");
 }
 
-/** Move the focus among `items` by the arrow keys; one of them is in the order of Tab. */
+/** Let the arrow keys move the focus among `items`; only one of them is reached by Tab. */
 export function roving(items, chosen) {
   items.forEach((item, i) => {
     item.tabIndex = i === 0 ? 0 : -1;

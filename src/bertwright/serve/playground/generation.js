@@ -1,18 +1,18 @@
-// Panels of models that generate: text as it comes, which a button stops.
+// The panels of models that generate. Text is shown as it arrives, and a button stops it.
 
 import { h } from "./dom.js";
 import { stream } from "./server.js";
 import { TASK } from "./words.js";
 
-/** A panel of one streaming route; `body` makes the request of the form's values, `drawn` what is
- * shown of the form's values and of the texts so far. */
+/** Return a panel for a streaming route. `body` makes the request from the values of the form, and
+ * `drawn` returns what is shown, given these values and the texts so far. */
 function generating({ path, body, drawn, ...panel }) {
   return {
     ...panel,
     streams: true,
     optional: true,
     async run({ model, truncate, ...values }, _, keep, { show, signal }) {
-      const texts = []; // of each prompt its texts
+      const texts = []; // prompt -> its texts
       const reasons = new Set();
       const draw = () => drawn(values, texts);
       const { answer, receipt } = await stream(path, { model, truncate, ...body(values) }, signal, (part) => {

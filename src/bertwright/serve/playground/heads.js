@@ -1,17 +1,18 @@
-// Attention heads: all as thumbnails, one as lines or as a matrix. Also drawn by the page that
-// `bertwright attention` writes, which holds this file and dom.js.
+// Draws attention heads: all of them as thumbnails, and one as lines or as a matrix. The page that
+// `bertwright attention` writes contains this file and dom.js too.
 
 import { bars, h, more, percent, roving, s, table } from "./dom.js";
 
-const ROW = 26; // pixels a token
-const FAINT = 0.015; // lines below are not drawn
+const ROW = 26; // pixels per token
+const FAINT = 0.015; // lines of a smaller attention are not drawn
 const SHARES = { lines: [0.1, 0.3, 1], matrix: [0.01, 0.05, 0.2, 0.5, 1] };
 
 /**
- * Thumbnails, the switch between lines and matrix, and the head that is chosen.
+ * Return the thumbnails, the switch between lines and matrix, and the drawing of the chosen head.
  *
- * `rows` are the tokens that look, `columns` those that are looked at; `layers` have a number and
- * heads, each a list of rows; `layer` and `head` count from 0; `keep` is told what is chosen.
+ * `rows` are the tokens that attend, `columns` those that are attended to. Each of `layers` has a
+ * number and its heads, each a list of rows. `layer` and `head` count from 0; `keep` is called with
+ * the choice.
  */
 export function stage(state) {
   const canvas = h("div", { class: "canvas" });
@@ -78,7 +79,7 @@ function best(row) {
   return row.map((_, j) => j).sort((a, b) => row[b] - row[a]).slice(0, 6);
 }
 
-/** What the colours mean. */
+/** Return the legend of the colours. */
 function shades(view) {
   const weight = (share) => `${view === "lines" ? share : Math.sqrt(share)}`;
   return ["Attention:", ...SHARES[view].map((share) => h("span", {},
@@ -87,7 +88,7 @@ function shades(view) {
   view === "lines" ? `Less than ${100 * FAINT} % is not drawn.` : ""];
 }
 
-/** What stands after each token where it is told: of one that comes again, which one it is. */
+/** Return the suffix of each token in labels: which occurrence it is, if it is repeated. */
 function told(tokens) {
   const counts = new Map();
   for (const token of tokens) counts.set(token, (counts.get(token) ?? 0) + 1);
@@ -116,7 +117,8 @@ function side(tokens, name) {
   }, token));
 }
 
-/** Tokens left and right, a curve for every look; a token pointed at shows its own. */
+/** Draw the tokens left and right, and a curve for each attention weight. Pointing at a token shows
+ * only its curves. */
 function lines(rows, columns, weights, name, said) {
   const height = Math.max(rows.length, columns.length) * ROW;
   const middle = (i) => i * ROW + ROW / 2;
@@ -149,7 +151,7 @@ function lines(rows, columns, weights, name, said) {
   return box;
 }
 
-/** A row a token that looks, a column a token that is looked at. */
+/** Draw a matrix: a row for each token that attends, a column for each that is attended to. */
 function matrix(rows, columns, weights, name, said) {
   const count = columns.length;
   const cells = weights.flatMap((row, i) => row.map((weight, j) => s("rect", {
@@ -175,6 +177,6 @@ function matrix(rows, columns, weights, name, said) {
     const place = cells.indexOf(event.target);
     if (place >= 0) choose(Math.floor(place / count));
   });
-  // Columns of a long text have a least width: what does not fit is scrolled to.
+  // The columns of a long text have a minimum width; the matrix scrolls if it does not fit.
   return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Matrix" }, box);
 }

@@ -1,4 +1,4 @@
-// What the page asks the server, and the shapes of its answers: the one file that knows routes.
+// Requests to the server and the form of its replies. Only this file knows the routes.
 
 let key = "";
 
@@ -6,7 +6,7 @@ export function useKey(given) {
   key = given.trim();
 }
 
-/** What the server answered in place of what was asked; `status` 0: it did not answer. */
+/** An error that the server returned; `status` is 0 if there was no reply. */
 export class ServerError extends Error {
   constructor(status, message) {
     super(message);
@@ -14,9 +14,9 @@ export class ServerError extends Error {
   }
 }
 
-const PATIENCE = 60_000; // milliseconds
+const PATIENCE = 60_000; // milliseconds until a request is given up
 
-/** A response that is no error, and the time of the request. */
+/** Return a response that is no error, and the time that the request took. */
 async function send(path, body, signal) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
@@ -35,7 +35,7 @@ async function send(path, body, signal) {
   throw new ServerError(response.status, reason(parsed(text), response));
 }
 
-/** What JSON says; undefined where it is none. */
+/** Return the value of a JSON text; undefined if it is not JSON. */
 function parsed(text) {
   try {
     return JSON.parse(text);
@@ -67,9 +67,10 @@ function reason(answer, response) {
   return said || response.statusText || "no reason given";
 }
 
-/** The models: their names, heads (name, kind, labels), number of layers, and examples of their
- * cards. Beside the heads of the server there are `continuation` of those that continue prompts,
- * `vectors` and `attention` of those that have them, and `ranker` of each task that reads pairs. */
+/** Return the models with their names, heads (name, kind, labels), number of layers, and the
+ * examples of their cards. In addition to the heads that the server lists, a model that continues
+ * prompts has the head `continuation`, one with vectors or attention maps has `vectors` or
+ * `attention`, and each task that reads pairs has `ranker`. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
@@ -86,14 +87,14 @@ export async function models() {
   });
 }
 
-/** Ask one route; `{answer, receipt}`, the receipt as every reply gives it. */
+/** Call a route; return `{answer, receipt}`. The receipt has the facts that every reply states. */
 export async function post(path, body) {
   const { answer, milliseconds } = await ask(path, body);
   return { answer, receipt: receipt(path, body, answer, milliseconds) };
 }
 
-/** The same of a route that streams: `more(part)` is called as parts come, and `answer` is the last
- * event, or undefined where `signal` stopped it before. */
+/** Call a route that streams: `more(part)` is called with each part. `answer` is the last event, or
+ * undefined if `signal` stopped the request before it. */
 export async function stream(path, body, signal, more) {
   const asked = { ...body, stream: true };
   const began = performance.now();
@@ -136,7 +137,7 @@ function receipt(path, body, answer, milliseconds) {
   };
 }
 
-/** The command of a shell that asks the same; the key is left to whoever runs it. */
+/** Return the curl command of a request; the API key is not part of it. */
 function curl(path, body) {
   const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   return [

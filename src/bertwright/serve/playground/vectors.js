@@ -1,9 +1,9 @@
-// The panels that look at vectors and tokens: cosines, and pieces.
+// The panels for vectors and tokens: the cosines of texts, and the tokens of a text.
 
 import { characters, h, marked, more, number, roving, table } from "./dom.js";
 import { post } from "./server.js";
 
-const MOST = 1000; // tokens drawn
+const MOST = 1000; // the maximum number of tokens that are shown
 
 const LAYERS = {
   name: "layers",
@@ -32,7 +32,7 @@ export function layerName(layer, count) {
   return layer === count ? `${layer}, the last` : `${layer}`;
 }
 
-/** What of the form's `layers` and `pooling` goes into a request. */
+/** Return the part of a request that the fields `layers` and `pooling` determine. */
 function asked({ layers, pooling }) {
   const body = {};
   if (layers) body.layers = layers.split(",").map(Number);
@@ -60,14 +60,14 @@ const compare = {
       ...rest, input: texts, ...asked({ layers, pooling }),
     });
     const cosines = answer.similarities;
-    // The colours span what is there: cosines of raw BERT vectors lie close together.
+    // The colours span the cosines that occur, since those of raw BERT vectors are nearly equal.
     const off = cosines.flatMap((row, i) => row.filter((_, j) => i !== j));
     const low = Math.min(...off);
     const high = Math.max(...off);
     const share = (value) => (high > low ? (Math.min(value, high) - low) / (high - low) : 0.5);
     const dense = texts.length > 8;
     const cell = (value, i, j) => h("td", {
-      // Ink cannot be read on the deeper half of the colours, black can.
+      // On the darker half of the colours, only black text can be read.
       class: i === j ? "none" : share(value) > 0.54 ? "deep" : null,
       "--share": i === j ? null : `${8 + 78 * share(value)}%`,
     }, i === j ? "·" : number(value, 2));
@@ -140,7 +140,7 @@ function covers(one, other) {
   return one.start < other.end && other.start < one.end;
 }
 
-/** Rows of tokens from lists side by side. */
+/** Return rows of tokens from parallel lists. */
 function read(result) {
   return result.tokens.map((token, i) => ({
     token,

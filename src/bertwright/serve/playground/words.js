@@ -1,9 +1,9 @@
-// The panels that ask a head: blanks, passages, entities, classes, what follows, ranks.
+// The panels of heads: masked tokens, answers, entities, classes, next sentences, ranking.
 
 import { bars, h, marked, more, number, percent, table } from "./dom.js";
 import { post } from "./server.js";
 
-/** The field that chooses among heads of these kinds; hidden where there is one. */
+/** Return the field that chooses among heads of these kinds; it is hidden if there is only one. */
 export const TASK = (kinds) => ({
   name: "task", label: "Task head", kind: "choice", value: "", few: true,
   choices: (model) => model.heads.filter((head) => kinds.includes(head.kind))
@@ -91,7 +91,7 @@ const entities = {
   async run({ text, ...rest }, model) {
     const { answer, receipt } = await post("tag", { ...rest, input: text });
     const found = answer.results[0].entities.map((e) => ({ ...e, label: e.entity_group }));
-    // A label keeps its colour: its place among the labels of the head.
+    // The colour of a label is determined by its index among the labels of the head.
     const known = model.heads.find((head) => head.name === answer.task)?.labels ?? [];
     const plain = known.map((label) => label.replace(/^[BIES]-/, ""));
     const labels = [...new Set([...plain, ...found.map((e) => e.label)])].filter((l) => l !== "O");
@@ -109,7 +109,7 @@ const entities = {
 
 const CLASSES = ["classification", "regression"];
 
-/** The first head that gives classes or numbers. */
+/** Return the first head that predicts classes or numbers. */
 function classified(model) {
   return model.heads.find((head) => CLASSES.includes(head.kind));
 }
@@ -135,7 +135,7 @@ const classes = {
       return { receipt, parts: [h("p", { class: "said" }, number(found[0].score))] };
     }
     const sorted = [...found].sort((a, b) => b.score - a.score);
-    // Of several labels each holds that is more probable than not, as for `predict`.
+    // With several labels, each with a probability of at least 0.5 holds, as in `predict`.
     const several = model.heads.find((head) => head.name === answer.task)?.multi_label;
     const held = several ? sorted.filter((c) => c.score >= 0.5) : sorted.slice(0, 1);
     return { receipt, parts: [
