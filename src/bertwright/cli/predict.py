@@ -20,6 +20,7 @@ def predict(
     model: str,
     input: str | None = None,
     out: str = "-",
+    exported: Path | None = None,
     options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
     """Predict with a fine-tuned model: one row per input, in order.
@@ -35,6 +36,8 @@ def predict(
         model: A run of finetune, or a Hugging Face folder with a task head.
         input: File of inputs, labelled or not: plain text with one per line (a pair: tab between),
             or as for finetune; - for standard input.
+        exported: Folder of bertwright export --task encoder of this model: its graph computes the
+            layers, with ONNX Runtime or OpenVINO on the CPU.
         out: File to write: .csv or .tsv for a table, any other name for JSON lines; - for JSON
             lines on standard output.
     """
@@ -55,7 +58,7 @@ def predict(
 
     if input is not None:
         refuse_missing(input)
-    loaded = load(model, device=options.device)
+    loaded = load(model, device=options.device, exported=exported)
     task = loaded.tasks[loaded.task_name(options.task)]
     target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), options.overwrite)
     with target as file, bar("Predicting", "inputs") as on_progress:

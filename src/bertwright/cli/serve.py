@@ -26,7 +26,7 @@ def serve(
     # it would kill the process until the server handles it
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sleep_when_idle()
-    config.models  # noqa: B018  (names and folders are checked before anything heavy is imported)
+    config.exports  # noqa: B018  (names and folders are checked before anything heavy is imported)
     for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):
         try:
             __import__(package)

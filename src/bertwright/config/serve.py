@@ -19,6 +19,10 @@ class ServeConfig:
 
     model: tuple[str, ...] = ()
     """Folders of models or hf:ORG/NAME, or NAME=FOLDER; requests use the first by default."""
+    exported: tuple[str, ...] = ()
+    """FOLDER of bertwright export --task encoder, whose graph computes the layers of the model, or
+    NAME=FOLDER of the model of that name.
+    """
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for all network interfaces."""
     port: int = 8080
@@ -106,4 +110,33 @@ class ServeConfig:
             folders[name] = folder
         if not folders:
             raise ConfigError("there is no model to serve; name one with --model FOLDER")
+        return folders
+
+    @property
+    def exports(self) -> dict[str, str]:
+        """Name of a model -> folder of its export.
+
+        Raises:
+            ConfigError: an export names no model, or another model, or is a second one.
+        """
+        models = self.models
+        folders: dict[str, str] = {}
+        for each in self.exported:
+            name, equals, folder = each.partition("=")
+            if not equals or os.path.isdir(each):
+                name, folder = next(iter(models)), each
+                if len(models) > 1:
+                    raise ConfigError(
+                        f"exported is {each!r}; expected NAME=FOLDER, as there are several models"
+                    )
+            if name not in models or not folder or name in folders:
+                known = ", ".join(models)
+                raise ConfigError(
+                    f"exported is {each!r}; expected one FOLDER of each model ({known})"
+                )
+            folders[name] = folder
+        if folders and (self.precision != "fp32" or self.device not in (None, "cpu")):
+            raise ConfigError(
+                "an export runs on the CPU in its own precision: leave out --precision and --device"
+            )
         return folders

@@ -36,6 +36,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, generate, next_sentence, score
 from bertwright.inference.attention.maps import AttentionMaps, attention_maps
 from bertwright.inference.backends.choice import BackendChoice, torch_backend
+from bertwright.inference.backends.exported_encoder import with_export
 from bertwright.inference.backends.plain import Backend
 from bertwright.inference.encode import (
     ModelRunner,
@@ -505,6 +506,7 @@ def load(
     device: str | torch.device | None = None,
     precision: Literal["fp32", "bf16", "auto"] = "fp32",
     batch_tokens: int | None = None,
+    exported: str | Path | None = None,
 ) -> Model:
     """Load a model.
 
@@ -517,9 +519,12 @@ def load(
             `Model.embedder` has further precisions, for vectors only.
         batch_tokens: the approximate number of tokens of a batch; None: 4,096 on a CPU, 65,536 on a
             GPU.
+        exported: a folder that `bertwright export --task encoder` wrote of this model: its graph
+            computes the layers, on the CPU, and the heads of `path` read them.
 
     Raises:
-        ConfigError: there is no such precision or device, or a batch would have no tokens.
+        ConfigError: there is no such precision or device, a batch would have no tokens, or the
+            export is not of this model.
         DataError, IntegrityError: the folder has no tokenizer; see also `checkpoint.load`.
     """
     if precision not in ("fp32", "bf16", "auto"):
@@ -529,7 +534,11 @@ def load(
         )
     if batch_tokens is not None and not is_count(batch_tokens):
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
-    where = _device(device)
+    if exported is not None and precision != "fp32":
+        raise ConfigError(f"an export has its own precision: leave out precision={precision!r}")
+    where = _device("cpu" if exported is not None and device in (None, "auto") else device)
+    if exported is not None and where.type != "cpu":
+        raise ConfigError(f"an export runs on the CPU; device is {device}: leave it out, or cpu")
     if precision == "auto":
         precision, _ = choose_precision(where)
     loaded = checkpoint.load(path)
@@ -540,6 +549,8 @@ def load(
     spell_unknown_words(tokenizer, encoder)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
+    if exported is not None:
+        learner = with_export(exported, learner, tokenizer)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
     begin = None if is_ours(loaded.folder) else tokenizer.stated_begin
     runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin)

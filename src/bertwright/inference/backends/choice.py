@@ -23,7 +23,12 @@ from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedBert, packable
-from bertwright.inference.backends.plain import Backend, ExportedBackend, PlainBackend
+from bertwright.inference.backends.plain import (
+    Backend,
+    ExportedBackend,
+    PlainBackend,
+    RunsGraph,
+)
 from bertwright.inference.encode import ModelRunner, Text
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.products import has_bfloat16
@@ -41,11 +46,14 @@ RANDOM_TEXTS, RANDOM_WORDS = 32, 40
 
 
 def torch_backend(runner: ModelRunner) -> Backend:
-    """Return the backend that computes with torch, in the precision in which the model was loaded.
+    """Return the backend that computes with the model as it was loaded: with torch in its
+    precision, or with its exported graph.
 
     A `Bert` on a CPU is packed, unless the processor has no products in its precision.
     """
     encoder, name = runner.encoder, f"torch {runner.precision}"
+    if isinstance(encoder, RunsGraph):
+        return ExportedBackend(encoder.exported, 4096, runner.spec.depth)
     exact = runner.precision == "fp32"
     bert = packable(encoder)
     if bert is not None and (exact or has_bfloat16()):

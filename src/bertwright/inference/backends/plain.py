@@ -9,7 +9,7 @@ Letters: n sequences, N tokens of a batch, H hidden.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -76,6 +76,15 @@ class PlainBackend:
         )
         for rows, encoded in batches:
             yield LayerBatch(rows, encoded.sequences, [encoded.layers[n] for n in layers])
+
+
+@runtime_checkable
+class RunsGraph(Protocol):
+    """An encoder whose layers an exported graph computes (`exported_encoder.py`)."""
+
+    exported: Exported
+    given: tuple[int, ...]
+    """The numbers of the layers that the graph computes."""
 
 
 class ExportedBackend:

@@ -248,7 +248,12 @@ def request_vectors(
     truncated: list[Truncated],
     count: int,
 ) -> Prepared[R]:
-    """Return a request whose reply holds `count` vectors, and says how they are made."""
+    """Return a request whose reply holds `count` vectors, and says how they are made.
+
+    Raises:
+        ConfigError: the model's export does not compute a layer.
+    """
+    engine.require_layers(vectors.numbers(engine.top))
     return Prepared(
         engine,
         items,

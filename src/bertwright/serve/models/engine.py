@@ -42,9 +42,9 @@ from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.config.hub import PREFIX
 from bertwright.config.vectors import VectorConfig, VectorPrecision
-from bertwright.errors import BertwrightError, DataError
+from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.inference.backends.packed import PackedBackend
-from bertwright.inference.backends.plain import Backend, PlainBackend
+from bertwright.inference.backends.plain import Backend, PlainBackend, RunsGraph
 from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
@@ -166,6 +166,16 @@ class Engine:
         self.flights: dict[str, Flight] = {}
         """The running texts of each way in which it generates."""
         self._embedders: dict[VectorConfig, Embedder] = {}
+
+    def require_layers(self, numbers: Iterable[int]) -> None:
+        """Raise ConfigError if its export does not compute one of some layers."""
+        encoder = self.runner.encoder
+        if isinstance(encoder, RunsGraph) and (missing := set(numbers).difference(encoder.given)):
+            given, lacks = (", ".join(map(str, each)) for each in (encoder.given, sorted(missing)))
+            raise ConfigError(
+                f"this model is served from an export of layer {given}; it does not compute layer "
+                f"{lacks}"
+            )
 
     @property
     def checkpoint(self) -> str | None:
@@ -328,7 +338,11 @@ def check_folder(folder: str) -> None:
 
 
 def load_engine(
-    name: str, folder: str, device: str | None = None, precision: VectorPrecision = "fp32"
+    name: str,
+    folder: str,
+    device: str | None = None,
+    precision: VectorPrecision = "fp32",
+    exported: str | None = None,
 ) -> Engine:
     """Return a loaded model whose vectors were checked.
 
@@ -338,13 +352,15 @@ def load_engine(
     with readable(folder):
         place, damaged = look_up_checkpoint(folder)  # `latest` may lead elsewhere later
         before = _stamps(place)
-        model = load(place, device)
+        model = load(place, device, exported=exported)
         engine = Engine(name, folder, model)
         engine.damages = damaged
         # compared up to the top, as every layer is served
         own = engine.default
         compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
-        if model.spec.has_vectors:
+        if isinstance(model.runner.encoder, RunsGraph):
+            engine.precision = "int8" if model.runner.encoder.exported.int8 else "fp32"
+        elif model.spec.has_vectors:
             chosen = model.embedder(compared, precision=precision).backend
             if isinstance(chosen, (PackedBackend, PlainBackend)):
                 chosen.batch_tokens = WHOLE

@@ -69,7 +69,8 @@ class ModelLoader:
 
     def _load_in_thread(self, name: str, folder: str) -> Engine:
         torch.set_num_threads(self._cores)  # a new thread has the number last set in another
-        engine = load_engine(name, folder, self.config.device, self.config.precision)
+        exported = self.config.exports.get(name)
+        engine = load_engine(name, folder, self.config.device, self.config.precision, exported)
         tokens, at_once = self._batches(engine)
         for parts in sorted({1, at_once}, reverse=True):
             torch.set_num_threads(self._cores // parts)

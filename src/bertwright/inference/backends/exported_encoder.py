@@ -1,0 +1,146 @@
+"""An exported graph in place of a model's encoder: its heads read what the graph computes.
+
+`bertwright export onnx|openvino --task encoder` writes the graph; the checkpoint that it was
+exported from has the heads. Before it is used, the graph is compared with the encoder on a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bertwright.checkpoint.export.check import SAMPLE
+from bertwright.checkpoint.export.exported import Exported, open_exported
+from bertwright.errors import ConfigError
+from bertwright.inference.backends.choice import LEAST_EXACT
+from bertwright.inference.backends.int8 import LEAST_COSINE
+from bertwright.inference.encode import encode_batches
+from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.objective import Learner, Objective
+from bertwright.nn.sequences import Inputs
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+
+class ExportedEncoder(Encoder):
+    """Runs the graph of a folder of `bertwright export` on the CPU."""
+
+    def __init__(self, exported: Exported, encoder: Encoder) -> None:
+        """Replace an encoder by its graph.
+
+        Raises:
+            ConfigError: the graph includes a head, or does not compute the last layer.
+        """
+        super().__init__(encoder.spec)
+        self.exported, self.config = exported, getattr(encoder, "config", None)
+        self.pooler = encoder.pooler
+        if exported.head is not None:
+            raise ConfigError(
+                f"{exported.folder} was exported with the head {exported.head}; export the encoder "
+                f"alone, whose layers any head reads: bertwright export {exported.runtime} --task "
+                "encoder --model CKPT --out DIR"
+            )
+        self.given = exported.layers or (encoder.spec.depth,)
+        """The numbers of the layers that the graph computes."""
+        if encoder.spec.depth not in self.given:
+            raise ConfigError(
+                f"{exported.folder} gives layer {', '.join(map(str, self.given))}; heads read the "
+                f"last: export with --layers {encoder.spec.depth} too"
+            )
+        self.register_buffer("_place", torch.zeros(0), persistent=False)
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """Run the graph on a batch; see `Encoder`. A layer that the graph does not compute is an
+        empty tensor at its index.
+
+        Raises:
+            ConfigError: `top` is a layer that the graph does not compute.
+        """
+        depth = self.spec.depth
+        highest = depth if top is None else top
+        if highest not in self.given:
+            raise ConfigError(
+                f"{self.exported.folder} gives layer {', '.join(map(str, self.given))}, not "
+                f"{highest}: export again with --layers {highest}"
+            )
+        lengths = inputs.sequences.lengths
+        ids = [each.tolist() for each in inputs.ids.split_with_sizes(lengths)]
+        types = None
+        if inputs.segments is not None:
+            types = [each.tolist() for each in inputs.segments.split_with_sizes(lengths)]
+        found = self.exported.run_all(ids, types)
+        of_tokens = [name for name, each in self.exported.outputs.items() if each]
+        layers: list[Any] = [torch.empty(0)] * (highest + 1)
+        for number, name in zip(self.given, of_tokens, strict=False):
+            if number <= highest:
+                layers[number] = torch.from_numpy(np.concatenate(found[name]))
+        last = layers[highest]
+        pooled = None
+        if self.pooler is not None and top is None:
+            pooled = self.pooler(last[inputs.sequences.first])
+        return Encoded(inputs.sequences, last, tuple(layers) if keep_layers else (), pooled)
+
+    def stages(self) -> Sequence[nn.Module]:
+        """Return no stages: nothing is trained."""
+        return []
+
+
+def with_export(folder: str | Path, learner: Learner, tokenizer: Tokenizer) -> Learner:
+    """Return a learner on the CPU with the heads of `learner`, whose encoder is the graph of a
+    folder. The graph is verified on a sample.
+
+    Raises:
+        ConfigError: the graph is of another model, lacks a layer that a head reads, or is of
+            another kind than `ExportedEncoder` runs.
+        DataError, IntegrityError, MissingExtra: as `open_exported`.
+    """
+    encoder = learner.encoder
+    exported = open_exported(folder, torch.get_num_threads())
+    graph = ExportedEncoder(exported, encoder).eval()
+    framing = tokenizer.framing
+    longest = min(encoder.spec.max_length or exported.longest, exported.longest)
+    room = longest - framing.special_tokens()
+    ids = [framing.one(each[:room]) for each in tokenizer.encode_bare_ids(SAMPLE)]
+    most = max(map(max, ids))
+    if exported.longest < longest or most >= encoder.spec.vocab_size:
+        raise ConfigError(f"{folder} is not an export of this model")
+    least = 1.0
+    for (_, one), (_, other) in zip(
+        encode_batches(graph, ids, None, 4096),
+        encode_batches(encoder, ids, None, 4096),
+        strict=True,
+    ):
+        cosines = torch.cosine_similarity(_means(one), _means(other), dim=1)
+        least = min(least, float(cosines.min()))
+    allowed = LEAST_COSINE if exported.int8 else LEAST_EXACT
+    if not least >= allowed:
+        raise ConfigError(
+            f"{folder} computes other vectors than the checkpoint (least cosine {least:.4f}, "
+            f"expected {allowed} or more): is it an export of this model?"
+        )
+    heads = {name: head for name, head in learner.objectives.items() if isinstance(head, Objective)}
+    for name, head in heads.items():
+        if missing := set(head.layers or ()).difference(graph.given):
+            lacks = ", ".join(map(str, sorted(missing)))
+            raise ConfigError(
+                f"the head {name} reads layer {lacks}, which {folder} does not give: export again "
+                "with --layers for each layer that it reads"
+            )
+    return Learner(graph, heads, learner.weights).eval().requires_grad_(False)
+
+
+def _means(encoded: Encoded) -> Tensor:
+    """Return the mean of the last layer over the tokens of each sequence, `[B, H]`."""
+    parts = encoded.last.float().split_with_sizes(encoded.sequences.lengths)
+    return torch.stack([part.mean(0) for part in parts])
