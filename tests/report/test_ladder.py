@@ -98,6 +98,13 @@ def test_what_is_not_measured_yet_is_named() -> None:
     assert "Not measured" not in results(rung("BERT", 0.7, 0.9))["conclusion"]
 
 
+def test_fine_tuning_that_was_too_short_is_named() -> None:
+    short = rung("GPT", 0.5, 0.4)
+    short["task"]["1"]["tuned"]["epochs"] = 0.2
+    said = results(rung("BERT", 0.7, 0.9), short)["conclusion"]
+    assert "too short to fine-tune GPT on" in said
+
+
 def test_without_a_task_the_lowest_bits_are_named() -> None:
     rungs = [
         rung("GPT", 0, 0, bits_per_character=1.5),

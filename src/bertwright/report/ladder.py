@@ -128,7 +128,19 @@ def conclusion(results: Results) -> str:
     beside = f"{_beside_baselines(results, best)}{_beside_random(results, best)}"
     left = [rung["title"] for rung in results["rungs"] if _is_to_come(rung, _most(results))]
     to_come = f" Not measured yet: {', '.join(left)}." if left else ""
-    return f"{said}.{beside}{to_come}"
+    return f"{said}.{beside}{to_come}{_too_short(results)}"
+
+
+def _too_short(results: Results) -> str:
+    """Which systems were fine-tuned for less than one pass over the labels, as minutes were few."""
+    fits = {r["title"]: r.get("task", {}).get(_most(results), {}) for r in results["rungs"]}
+    few = [name for name, own in fits.items() if "tuned" in own and own["tuned"]["epochs"] < 1]
+    if not few:
+        return ""
+    return (
+        f" The time was too short to fine-tune {', '.join(few)} on all labels once: "
+        "--task-minutes gives more."
+    )
 
 
 def _is_to_come(rung: Mapping[str, Any], fraction: str) -> bool:
