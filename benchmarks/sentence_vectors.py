@@ -36,6 +36,7 @@ def theirs(model: str, train: Any, dev: Any, epochs: float, batch: int) -> tuple
     from sentence_transformers.losses import CoSENTLoss
 
     torch.manual_seed(1)
+    torch.set_num_threads(os.cpu_count() or 1)
     encoder = SentenceTransformer(model, device="cpu")
     encoder.max_seq_length = LENGTH
     loss_of = CoSENTLoss(encoder)
