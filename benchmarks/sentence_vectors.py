@@ -14,6 +14,7 @@ import csv
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def theirs(model: str, train: Any, dev: Any, epochs: float, batch: int) -> tuple
     )
     seen, began = 0, time.monotonic()
     while seen < steps:
-        for rows in torch.randperm(len(train)).split(batch):
+        for rows in torch.split(torch.randperm(len(train)), batch):
             first, second, scores = zip(*(train[row] for row in rows.tolist()), strict=True)
             features = [encoder.tokenize(list(side)) for side in (first, second)]
             loss = loss_of(features, torch.tensor(scores))
@@ -118,12 +119,13 @@ def main() -> None:
     train, dev = read(given.train, given.most), read(given.dev, None)
     print(f"{len(train):,} pairs, {given.epochs:g} epochs, {os.cpu_count()} cores", flush=True)
     common = given.model, train, dev, given.epochs, given.batch
-    for name, figures in (
-        ("ours fp32", lambda: ours(*common, "fp32")),
-        ("sentence-transformers fp32", lambda: theirs(*common)),
-        ("ours by defaults", lambda: ours(*common, "auto")),
-    ):
-        speed, score = figures()
+    figures: dict[str, Callable[[], tuple[float, float]]] = {
+        "ours fp32": lambda: ours(*common, "fp32"),
+        "sentence-transformers fp32": lambda: theirs(*common),
+        "ours by defaults": lambda: ours(*common, "auto"),
+    }
+    for name, measure in figures.items():
+        speed, score = measure()
         print(f"{name}: {speed:.1f} examples/s, Spearman {100 * score:.2f}", flush=True)
 
 
