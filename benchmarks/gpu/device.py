@@ -306,5 +306,5 @@ def rehearse_flash() -> FlashStandIn:
 
     attention.takes_flash = takes
     varlen.varlen_attn = varlen_attn  # type: ignore[assignment]
-    attention._causal_argument.cache_clear()
+    attention._has_windows.cache_clear()
     return stand_in

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import bertwright
 from bertwright.cli.app import run
 from bertwright.models.elmo.encoder import Elmo
+from bertwright.tasks.predictions import TaggingPrediction
 
 RESULTS = Path(__file__).with_suffix(".json")
 OPTIONS = ["--device", "cpu", "--precision", "fp32", "--overwrite"]
@@ -61,6 +62,7 @@ def main() -> None:
                     predicted = model.predict([[word for word, _ in each] for each in test])
                     hits: dict[bool, list[bool]] = {True: [], False: []}
                     for sentence, tags in zip(test, predicted, strict=True):
+                        assert isinstance(tags, TaggingPrediction)
                         for (word, gold), tag in zip(sentence, tags.tags, strict=True):
                             hits[word in vocabulary].append(tag == gold)
                     unknown, every = hits[False], hits[False] + hits[True]
