@@ -115,7 +115,15 @@ def with_the_toy() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", params=[*trainable(), toy.NAME])
+SAME_CODE = ("xlm-roberta", "camembert", "distilbert", "mpnet")
+"""Systems whose code is nearly that of another one: they are tested with the slow tests."""
+SYSTEMS = [
+    pytest.param(each, marks=pytest.mark.slow) if each in SAME_CODE else each
+    for each in (*trainable(), toy.NAME)
+]
+
+
+@pytest.fixture(scope="session", params=SYSTEMS)
 def name(request: pytest.FixtureRequest) -> str:
     """Of a system."""
     assert request.param in RUNS, f"tests/contract/conftest.py has no tiny run of {request.param}"

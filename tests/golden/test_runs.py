@@ -137,6 +137,9 @@ def uses_of(name: str, folder: str) -> dict[str, Any]:
 def test_a_stored_run_computes_the_same(name: str) -> None:
     golden = {key: value for key, value in expected(name).items() if key not in ("config", "end")}
     ours = make_runs.plain(make_runs.uses_of(stored(name)))
+    for task, of_task in golden.get("predictions", {}).items():
+        lines = zip(ours["predictions"][task]["lines"], of_task["lines"], strict=True)
+        ours["predictions"][task]["lines"] = [stored_keys(line, before) for line, before in lines]
     if "inspect" in golden:
         for key in LATER_SIZES - golden["inspect"]["sizes"].keys():
             ours["inspect"]["sizes"].pop(key, None)

@@ -283,6 +283,7 @@ NO_RUNGS: Mapping[str, str] = {
     "memory-network": "it reads stories with questions, and no text: bertwright data stories",
     "bert2rnd": "it is a translation model that begins as a BERT, and no encoder of its own",
     "word-vectors": "its vectors are read from files of other programs and never trained here",
+    "model2vec": "its vectors are distilled from another model: bertwright convert --to static",
     "roberta": "it is a BERT without next sentences, so `bert` stands for it",
     "xlm-roberta": "it is a RoBERTa of a hundred languages",
     "camembert": "it is a RoBERTa of French",
