@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import bertwright
+from bertwright.cli.app import run
 from tests.house.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -57,6 +58,8 @@ def test_programs_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "a.txt").write_text(TEXT)
+    (tmp_path / "vectors.txt").write_text("film 0.1 0.9\nmovie 0.2 0.8\ntrain 0.9 0.1\n")
+    assert run(["convert", "vectors.txt", "glove"]) == 0
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     used: set[str] = set()

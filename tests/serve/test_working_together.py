@@ -263,8 +263,8 @@ def test_a_model_that_changes_while_it_is_loaded_is_not_served(
         shutil.copytree(full, folder)
         load_engine("m", str(folder), "cpu")
 
-        def replaced(*given: Any, path: Path = folder / name) -> Any:
-            found = real(*given)
+        def replaced(*given: Any, path: Path = folder / name, **options: Any) -> Any:
+            found = real(*given, **options)
             shutil.copyfile(path, tmp_path / "new")
             (tmp_path / "new").replace(path)
             return found
