@@ -77,6 +77,7 @@ def test_resumed_is_the_same_run(name: str, run: Path, data: Path, tmp_path: Pat
     assert_same_run(stopped, run)
 
 
+@pytest.mark.slow
 def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = mapping(name, data, data / "run")["model"]
     verb("pretrain", "--model", model, "--help-all")
@@ -163,6 +164,7 @@ def test_finetune_evaluate_predict(
     assert len(predicted.read_text("utf-8").splitlines()) == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_finetune_vectors_of_sentences(run: Path, tmp_path: Path) -> None:
     if not bertwright.load(run).spec.has_vectors:
         return
@@ -202,6 +204,7 @@ def test_serve(run: Path) -> None:
     np.testing.assert_allclose(vectors, bertwright.load(run).embed(TEXTS[:3]), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_its_page_says_what_it_has_learned(name: str, run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)

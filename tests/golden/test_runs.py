@@ -146,6 +146,7 @@ def test_a_stored_run_computes_the_same(name: str) -> None:
     assert_equal(ours, golden)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRETRAINED)
 def test_a_stopped_run_resumes_to_the_same_end(name: str) -> None:
     out = Path(f"resumed-{name}")
@@ -179,6 +180,7 @@ def test_a_stored_configuration_repeats_the_run(name: str) -> None:
     assert_same_end(name, end, golden)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PRETRAINED, *FINETUNED])
 def test_a_converted_run_computes_the_same(name: str) -> None:
     out = make_runs.CONVERTED + name

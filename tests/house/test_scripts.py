@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -90,6 +91,12 @@ def run_script(*words: object, without: str = "") -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
+@cache
+def distributions() -> Mapping[str, list[str]]:
+    """The distributions that each package is of; to find them takes half a second."""
+    return packages_distributions()
+
+
 def required() -> set[str]:
     """The distributions that `pip install -e ".[dev]"` names, in lower case with hyphens."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -116,9 +123,9 @@ def test_what_it_needs_beyond_dev_is_said(path: Path) -> None:
     }
     own = {each.stem for each in SCRIPTS} | {each.parent.name for each in SCRIPTS}
     known = sys.stdlib_module_names | {"bertwright"} | own
-    distributions = packages_distributions()
+    of_packages = distributions()
     for name in imported - known - asked:
-        found = {each.lower().replace("_", "-") for each in distributions.get(name, [name])}
+        found = {each.lower().replace("_", "-") for each in of_packages.get(name, [name])}
         assert found & required(), f"{place(path)} imports {name} and does not call needs()"
     if asked:
         said = ast.get_docstring(tree) or ""

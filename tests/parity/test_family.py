@@ -221,6 +221,7 @@ def test_layers_and_masked_lm(member: Member, tmp_path: Path, training: bool) ->
     near(logits, expected.logits[real], "written logits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("kind", HEADS)
 def test_task_heads(member: Member, kind: str, training: bool, tmp_path: Path) -> None:

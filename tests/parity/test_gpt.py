@@ -131,6 +131,7 @@ def test_the_cache_is_reading_again(pair: Pair, texts: list[list[int]]) -> None:
             logits, state = decoder.advance(new, state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [1.0, 1.4])
 def test_greedy_as_theirs(pair: Pair, texts: list[list[int]], penalty: float) -> None:
     learner = pair.learner.eval()
@@ -148,6 +149,7 @@ def test_greedy_as_theirs(pair: Pair, texts: list[list[int]], penalty: float) ->
         assert row.ids == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beam", "penalty"), [(2, 1.0), (4, 0.6), (5, 2.0)])
 def test_beams_as_theirs(pair: Pair, texts: list[list[int]], beam: int, penalty: float) -> None:
     learner = pair.learner.eval()

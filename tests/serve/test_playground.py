@@ -57,6 +57,7 @@ def address(server: Fake, link: str = "") -> str:
     return f"http://127.0.0.1:{server.port}/{quote(link, safe='#?&=%')}"
 
 
+@pytest.mark.slow
 @chromium
 @pytest.mark.parametrize("name", PANELS)
 def test_a_link_fills_and_runs_a_panel(tab: Page, server: Fake, name: str) -> None:
@@ -411,6 +412,7 @@ def test_every_text_can_be_read(tab: Page, server: Fake, dark: bool) -> None:
         assert tab.run(UNREADABLE) == [], link
 
 
+@pytest.mark.slow
 @chromium
 @pytest.mark.parametrize("name", PANELS)
 def test_every_control_has_a_name(tab: Page, server: Fake, name: str) -> None:

@@ -199,6 +199,7 @@ ENTRIES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert-tiny-one", "org/bert", "bert-base-uncased"])
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_no_entry_asks_the_hub_without_hf(hub: Hub, tmp_path: Path, entry: str, name: str) -> None:

@@ -60,6 +60,7 @@ def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:
     assert read_defaults(inner) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "pooling"),
     [
@@ -124,6 +125,7 @@ def test_lengths(sentences: Path) -> None:
     raises(DataError, "in lower case before a tokenizer that tells cases", read_defaults, sentences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modules", "error", "message"),
     [

@@ -48,6 +48,7 @@ MAINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAINS)
 def test_every_kind_learns(kind: str, model: Path, tmp_path: Path) -> None:
     """That its model is complete, `evaluate` and `predict` of the command line show."""
