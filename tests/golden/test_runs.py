@@ -133,6 +133,7 @@ def uses_of(name: str, folder: str) -> dict[str, Any]:
     return {use.__name__: use(folder) for use in USES[name] if use.__name__ in AFTER_CONVERSION}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", USES)
 def test_a_stored_run_computes_the_same(name: str) -> None:
     golden = {key: value for key, value in expected(name).items() if key not in ("config", "end")}
