@@ -325,7 +325,7 @@ class Ladder:
 
     @property
     def report(self) -> Path:
-        """The page."""
+        """Return the path of the page that shows the comparison."""
         return self.folder / "report.html"
 
     def to_pandas(self) -> Any:

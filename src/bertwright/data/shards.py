@@ -67,17 +67,17 @@ class Shards:
 
     @property
     def num_documents(self) -> int:
-        """D, the documents."""
+        """Return D, the number of documents."""
         return len(self.document_sentences) - 1
 
     @property
     def num_sentences(self) -> int:
-        """S, the sentences."""
+        """Return S, the number of sentences in all documents."""
         return len(self.sentence_tokens) - 1
 
     @property
     def num_tokens(self) -> int:
-        """N, the tokens."""
+        """Return N, the number of tokens in all sentences."""
         return int(self.sentence_tokens[-1])
 
     @property

@@ -279,7 +279,7 @@ class ModelRunner:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder."""
+        """Return the encoder that computes the vectors, without its objectives."""
         return self.learner.encoder
 
     def require(self, objective: str, purpose: str) -> None:

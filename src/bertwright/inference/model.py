@@ -113,7 +113,7 @@ class Model:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
+        """Return the tokenizer that turns texts into the ids which the model reads."""
         return self.runner.tokenizer
 
     @property

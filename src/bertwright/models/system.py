@@ -54,7 +54,7 @@ class KnownWords(Protocol):
 
     @property
     def vectors(self) -> Any:
-        """`[V, H]` float32."""
+        """Return the vector of each word, `[V, H]` float32."""
 
     @property
     def row(self) -> Mapping[str, int]:

@@ -87,7 +87,7 @@ class Sequences:
 
     @cached_property
     def longest(self) -> int:
-        """The longest length."""
+        """Return the number of tokens of the longest sequence."""
         return max(self.lengths)
 
     @cached_property

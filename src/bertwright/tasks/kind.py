@@ -57,7 +57,7 @@ class Data(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
+        """Return the tokenizer that turned the examples into ids."""
 
     @property
     def instances(self) -> Sequence[Instance]:

@@ -68,7 +68,7 @@ class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
 
     @property
     def weight(self) -> Tensor:
-        """W, `[V, H]`."""
+        """Return W, `[V, H]`: the vector that scores each token of the vocabulary."""
         return super().weight if self.own is None else self.own.weight
 
     def count(self, batch: NextTokenLabels) -> int:

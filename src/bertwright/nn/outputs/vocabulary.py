@@ -60,7 +60,7 @@ class VocabularyOutput(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """W, `[V, H]`."""
+        """Return W, `[V, H]`: the vector that scores each token of the vocabulary."""
         return self._tied[0].weight
 
     def transformed(self, x: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ class Losses:
 
     @property
     def bits(self) -> float:
-        """Bits a character."""
+        """Return the bits per character of the predicted text."""
         return self.nats / math.log(2) / max(1, self.characters)
 
     @property

@@ -92,7 +92,7 @@ def neighbouring_pairs(run: FinishedRun) -> Measured:
 
 
 def nearer_words(run: FinishedRun) -> Nearer:
-    """Evaluate `nearer.txt`."""
+    """Count the triples of `nearer.txt` whose nearer word the vectors find nearer."""
     table = run.once(table_of)
     lines = [line.split() for line in _own_file("nearer.txt") if line and line[0] != "#"]
     right = []

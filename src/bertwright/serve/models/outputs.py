@@ -73,7 +73,7 @@ class Fill(Output):
     tokens are wanted."""
 
     def positions(self, item: RequestItem) -> Positions:
-        """The mask positions."""
+        """Return the positions of the [MASK] tokens of an item."""
         blanks: Blanks = item.data[0]
         return blanks.positions
 
