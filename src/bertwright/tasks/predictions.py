@@ -4,8 +4,27 @@ writes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from bertwright.errors import DataError
+from bertwright.labelled.source import shorten
+
+
+def read_number(value: Any, where: str) -> float:
+    """Return the number that a file of predictions has at a place.
+
+    Raises:
+        DataError: it is no finite number; names the place.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where}: the prediction is {shorten(value)}; expected a number")
+    return number
 
 
 class _Fields:

@@ -41,7 +41,6 @@ from bertwright.config.vectors import poolings_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.similarities import PAIRS
-from bertwright.labelled.source import shorten
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import RowLosses, StepObjective
 from bertwright.tasks.collation import flat, windows_of
@@ -57,7 +56,7 @@ from bertwright.tasks.kind import (
 )
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_cosines, tfidf_scorer
 from bertwright.tasks.metrics import Metrics, number_statistic, of_sums, ratio
-from bertwright.tasks.predictions import SimilarityPrediction
+from bertwright.tasks.predictions import SimilarityPrediction, read_number
 from bertwright.tasks.similarity_forms import form_of, is_positive, to_train
 from bertwright.tasks.similarity_losses import FIRST, HARD, SECOND, similarity_loss
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -493,13 +492,7 @@ def _parse_input(given: Any) -> SimilarityExample | None:
 
 
 def _parse_prediction(value: Any, example: SimilarityExample, where: str) -> SimilarityPrediction:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{where}: the prediction is {shorten(value)}; expected a number")
-    return SimilarityPrediction(number)
+    return SimilarityPrediction(read_number(value, where))
 
 
 def _row(task: TaskConfig) -> RowColumns:

@@ -30,7 +30,6 @@ Letters: B windows, E examples, C scores, H hidden.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -45,7 +44,6 @@ from torch import Tensor, nn
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TextExample, classes_of
-from bertwright.labelled.source import shorten
 from bertwright.labelled.texts import CLASSES, NUMBERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
@@ -73,7 +71,7 @@ from bertwright.tasks.metrics import (
     only_prediction,
     per_class,
 )
-from bertwright.tasks.predictions import NumberPrediction, TextPrediction
+from bertwright.tasks.predictions import NumberPrediction, TextPrediction, read_number
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LIKELY = 0.5
@@ -379,13 +377,7 @@ def _parse_class(value: Any, example: TextExample, where: str) -> TextPrediction
 
 
 def _parse_number(value: Any, example: TextExample, where: str) -> NumberPrediction:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{where}: the prediction is {shorten(value)}; expected a number")
-    return NumberPrediction(number)
+    return NumberPrediction(read_number(value, where))
 
 
 def _metric_names(task: TaskConfig) -> tuple[str, ...]:
