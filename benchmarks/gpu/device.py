@@ -261,12 +261,13 @@ class FlashStandIn:
                 raise ValueError(f"offsets of the {name} do not lie over its {len(x)} rows")
             if type(most) is not int or max(lengths) > most:
                 raise ValueError(f"the longest {name} has {max(lengths)} rows; it says {most!r}")
-        if window_size not in ((-1, -1), (-1, 0)):
+        reach = window_size[0]
+        if window_size not in ((-1, -1), (-1, 0)) and window_size != (reach, reach):
             raise ValueError(f"window_size is {window_size}")
         parts = []
         for (a, b), (c, d) in zip(_bounds(cu_seq_q), _bounds(cu_seq_k), strict=True):
             q, k, v = query[a:b], key[c:d], value[c:d]
-            parts.append(plain_attention(q, k, v, window_size[1] == 0))
+            parts.append(plain_attention(q, k, v, window_size[1] == 0, reach=reach))
         return torch.cat(parts)
 
 
@@ -276,16 +277,25 @@ def _bounds(offsets: Tensor) -> list[tuple[int, int]]:
 
 
 def plain_attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool = False, prefix: int | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool = False,
+    prefix: int | None = None,
+    reach: int = -1,
 ) -> Tensor:
     """Attention of one sequence by its formula: q `[T, A, D]`, k and v `[S, A, D]` -> `[T, A, D]`;
-    with `prefix`, all see the first so many keys."""
+    with `prefix`, all see the first so many keys; with `reach` of 0 or more, those so near."""
     scores = torch.einsum("tad,sad->ats", q, k) * q.shape[2] ** -0.5
     if causal or prefix is not None:
         last = torch.arange(len(q), device=q.device) + len(k) - len(q)
         last = last if prefix is None else last.clamp(min=prefix - 1)
         hidden = torch.arange(len(k), device=q.device) > last[:, None]
         scores = scores.masked_fill(hidden, float("-inf"))
+    if reach >= 0:
+        places = torch.arange(len(q), device=q.device)
+        far = (places[:, None] - places).abs() > reach
+        scores = scores.masked_fill(far, float("-inf"))
     return torch.einsum("ats,sad->tad", scores.softmax(-1), v)
 
 

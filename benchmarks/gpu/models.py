@@ -77,8 +77,19 @@ RUNS: dict[str, dict[str, Any]] = {
         "architecture": {"hidden_size": 16, "memory_size": 6},
         "longest_story": 64,
     },
+    "modernbert": {
+        "architecture": {
+            **ENCODER_DECODER,
+            "num_hidden_layers": 3,
+            "local_attention": 8,
+            "global_attn_every_n_layers": 3,
+        },
+    },
+    "mpnet": {"architecture": ENCODER_DECODER},
+    "albert": {"architecture": {**ENCODER_DECODER, "embedding_size": 16}},
 }
-"""The systems that are trained by gradients, each with the sizes of a tiny run."""
+"""The systems that are trained by gradients, each with the sizes of a tiny run. RoBERTa and
+DistilBERT compute what BERT does; ELECTRA draws random tokens on the device."""
 
 
 @cache

@@ -31,7 +31,7 @@ from bertwright.nn.batch import Batch
 from bertwright.nn.features import pool
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer.attention import attend, attend_packed
+from bertwright.nn.transformer.attention import attend, attend_locally, attend_packed
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import LoopConfig, Trainer
@@ -52,6 +52,7 @@ TAKES_MAXIMA = (
 )
 LENGTHS = [37, 21, 21, 16, 9, 3, 1]
 PREFIXES = [12, 8, 20, 3, 9, 1, 1]
+REACH = 5
 KEYS = [40, 25, 22, 16, 12, 7, 2]
 PLACES = ("cpu", "device")
 
@@ -123,6 +124,7 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
     far_k, far_v = draw(others), draw(others)
     upstream = torch.randn(own, heads * width, generator=generator)
     kinds: dict[str, tuple[tuple[Tensor, Tensor], list[int], bool, list[int] | None]] = {
+        "local": ((k, v), LENGTHS, False, None),
         "both ways": ((k, v), LENGTHS, False, None),
         "causal": ((k, v), LENGTHS, True, None),
         "prefixes": ((k, v), LENGTHS, False, PREFIXES),
@@ -131,12 +133,15 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
     }
     for kind, ((keys, values), lengths, causal, prefixes) in kinds.items():
         exact = [x.double().requires_grad_() for x in (q, keys, values)]
-        expected = _by_formula(exact, lengths, causal, prefixes)
+        reach = REACH if kind == "local" else -1
+        expected = _by_formula(exact, lengths, causal, prefixes, reach)
         wanted = torch.autograd.grad(expected, exact, upstream.double())
         there = [x.to(device.device).requires_grad_() for x in (q, keys, values)]
         queries = Sequences(LENGTHS, device.device, prefixes)
         of_keys = queries if lengths is LENGTHS else Sequences(lengths, device.device)
-        if lengths is LENGTHS:
+        if kind == "local":
+            found = attend_locally([torch.stack(there, 1)], queries, reach)
+        elif lengths is LENGTHS:
             packed = torch.stack(there, 1).flatten(1)
             found = attend_packed(packed, heads, queries, causal=causal)
         else:
@@ -150,13 +155,17 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
 
 
 def _by_formula(
-    parts: list[Tensor], lengths: list[int], causal: bool, prefixes: list[int] | None
+    parts: list[Tensor],
+    lengths: list[int],
+    causal: bool,
+    prefixes: list[int] | None,
+    reach: int,
 ) -> Tensor:
     sizes = (LENGTHS, lengths, lengths)
     pieces = [torch.split(x, each) for x, each in zip(parts, sizes, strict=True)]
     kept: Iterable[int | None] = prefixes or [None] * len(LENGTHS)
     found = [
-        plain_attention(q, k, v, causal, prefix)
+        plain_attention(q, k, v, causal, prefix, reach)
         for q, k, v, prefix in zip(*pieces, kept, strict=True)
     ]
     return torch.cat(found).flatten(1)

@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.cli.app import run
+from bertwright.cli.app import make_app, run
 from bertwright.cli.pretrain import _print_end
-from bertwright.cli.reading import RECIPES
+from bertwright.cli.reading import RECIPES, read
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.models.bert.config import BertRun
@@ -365,3 +365,10 @@ def test_the_command_at_the_end_works(data: Path, tmp_path: Path, model: str, ra
         run_class.use.format(run=out).replace("test.txt", str(tmp_path / "test.txt"))
     )
     ran(*words)
+
+
+@pytest.mark.parametrize("kind", trainable().values(), ids=trainable())
+def test_the_options_of_every_system_are_read(kind: type[RunConfig]) -> None:
+    words = ["pretrain", "--data", "shards", "--out", "run", "--model", kind.default_model]
+    _, bound = read(make_app(words=words), words)
+    assert type(bound.arguments["config"]) is kind

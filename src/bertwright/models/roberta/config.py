@@ -2,10 +2,9 @@
 
 Liu et al. 2019, RoBERTa: A Robustly Optimized BERT Pretraining Approach; Conneau et al. 2020
 (XLM-R) and Martin et al. 2020 (CamemBERT), which are the same model over other vocabularies. The
-names of a model's fields are those of transformers.
+names of a model's fields are those of transformers. Annotations are types in this file, not text,
+as in `models/bert/config.py`: MPNet's run inherits them.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
