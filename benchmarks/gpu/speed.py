@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from bertwright.config.run import OptimizerConfig
-from bertwright.nn.transformer.layers import FeedForward
+from bertwright.nn.transformer.layers import TransformerLayer
 from bertwright.train.optim import Optimizers, clip_unread, make_optimizers
 
 from .device import Device, measure_card, ten_kernels, where_it_waits
@@ -101,8 +101,8 @@ def our_step(device: Device, size: Size, compiled: bool, matrices: str) -> tuple
     vocabulary = learner.encoder.spec.vocab_size
     if compiled:
         for module in learner.encoder.modules():
-            if isinstance(module, FeedForward):
-                module.compile(dynamic=True)
+            if isinstance(module, TransformerLayer):
+                module.compile_parts()
     config = OptimizerConfig(matrices=matrices, learning_rate=1e-4)  # type: ignore[arg-type]
     optimizers: Optimizers = make_optimizers(learner, config, "bf16")
     batch = our_batch(size, vocabulary, device.device)

@@ -22,12 +22,15 @@ def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return x, weight, bias, torch.randint(0, VOCABULARY, (ROWS,), generator=chance)
 
 
+@pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("block", [1, 3 * VOCABULARY, 1 << 21])
 @pytest.mark.parametrize(("scale", "smoothing"), [(1.0, 0.0), (0.37, 0.0), (0.37, 0.2)])
 def test_value_and_gradients(
-    monkeypatch: pytest.MonkeyPatch, block: int, scale: float, smoothing: float
+    monkeypatch: pytest.MonkeyPatch, block: int, scale: float, smoothing: float, on_gpu: bool
 ) -> None:
     monkeypatch.setattr(output, "BLOCK", block)
+    monkeypatch.setattr(output, "BLOCK_CUDA", block)
+    monkeypatch.setattr(output, "_is_on_gpu", lambda x: on_gpu)
     x, weight, bias, labels = inputs(torch.float32)
     loss = vocabulary_loss(x, weight, bias, labels, smoothing)
     (loss.total * scale).backward()

@@ -319,7 +319,8 @@ def beam_steps(
         p = logits.float().log_softmax(1)
         p.index_fill_(1, excluded, -torch.inf)
         sums_of, beams_of, tokens_of = best_of(p, scores, wide)
-        lists = [sums_of.tolist(), *torch.stack([beams_of, tokens_of]).tolist()]
+        found = torch.stack([sums_of.double(), beams_of.double(), tokens_of.double()])
+        lists: list[Any] = found.tolist()  # one copy from a GPU; numbers of tokens stay exact
         if any(math.isnan(sums[0]) for sums in lists[0]):  # a NaN sorts first
             raise NotFinite("probabilities")
         done: list[tuple[int, list[Hypothesis]]] = []
@@ -327,9 +328,10 @@ def beam_steps(
         for position, (number, *best_lists) in enumerate(zip([*beams], *lists, strict=True)):
             before = beams.pop(number)
             own: list[tuple[int, int, float, list[int]]] = []  # the new beams of this source
-            for rank, (score, row, token) in enumerate(zip(*best_lists, strict=True)):
+            for rank, (score, *place) in enumerate(zip(*best_lists, strict=True)):
                 if score == -math.inf:
                     break
+                row, token = map(int, place)
                 stops = token in ends
                 ids = before[row] if stops else [*before[row], token]
                 if stops or length >= limits[number]:

@@ -32,7 +32,7 @@ from bertwright.models.catalogue import system_of, system_that
 from bertwright.models.system import KnownWords, Opened, PretrainedEncoder
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
-from bertwright.nn.transformer.layers import FeedForward
+from bertwright.nn.transformer.layers import TransformerLayer
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.own_loop import own_loop
@@ -199,8 +199,8 @@ def _ready(config: RunConfig, learner: Learner) -> Learner:
     freeze_unread_pooler(learner)
     if config.compile:
         for module in learner.encoder.modules():
-            if isinstance(module, FeedForward):
-                module.compile(dynamic=True)
+            if isinstance(module, TransformerLayer):
+                module.compile_parts()
     return learner
 
 

@@ -21,7 +21,6 @@ from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer.attention import (
-    Attend,
     SelfAttention,
     attend_locally,
     weights,
@@ -131,14 +130,6 @@ class ModernBertLayer(TransformerLayer):
         self.pre_norm = True
         self.final_norm = make_norm(config) if number == config.num_hidden_layers - 1 else None
 
-    def forward(
-        self,
-        x: Tensor,
-        sequences: Sequences,
-        positions: Tensor | None = None,
-        attend: Attend | None = None,
-    ) -> Tensor:
-        context = self.attention(self.attention_norm(x), sequences, positions, attend)
-        x = x if positions is None else x.index_select(0, positions)
-        x = x + self.attention_dropout(context)
+    def after_attention(self, x: Tensor, context: Tensor) -> Tensor:
+        x = x + self.attention_dropout(self.attention.output(context))
         return self.end(x + self.feed_forward(self.feed_forward_norm(x)))

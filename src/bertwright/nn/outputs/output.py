@@ -24,6 +24,10 @@ from bertwright.cpu_threads import generator_on
 
 # Logits are converted to float32 block by block; on a CPU a block stays in the cache.
 BLOCK, BLOCK_CUDA = 1 << 19, 1 << 28
+COLUMNS = 64
+"""On a GPU the vocabulary is padded to a multiple of this: the fast products of matrices need rows
+that begin at a multiple of 16 bytes, and BERT's vocabulary, 30,522, and GPT-2's, 50,257, are none.
+"""
 
 
 class VocabularyLoss(NamedTuple):
@@ -110,38 +114,25 @@ class _VocabularyLoss(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        logits = F.linear(x, weight, bias.to(x.dtype))  # [K, V], turned into its own gradient
-        exact = torch.promote_types(bias.dtype, torch.float32)
-        total = torch.zeros((), dtype=exact, device=x.device)
-        correct = torch.zeros((), dtype=torch.int64, device=x.device)
-        d_bias = torch.zeros_like(bias, dtype=exact)
-        rows = max(1, (BLOCK_CUDA if x.is_cuda else BLOCK) // weight.shape[0])
+        sums = _Sums(bias, smoothing)
+        on_gpu = _is_on_gpu(x)
+        weights, biases = _padded(weight, bias.to(x.dtype)) if on_gpu else (weight, bias)
+        logits = F.linear(x, weights, biases.to(x.dtype))  # [K, V], turned into its own gradient
+        rows = max(1, (BLOCK_CUDA if on_gpu else BLOCK) // weight.shape[0])
         for start in range(0, len(labels), rows):
             block, gold = logits[start : start + rows], labels[start : start + rows, None]
-            wide = block.to(total.dtype, copy=True)
-            highest = wide.amax(1, keepdim=True)
-            gold_logit = wide.gather(1, gold)
-            target = (1 - smoothing) * gold_logit
-            if smoothing:
-                target = target + smoothing * wide.mean(1, keepdim=True)
-            odds = wide.sub_(highest).exp_()
-            odds_sum = odds.sum(1, keepdim=True)
-            total += (highest + odds_sum.log() - target).sum()
-            correct += (highest <= gold_logit).sum()
-            probabilities = odds.div_(odds_sum)
-            if smoothing:
-                probabilities -= smoothing / weight.shape[0]
-            off = torch.full_like(gold_logit, smoothing - 1)
-            block.copy_(probabilities.scatter_add_(1, gold, off))
-            d_bias += probabilities.sum(0)
-        ctx.save_for_backward(x, weight, bias, labels, logits, d_bias)
+            if on_gpu:
+                sums.add_in_few_passes(block, gold)
+            else:
+                sums.add_in_cache(block, gold)
+        ctx.save_for_backward(x, weight, bias, labels, weights, logits, sums.d_bias)
         ctx.smoothing = smoothing
-        ctx.mark_non_differentiable(correct)
-        return total, correct
+        ctx.mark_non_differentiable(sums.correct)
+        return sums.total, sums.correct
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, labels, d_logits, d_bias = ctx.saved_tensors
+        x, weight, bias, labels, weights, d_logits, d_bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative: the logits must have a graph
             logits = F.linear(x, weight, bias.to(x.dtype)).to(d_bias.dtype)
             total = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=ctx.smoothing)
@@ -152,6 +143,66 @@ class _VocabularyLoss(torch.autograd.Function):
                 None,
                 None,
             )
-        d_x = (d_logits @ weight) * gradient.to(weight.dtype)
-        d_weight = d_logits.t() @ (x * gradient.to(x.dtype))
+        d_x = (d_logits @ weights) * gradient.to(weight.dtype)
+        d_weight = (d_logits.t() @ (x * gradient.to(x.dtype)))[: len(weight)]
         return d_x, d_weight, (d_bias * gradient).to(bias.dtype), None, None
+
+
+def _is_on_gpu(x: Tensor) -> bool:
+    return x.is_cuda
+
+
+def _padded(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights `[V, H]` and biases `[V]` with more rows, whose logits are -inf."""
+    more = -len(weight) % COLUMNS
+    return F.pad(weight, (0, 0, 0, more)), F.pad(bias, (0, more), value=-math.inf)
+
+
+class _Sums:
+    """The loss of blocks of logits, each of which is replaced by its gradient."""
+
+    def __init__(self, bias: Tensor, smoothing: float) -> None:
+        exact = torch.promote_types(bias.dtype, torch.float32)
+        self.total = torch.zeros((), dtype=exact, device=bias.device)
+        self.correct = torch.zeros((), dtype=torch.int64, device=bias.device)
+        self.d_bias = torch.zeros_like(bias, dtype=exact)
+        self.smoothing, self.vocabulary = smoothing, len(bias)
+
+    def add_in_cache(self, block: Tensor, gold: Tensor) -> None:
+        """Add a block `[k, V]` that stays in a processor's cache, with its labels `[k, 1]`."""
+        smoothing = self.smoothing
+        wide = block.to(self.total.dtype, copy=True)
+        highest = wide.amax(1, keepdim=True)
+        gold_logit = wide.gather(1, gold)
+        target = (1 - smoothing) * gold_logit
+        if smoothing:
+            target = target + smoothing * wide.mean(1, keepdim=True)
+        odds = wide.sub_(highest).exp_()
+        odds_sum = odds.sum(1, keepdim=True)
+        self.total += (highest + odds_sum.log() - target).sum()
+        self.correct += (highest <= gold_logit).sum()
+        probabilities = odds.div_(odds_sum)
+        if smoothing:
+            probabilities -= smoothing / self.vocabulary
+        off = torch.full_like(gold_logit, smoothing - 1)
+        block.copy_(probabilities.scatter_add_(1, gold, off))
+        self.d_bias += probabilities.sum(0)
+
+    def add_in_few_passes(self, block: Tensor, gold: Tensor) -> None:
+        """Add a block `[k, V or more]` that lies in a GPU's memory, which is read as seldom as
+        possible, with its labels `[k, 1]`; columns from V are -inf."""
+        smoothing = self.smoothing
+        real = block[:, : self.vocabulary]
+        self.correct += (block.amax(1, keepdim=True) <= block.gather(1, gold)).sum()
+        logs = block.log_softmax(1, dtype=self.total.dtype)
+        of_gold = logs.gather(1, gold)
+        target = (1 - smoothing) * of_gold
+        if smoothing:
+            target = target + smoothing * logs[:, : self.vocabulary].mean(1, keepdim=True)
+        self.total -= target.sum()
+        torch.exp(logs, out=block)
+        if smoothing:
+            real -= smoothing / self.vocabulary
+        d_gold = of_gold.exp() - (1 - smoothing) - smoothing / self.vocabulary
+        block.scatter_(1, gold, d_gold.to(block.dtype))
+        self.d_bias += real.sum(0, dtype=self.d_bias.dtype)

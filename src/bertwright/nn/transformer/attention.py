@@ -96,12 +96,20 @@ class SelfAttention(nn.Module):
         Returns:
             `[N, H]`, or `[R, H]` with `positions`.
         """
+        output: Tensor = self.output(self.context(x, sequences, positions, attend))
+        return output
+
+    def context(
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        positions: Tensor | None = None,
+        attend: Attend | None = None,
+    ) -> Tensor:
+        """Attend without the projection; arguments and shapes are those of `forward`."""
         qkv = self.qkv(x)
         context = self.attend(qkv, sequences) if attend is None else attend(qkv)
-        if positions is not None:
-            context = context.index_select(0, positions)
-        output: Tensor = self.output(context)
-        return output
+        return context if positions is None else context.index_select(0, positions)
 
     def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
         """Compute the attention of sequences to themselves: qkv `[N, 3 H]` -> `[N, H]`."""
@@ -532,9 +540,9 @@ def window_bias(
 def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute attention over rows of one length, as in a cache of keys and values.
 
-    It uses plain products: with one or few queries, a fused kernel takes up to six times as long on
-    a CPU. With one query in bfloat16, multiplying the keys by it is twice as fast there as the
-    other way round.
+    It uses plain products. With one or few queries, a fused kernel takes up to six times as long on
+    a CPU, and on a GPU cuDNN plans it anew for each number of keys. With one query in bfloat16,
+    multiplying the keys by it is twice as fast on a CPU as the other way round.
 
     Args:
         q: `[B, A, T, D]`.
@@ -586,7 +594,7 @@ def _attend_by_block(
             by_head = scores.view(-1, len(distances), *scores.shape[1:])
             length = block.queries.group.length
             scores = (by_head + distances[:, :length, :length].to(q.dtype)).flatten(0, 1)
-        p = scores.softmax(-1)
+        p = scores.softmax(-1, dtype=scores.dtype)  # which autocast would change
         p = drop(p, dropout) if dropout > 0 else p
         block.queries.put(torch.bmm(p, block.keys.take(v)), context)
         probabilities.append(p)

@@ -10,6 +10,7 @@ capacity in tokens.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -48,7 +49,7 @@ class KeyValueCache:
         self.segment = segment
         """The segment of the tokens that follow."""
         self._blocks: list[tuple[slice, int, Tensor | None]] = []
-        self._rows: tuple[Tensor, Tensor] | None = None
+        self._places: Tensor | None = None
 
     @classmethod
     def empty(cls, layers: int, heads: int, sequences: Sequences, like: Tensor) -> KeyValueCache:
@@ -104,28 +105,26 @@ class KeyValueCache:
     def grow(self) -> None:
         """Make room for one more token of each sequence; called before the first layer reads it."""
         self.make_room([1] * len(self.lengths))
-        self._blocks, self._rows = _blocks(self.lengths, self.store), None
-        if min(self.lengths) < max(self.lengths):
-            both = [list(range(len(self.lengths))), self.lengths]
-            rows = send_numbers(both, self.store.device)
-            self._rows = rows[0], rows[1] - 1
+        self._blocks = _blocks(self.lengths, self.store)
+        lasts = send_numbers(self.lengths, self.store.device) - 1
+        _, both, rows, heads, capacity, _ = self.store.shape
+        first = torch.arange(0, both * rows * heads * capacity, capacity, device=lasts.device)
+        self._places = (first.view(both, rows, heads) + lasts[:, None]).flatten()
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
         """Store the key and value of a new token of each sequence in one layer, and compute its
         attention: qkv `[R, 3 H]` -> `[R, H]`."""
-        keys, values = self.store[layer]  # [R, A, S, D]
+        own = self.store[layer]
+        keys, values = own  # [R, A, S, D]
         q, k, v = heads_of(qkv[:, None], keys.shape[1], 3)  # [R, A, 1, D]
-        if self._rows is None:
-            last = self.lengths[0] - 1
-            keys[:, :, last], values[:, :, last] = k[:, :, 0], v[:, :, 0]
-        else:
-            rows, lasts = self._rows
-            keys[rows, :, lasts], values[rows, :, lasts] = k[:, :, 0], v[:, :, 0]
+        assert self._places is not None
+        new = torch.stack([k, v]).view(-1, k.shape[3])
+        own.view(-1, k.shape[3])[self._places] = new
         context = [
             attend_rows(q[rows], keys[rows, :, :longest], values[rows, :, :longest], bias)
             for rows, longest, bias in self._blocks
         ]
-        return torch.cat(context)[:, 0]
+        return (torch.cat(context) if len(context) > 1 else context[0])[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
         """Return the cache of these rows `[r]`, in this order; see `decoding/search.py`."""
@@ -159,7 +158,8 @@ def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor 
     """
     blocks: list[tuple[slice, int, Tensor | None]] = []
     ones = [1] * len(lengths)
-    for rows in neighbours(ones, lengths, sys.maxsize, NEAR, SPARE_ROWS):
+    near = math.inf if store.is_cuda else NEAR  # launching a kernel takes longer than padding
+    for rows in neighbours(ones, lengths, sys.maxsize, near, SPARE_ROWS):
         bias = row_bias(ones[rows], lengths[rows], 1)
         if bias is not None:
             bias = send(bias[:, None].to(store.dtype), store.device)

@@ -90,10 +90,27 @@ class TransformerLayer(nn.Module):
         Tokens at `positions` attend to all tokens; only the outputs of the others are left out.
         """
         read = self.attention_norm(x) if self.pre_norm else x
-        context = self.dropout(self.attention(read, sequences, positions, attend))
-        x = (x if positions is None else x.index_select(0, positions)) + context
+        context = self.attention.context(read, sequences, positions, attend)
+        x = x if positions is None else x.index_select(0, positions)
+        return self.after_attention(x, context)
+
+    def after_attention(self, x: Tensor, context: Tensor) -> Tensor:
+        """Run what follows attention, for each token by itself.
+
+        Args:
+            x: `[N, H]`, the input of the layer.
+            context: `[N, H]`, what its attention gathered, before the projection.
+
+        Returns:
+            `[N, H]`.
+        """
+        x = x + self.dropout(self.attention.output(context))
         x = x if self.pre_norm else self.attention_norm(x)
         return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
+
+    def compile_parts(self) -> None:
+        """Compile what treats each token by itself, for any number of tokens."""
+        self.after_attention = torch.compile(self.after_attention, dynamic=True)  # type: ignore[method-assign]
 
     def add(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
         """Run a part with its norm, its dropout and its residual connection."""
@@ -167,6 +184,9 @@ class DecoderLayer(TransformerLayer):
             return self.cross_attention(y, sequences, memory, keys)  # type: ignore[no-any-return]
 
         return self.parts(x, attend_own, attend_source)
+
+    def compile_parts(self) -> None:
+        self.feed_forward.compile(dynamic=True)
 
     def step(
         self,
