@@ -6,7 +6,7 @@
 Run it in the root of the repository; nothing has to be installed but PyTorch, NumPy, SciPy,
 scikit-learn, safetensors, tokenizers, threadpoolctl and, for what stands beside us, transformers
 and sentence-transformers. Each part is a process of its own with its share of the minutes (right
-90 seconds of 8 minutes, speed 150, use 60, buys what is left); a check that fails writes its
+45 seconds of 8 minutes, speed 195, use 100, buys what is left); a check that fails writes its
 traceback, the next one runs; if the device is unusable after it, or its process died, a new process
 goes on with the check after it. Each check is a JSON line of FILE, written before the next begins.
 Without --text and --sst2 the last part is left out, and says so. `--smoke` rehearses all parts on a
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARES = {"right": 90.0, "speed": 150.0, "use": 60.0, "buys": 180.0}
+SHARES = {"right": 45.0, "speed": 195.0, "use": 100.0, "buys": 140.0}
 """Seconds of 8 minutes; the last part takes what the others leave."""
 GRACE, MOST_STARTS = 15.0, 8
 """Seconds after its share in which a part has to end; processes that a part may need."""

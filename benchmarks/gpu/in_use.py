@@ -79,12 +79,12 @@ def run(checks: Checks, device: Device) -> None:
             checks.run(
                 f"vectors by sentence-transformers, {precision}",
                 lambda: their_vectors(device, folder, precision, found(f"vectors, {precision}")),  # noqa: B023
-                most=15,
+                most=25,
             )
         checks.run(
             "fine-tuning of transformers' model",
             lambda: their_finetuning(device, folder, found("fine-tuning")),
-            most=15,
+            most=30,
         )
         for kind, beams in (("generation", 1), ("beam search", 4)):
             checks.run(
@@ -198,7 +198,7 @@ def _examples(count: int) -> list[TextExample]:
 
 def _task(device: Device) -> TaskSetup:
     task = TaskConfig("classification", LABELS)
-    train, dev = _examples(64 if device.smoke else 6400), _examples(32)
+    train, dev = _examples(64 if device.smoke else 3200), _examples(32)
     files = TaskFilesConfig(train="made up", dev="made up")
     of_train, of_dev = (TaskData("task", task, tokenizer(), each) for each in (train, dev))
     return TaskSetup("task", task, files, of_train, of_dev, None, {}, [])

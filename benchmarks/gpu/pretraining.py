@@ -47,7 +47,7 @@ from .record import Checks
 
 MODEL, BATCH_TOKENS = "bert-medium", 32768
 """8 layers of 512: some hundred million tokens in two minutes at half of an H100's peak."""
-FINETUNING, LEAST = 45.0, 25.0
+FINETUNING, LEAST = 50.0, 25.0
 """Seconds kept for SST-2; seconds of pre-training below which it is not begun."""
 
 
@@ -192,12 +192,12 @@ def mean_losses_of(learner: Any, evaluate: Any) -> dict[str, float]:
 
 
 def finetuning(device: Device, model: Path, sst2: Path) -> dict[str, Any]:
-    """Accuracy on SST-2's dev set after two passes over its training set, once from the pre-trained
+    """Accuracy on SST-2's dev set after a pass over its training set, once from the pre-trained
     weights and, where time is left, nothing else: one seed."""
     train, dev = sst2 / "train.tsv", sst2 / "dev.tsv"
     files = TaskFilesConfig(train=str(train), dev=str(dev))
     config = FinetuneConfig(
-        str(model), str(model.parent / "sst2"), epochs=2.0, learning_rate=1e-4, batch_size=128
+        str(model), str(model.parent / "sst2"), epochs=1.0, learning_rate=1e-4, batch_size=128
     )
     learner = checkpoint.load(model).learner
     tokenizer = load_tokenizer(model)

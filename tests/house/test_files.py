@@ -29,6 +29,7 @@ ANNOTATED_BY_TYPES = {
     "bertwright.config.run",
     "bertwright.config.translation",
     "bertwright.models.bert.config",
+    "bertwright.models.roberta.config",
 }
 """Where annotations cannot be text: subclasses in other files have them read by cyclopts."""
 

@@ -202,7 +202,8 @@ class RunConfig:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto measures which is faster. Weights stay float32."""
     compile: bool = False
-    """Compile the feed-forward layers with torch.compile (needs a C++ compiler; for GPUs)."""
+    """Compile what follows attention in each layer with torch.compile (needs a C++ compiler; for
+    GPUs)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
