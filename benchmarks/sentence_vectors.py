@@ -29,15 +29,17 @@ def read(path: str, most: int | None) -> list[tuple[str, str, float]]:
     return pairs[:most]
 
 
-def theirs(model: str, train: Any, dev: Any, epochs: float, batch: int) -> tuple[float, float]:
+def theirs(
+    model: str, train: Any, dev: Any, epochs: float, batch: int, seed: int = 1
+) -> tuple[float, float]:
     """Train a model of sentence-transformers by its loss in the loop of its trainer (AdamW, linear
     warm-up and decay, clipping at 1); return examples a second and the score."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.losses import CoSENTLoss
 
-    torch.manual_seed(1)
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.manual_seed(seed)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     encoder = SentenceTransformer(model, device="cpu")
     encoder.max_seq_length = LENGTH
     loss_of = CoSENTLoss(encoder)
