@@ -10,7 +10,7 @@ DATA holds glue/STS-B, glue/QQP, pairs/SICK and span/SQuAD-1.1.
 - qqp: the first 6,000 labelled pairs, CoSENT; average precision and accuracy on dev.
 - squad: questions and the paragraphs that answer them, in-batch negatives; the rank of the right
   paragraph among all paragraphs of dev.
-- text: `--corpus` alone, neighbouring sentences of FILE (12 million characters unless --characters);
+- text: `--corpus` alone, neighbouring sentences of the first 12 million characters of FILE;
   the rank of the right neighbour among those of held-out documents.
 
 Each row has the trained model, the model before training, and TF-IDF, as the run's results have

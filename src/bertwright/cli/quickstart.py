@@ -157,10 +157,13 @@ def _pretrain(paths: Any, config: Any) -> Any:
     """Pre-train; the verdict. An interruption says how this run and the quickstart go on."""
     from bertwright.recipes.examine import verdict_of
     from bertwright.recipes.pretrain import pretrain
+    from bertwright.train.signals import Signals
 
     try:
         # On a busy computer, initialization may take longer than a short run.
+        Signals.last = 0
         pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
+        Signals.heed()
     except Interrupted as stop:
         raise Interrupted(
             stop.signal_number,

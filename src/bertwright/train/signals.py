@@ -8,6 +8,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from bertwright.errors import Interrupted
+
 SECONDS_OF_ONE_SIGNAL = 1.0
 """Launchers and closing terminals send a signal twice; only a second one after this time kills."""
 
@@ -34,6 +36,14 @@ class Signals:
         self._alone = alone
         self._first = 0.0
         self._before: dict[int, Any] = {}
+
+    @classmethod
+    def heed(cls) -> None:
+        """Raise `Interrupted` if a signal came in the last step of a run, which finished in spite
+        of it; to be called between the runs of some work.
+        """
+        if cls.last:
+            raise Interrupted(cls.last, "interrupted")
 
     def __enter__(self) -> Signals:
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]

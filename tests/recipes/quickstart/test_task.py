@@ -20,6 +20,7 @@ from bertwright.errors import Interrupted
 from bertwright.recipes.quickstart import task
 from bertwright.recipes.quickstart.corpus import corpus_files
 from bertwright.recipes.quickstart.run import Paths
+from bertwright.train.signals import Signals
 from tests.data.conftest import write_shards
 
 PACKAGES = ("numpy", "rich", "torch")
@@ -215,6 +216,23 @@ def test_an_interruption_names_what_is_whole(large: Paths, monkeypatch: pytest.M
     assert it.value.exit_code == 130
     assert not (large.folder / ".finetuning").exists()
     assert not (large.run / "learning_curve.json").exists()
+
+
+def test_a_signal_in_the_last_step_of_a_run_ends_the_work(
+    large: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+
+    def finished(*_: Any, **__: Any) -> None:
+        runs.append(1)
+        Signals.last = signal.SIGTERM
+
+    monkeypatch.setattr(Signals, "last", 0)
+    monkeypatch.setattr(task, "finetune", finished)
+    with pytest.raises(Interrupted) as it:
+        task.learning_curve(large, 5)
+    assert it.value.exit_code == 143
+    assert len(runs) == 1
 
 
 def test_every_method_meets_the_same_files(large: Paths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,8 +275,7 @@ class _Ladder:
                 rung = step.rung
                 on_step(step.what, step.seconds, done, total)
                 self._do(step)
-                if Signals.last:  # it came in the last step of a run, which finished
-                    raise Interrupted(Signals.last, "interrupted")
+                Signals.heed()
                 done += step.seconds
         except KeyboardInterrupt:
             raise Interrupted(2, self._how_to_go_on(todo)) from None

@@ -21,7 +21,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import open_shards
-from bertwright.errors import BertwrightError, Interrupted
+from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import MODELS
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
@@ -152,8 +152,7 @@ def _length(
         ends = [r["seconds"] for r in read_records(trial / METRICS) if r["split"] == "train"]
     finally:
         shutil.rmtree(trial, ignore_errors=True)
-    if Signals.last:  # in the last pass of the trial
-        raise Interrupted(Signals.last, "interrupted while a pass was measured")
+    Signals.heed()
     per_pass = max(1e-3, ends[1] - ends[0])
     before = max(0.0, ends[0] - per_pass) if rung.name == "glove" else 0.0  # it counts pairs
     passes = math.floor((seconds - before) / per_pass)
