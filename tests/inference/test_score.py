@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
-from bertwright.inference.score import TextScore, _windows, best_weights, mix, score_ids
+from bertwright.inference.score import TextScore, _windows, best_weights, mix, score, score_ids
 from bertwright.models.nnlm.config import NnlmConfig
 from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
 
@@ -87,6 +88,17 @@ def test_a_masked_model_by_one_mask_at_a_time(model: Model) -> None:
         assert np.exp(found.log_probabilities[number]) == pytest.approx(probability, rel=1e-4)
     with pytest.raises(DataError, match="--documents line"):
         model.score(["a " * 100])
+
+
+def test_masked_texts_in_one_batch_score_as_each_alone(model: Model) -> None:
+    texts = ["a b c", "", "c", "b a", "a b c a b c a"]
+    alone = [model.score([text])[0] for text in texts]
+    small = replace(model.runner, batch_tokens=3)  # groups end within the texts
+    for together in (model.score(texts), score(small, texts)):
+        for one, other in zip(alone, together, strict=True):
+            assert one.tokens == other.tokens
+            np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
+    assert model.score([]) == []
 
 
 def test_mixtures_and_the_best_of_them() -> None:

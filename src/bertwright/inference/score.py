@@ -27,6 +27,8 @@ from bertwright.nn.objective import GivesLogits
 
 WINDOW = 1024
 """L for a model that reads any length."""
+GROUP_BATCHES = 8
+"""Batches of masked copies that are made at once: a batch then seldom ends half full."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +151,12 @@ def _windows(total: int, length: int, stride: int) -> list[tuple[int, int, int]]
 
 def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
     """Score each token except those for begin and end given all others, with one mask in each
-    sequence.
+    copy of its sequence. The copies of many sequences share a batch.
     """
     longest, framing = runner.spec.max_length, runner.tokenizer.framing
-    head = cast(GivesLogits, runner.learner.objectives["masked_lm"])
-    scored = []
+    scored: list[TextScore] = []
+    group: list[tuple[Sequence[int], list[int]]] = []
+    tokens = 0
     for sequence in sequences:
         if longest is not None and len(sequence) > longest:
             raise DataError(
@@ -162,18 +165,39 @@ def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
             )
         (inside,) = framing.inside(len(sequence) - framing.special_tokens())
         positions = list(range(len(sequence)))[inside]
-        labels = torch.tensor([sequence[position] for position in positions], device=runner.device)
-        masked = [[*sequence] for _ in positions]
-        for position, row in zip(positions, masked, strict=True):
-            row[position] = runner.tokenizer.mask_id
-        scores = np.zeros(len(positions))
-        for rows, encoded in runner.run(masked, positions=[[each] for each in positions]):
-            with torch.inference_mode():
-                logits = head.logits(encoded.last).float().log_softmax(-1)
-                logs = logits.gather(1, labels[rows][:, None])[:, 0]
-            scores[rows] = require_finite(logs.double().cpu().numpy(), "probabilities")
-        scored.append(TextScore(labels.tolist(), scores))
-    return scored
+        group.append((sequence, positions))
+        tokens += len(sequence) * len(positions)
+        if tokens >= GROUP_BATCHES * runner.batch_tokens:
+            scored += _score_copies(runner, group)
+            group, tokens = [], 0
+    return scored + (_score_copies(runner, group) if group else [])
+
+
+def _score_copies(
+    runner: ModelRunner, group: Sequence[tuple[Sequence[int], list[int]]]
+) -> list[TextScore]:
+    """Score the tokens at the given positions of each sequence, each in a copy that masks it."""
+    head = cast(GivesLogits, runner.learner.objectives["masked_lm"])
+    masked, read, labels = [], [], []
+    for sequence, positions in group:
+        for position in positions:
+            copy = [*sequence]
+            copy[position] = runner.tokenizer.mask_id
+            masked.append(copy)
+            read.append([position])
+            labels.append(sequence[position])
+    targets = torch.tensor(labels, dtype=torch.long, device=runner.device)
+    scores = np.zeros(len(labels))
+    for rows, encoded in runner.run(masked, positions=read):
+        with torch.inference_mode():
+            logits = head.logits(encoded.last).float().log_softmax(-1)
+            logs = logits.gather(1, targets[rows][:, None])[:, 0]
+        scores[rows] = require_finite(logs.double().cpu().numpy(), "probabilities")
+    ends = np.cumsum([len(positions) for _, positions in group])[:-1]
+    return [
+        TextScore([sequence[position] for position in positions], of_sequence)
+        for (sequence, positions), of_sequence in zip(group, np.split(scores, ends), strict=True)
+    ]
 
 
 def mix(scores: Sequence[TextScore], weights: Sequence[float]) -> TextScore:
