@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.config.compare import CompareConfig
-from bertwright.errors import ConfigError, IntegrityError
+from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import MODELS
 from bertwright.recipes.compare.plan import choose, make_plan
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
@@ -76,6 +76,24 @@ def test_done_steps_are_not_planned_and_seeds_add_some() -> None:
     assert whole.bytes_needed > 4 * 10**6
     two = make_plan(CompareConfig(out="x", systems=("bert",), seeds=2), "classification", 10)
     assert {"bert-1/pretrain", "bert-2/tuned-1"} <= {step.name for step in two.steps}
+
+
+def test_minimal_pairs_are_planned_by_their_number_and_length(tmp_path: Path) -> None:
+    def seconds(system: str, *lines: str) -> float:
+        path = tmp_path / "pairs.tsv"
+        path.write_text("good\tbad\n" + "".join(f"{line}\t{line}\n" for line in lines), "utf-8")
+        config = CompareConfig(out="x", systems=(system,), pairs=(str(path),))
+        (step,) = (s for s in make_plan(config, None, 10).steps if s.name.endswith("/pairs"))
+        return step.seconds
+
+    few, short, long = ("a b c d",), ("a b c d",) * 500, ("a b c d e f g h",) * 500
+    of_masked = [seconds("bert", *lines) for lines in (few, short, long)]
+    of_text = [seconds("gpt2", *lines) for lines in (few, short, long)]
+    assert of_masked[0] < of_masked[1] < of_masked[2]
+    assert of_masked[2] - of_masked[0] > 2 * (of_masked[1] - of_masked[0])  # T times T tokens
+    assert of_text[0] < of_text[1] < of_text[2] < of_masked[2]
+    with pytest.raises(DataError, match="nowhere"):
+        make_plan(CompareConfig(out="x", systems=("bert",), pairs=("nowhere.tsv",)), None, 10)
 
 
 def test_a_fit_has_what_fits_its_time() -> None:

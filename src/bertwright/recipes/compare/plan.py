@@ -13,6 +13,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.errors import ConfigError, MissingExtra
 from bertwright.models.catalogue import MODELS
+from bertwright.recipes.compare.measure import seconds_of_pairs
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
 from bertwright.recipes.compare.use import WAYS, Way
 from bertwright.tasks.catalogue import KINDS, kind_of
@@ -142,6 +143,7 @@ def make_plan(
 
     Raises:
         ConfigError, MissingExtra: as `choose`.
+        DataError: a table of minimal pairs that cannot be read.
     """
     rungs, left_out = choose(config, kind)
     ways: tuple[Way, ...] = ()
@@ -180,9 +182,13 @@ def _steps(
             for fraction in config.sorted_fractions
             for seed in seeds_of(config)
         ]
+    pairs = {
+        scores: OVERHEAD + seconds_of_pairs(config.pairs, scores == "masked")
+        for scores in {rung.scores for rung in rungs} - {""}
+    }
     for rung in rungs:
         for seed in seeds_of(config):
-            steps += _steps_of(config, rung, seed, ways)
+            steps += _steps_of(config, rung, seed, ways, pairs.get(rung.scores, 0.0))
     return steps
 
 
@@ -191,7 +197,9 @@ def seeds_of(config: CompareConfig) -> range:
     return range(config.seed, config.seed + config.seeds)
 
 
-def _steps_of(config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way]) -> list[Step]:
+def _steps_of(
+    config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way], scoring: float
+) -> list[Step]:
     name = f"{rung.name}-{seed}"
 
     def step(what: str, shown: str, seconds: float) -> Step:
@@ -202,7 +210,7 @@ def _steps_of(config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way])
         steps.append(step("pretrain", "pre-training", 60 * config.minutes_each + OVERHEAD))
     if rung.scores:
         steps.append(step("text", "held-out text", OVERHEAD))
-        steps.append(step("pairs", "minimal pairs", OVERHEAD))
+        steps.append(step("pairs", "minimal pairs", scoring))
     if rung.vectors and not rung.is_that_of:
         if config.word_tests:
             steps.append(step("words", "word tests", OVERHEAD))
