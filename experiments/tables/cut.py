@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,16 @@ def characters(text: str, count: int, shuffle: bool) -> str:
     return "\n\n".join(taken) + "\n"
 
 
+def short_sentences(text: str, count: int, shuffle: bool) -> str:
+    """Return so many sentences of 20 to 200 characters of running text, one a line.
+
+    A masked language model scores them whole, where a document has more tokens than it reads.
+    """
+    parts = re.split(r"(?<=[.!?])\s+|\n+", text)
+    short = [part for part in parts if 20 <= len(part) <= 200]
+    return "\n".join(_some(short, count, shuffle)) + "\n"
+
+
 def words(text: str, count: int, shuffle: bool) -> str:
     """Return `characters` of Chinese text, with a space between words, as jieba segments them."""
     needs("jieba", "jieba")
@@ -136,6 +147,7 @@ TAKES: dict[str, Callable[[str, int, bool], str]] = {
     "sentences in documents": conll_documents,
     "questions": questions,
     "million characters": characters,
+    "short sentences": short_sentences,
     "million characters in words": words,
     "pairs a paradigm": per_paradigm,
 }

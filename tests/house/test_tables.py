@@ -168,6 +168,9 @@ def test_parts_of_files(tmp_path: Path) -> None:
     kept = [json.loads(line) for line in (tmp_path / "pairs").read_text("utf-8").splitlines()]
     assert [each["paradigm"] for each in kept] == ["a", "b"]
     assert {each["phenomenon"] for each in kept} == {"argument_structure"}
+    table.write_text(f"Too short. {'x' * 300}.\nA sentence that is read whole! No.\n", "utf-8")
+    cut_file("short sentences", table, tmp_path / "sentences", count=0, shuffle=False)
+    assert (tmp_path / "sentences").read_text("utf-8") == "A sentence that is read whole!\n"
     pair, parts = (tmp_path / "x", tmp_path / "y"), (tmp_path / "p", tmp_path / "q")
     pair[0].write_text("one\none two\none two three\n", "utf-8")
     pair[1].write_text("1\n2\n3\n", "utf-8")
