@@ -221,7 +221,8 @@ def _classify(asked: dict[str, Any]) -> Any:
 
 def _rerank(asked: dict[str, Any]) -> Any:
     found = [{"index": i, "score": 0.9 / (1 + i)} for i in range(len(asked["documents"]))]
-    return {"results": found[::-1], "task": "sst"}
+    function = "cosine" if asked["query"] == "vectors" else None
+    return {"results": found[::-1], "task": "sst", "similarity": function}
 
 
 ROUTES = {

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.inference.model import load
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.serve.conftest import CONFIG, SHORT
@@ -59,6 +59,24 @@ def test_rerank_asks_a_head_of_pairs(taught: TestClient) -> None:
     assert (reply["task"], reply["label"]) == ("pairs", "y")
     error = check_no(taught.post("/rerank", json={**body, "task": "single"}), 400)
     assert error["code"] == "no_pairs"
+
+
+def test_rerank_takes_the_vectors_of_a_task_where_no_head_reads_pairs(
+    tmp_path: Path, served: SERVED
+) -> None:
+    vectors = TaskConfig("similarity", similarity=SimilarityConfig(), **SHORT)
+    body = {"query": "a", "documents": ["b", "a"]}
+    client = served(model=(str(write(tmp_path / "near", single=TEXT, near=vectors)),))
+    reply = client.post("/rerank", json=body).json()
+    assert (reply["task"], reply["similarity"]) == ("near", "cosine")
+    assert reply["results"][0] == {"index": 1, "score": pytest.approx(1, abs=1e-5)}
+    client = served(model=(str(write(tmp_path / "both", pairs=PAIR, near=vectors)),))
+    for task, similarity in ((None, None), ("near", "cosine")):
+        reply = client.post("/rerank", json={**body, "task": task}).json()
+        assert (reply["task"], reply["similarity"]) == (task or "pairs", similarity)
+    plain = served(model=(str(write(tmp_path / "plain")),))
+    error = check_no(plain.post("/v1/rerank", json=body), 400)
+    assert "bertwright finetune similarity" in error["message"]
 
 
 def test_models_tell_of_pairs(taught: TestClient, client: TestClient) -> None:

@@ -169,6 +169,7 @@ def test_generation_is_shown_only_where_a_model_can(tab: Page) -> None:
         ({"tasks": [{**TASK, "pairs": False}]}, ["rank"]),
         ({"tasks": [{**TASK, "kind": "tagging", "pairs": None}]}, ["classify", "rank"]),
         ({"tasks": [{**TASK, "pairs": True}]}, []),
+        ({"tasks": [], "similarity": "cosine"}, ["classify"]),
         ({"tasks": [{**TASK, "pairs": None}]}, []),
     ],
 )

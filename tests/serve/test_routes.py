@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from bertwright.atomic import sha256_file
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import Model
-from bertwright.serve.messages.requests import cosines
+from bertwright.inference.vectors.compare import cosines
 from bertwright.serve.models.engine import weights_digest
 from bertwright.serve.routes.vectors import store
 

@@ -17,7 +17,9 @@ from fastapi.testclient import TestClient
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.config.serve import ServeConfig
+from bertwright.errors import DataError
 from bertwright.inference.model import load
+from bertwright.inference.vectors.compare import FUNCTIONS
 from bertwright.serve.app import make_app
 from bertwright.serve.models.engine import load_engine
 from tests.serve.conftest import until_ready, write_model
@@ -168,3 +170,68 @@ def test_prompts_that_are_refused(mine: Served, asked: Any, status: int, reason:
         assert reply.status_code == status, reply.text
         assert reason in reply.text
         assert "secret" not in reply.text
+
+
+def test_documents_are_ranked_by_vectors(mine: Served) -> None:
+    documents, query = ["c the d", "z", "a b"], "b"
+    model = load(mine.folder, device="cpu")
+    vectors = [
+        model.embed(texts, prompt=model.prompts[name], normalize=True)
+        for texts, name in (([query], "query"), (documents, "passage"))
+    ]
+    expected = (vectors[0] @ vectors[1].T)[0]
+    order = np.argsort(-expected)
+    reply = mine.ask("/rerank", query=query, documents=documents)
+    assert [each["index"] for each in reply["results"]] == order.tolist()
+    found = [each["score"] for each in reply["results"]]
+    np.testing.assert_allclose(found, expected[order], atol=1e-5)
+    assert (reply["similarity"], reply["task"], reply["label"]) == ("cosine", None, None)
+    assert reply["pooling"] == "mean"
+    both: Any = {"top_n": 2, "return_documents": True}
+    reply = mine.ask("/v1/rerank", query=query, documents=documents, **both)
+    for each, index in zip(reply["results"], order[:2], strict=True):
+        assert each["document"]["text"] == documents[index]
+        assert each["relevance_score"] == pytest.approx(expected[index], abs=1e-5)
+    assert mine.client.get("/v1/models/mine").json()["similarity"] == "cosine"
+
+
+def test_long_texts_of_a_ranking(mine: Served) -> None:
+    long = "c " * 30
+    for query, documents, lost in (("a", ["b", long], [1]), (long, ["b", "c"], [0, 1])):
+        body = {"query": query, "documents": documents}
+        error = mine.client.post("/rerank", json=body).json()["error"]
+        named = "document 1" if query == "a" else "the query"
+        assert error["code"] == "too_long"
+        assert error["message"].startswith(named)
+        truncated = mine.ask("/rerank", **body, truncate=True)["truncated"]
+        assert [each["input"] for each in truncated] == lost
+        reply = mine.client.post("/v1/rerank", json=body)
+        assert reply.headers["x-bertwright-truncated"] == str(len(lost))
+    refused = mine.client.post("/rerank", json={"query": "a", "documents": ["b"], "task": "other"})
+    assert refused.status_code == 400
+
+
+def test_the_folder_chooses_the_function_that_ranks(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(3, 7)).astype(np.float32)
+    query, documents = vectors[:1], vectors[1:]
+    for function, expected in (
+        ("dot", [query[0] @ each for each in documents]),
+        ("euclidean", [-np.sqrt(((query[0] - each) ** 2).sum()) for each in documents]),
+        ("manhattan", [-np.abs(query[0] - each).sum() for each in documents]),
+    ):
+        found = FUNCTIONS[function](query, documents)  # type: ignore[index]
+        np.testing.assert_allclose(found, [expected], rtol=1e-5)
+    folder = write_model(tmp_path / "dots", 3, heads=False)
+    write_defaults(folder, EmbeddingDefaults(max_length=12, similarity="dot"), 24)
+    config = ServeConfig(model=(str(folder),), device="cpu", log_requests=False)
+    with TestClient(make_app(config)) as client:
+        until_ready(client)
+        reply = client.post("/rerank", json={"query": "a", "documents": ["b", "a"]}).json()
+    query, *documents = load(folder, device="cpu").embed(["a", "b", "a"])
+    scores = {each["index"]: each["score"] for each in reply["results"]}
+    assert reply["similarity"] == "dot"
+    np.testing.assert_allclose([scores[0], scores[1]], [query @ x for x in documents], rtol=1e-4)
+    settings = folder / "config_sentence_transformers.json"
+    settings.write_text(settings.read_text().replace("dot", "angle"))
+    with pytest.raises(DataError, match=r"similarity_fn_name.*angle.*cosine, dot"):
+        load(folder, device="cpu").embed(["a"])

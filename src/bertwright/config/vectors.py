@@ -33,6 +33,10 @@ BackendName = Literal["torch", "onnx", "openvino"]
 VectorPrecision = Literal["fp32", "bf16", "int8"]
 """The number format of the computation; other formats are first compared with float32."""
 
+SimilarityFunction = Literal["cosine", "dot", "euclidean", "manhattan"]
+"""How two vectors are compared, by the names of sentence-transformers; distances are negative, so
+that the greatest number is that of the most similar vectors."""
+
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
 """The names that folders use for the prompts of queries, and of the texts that are searched."""
 

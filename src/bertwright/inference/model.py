@@ -30,7 +30,13 @@ from bertwright.checkpoint.sources import (
 from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
+from bertwright.config.vectors import (
+    BackendName,
+    Combine,
+    SimilarityFunction,
+    VectorConfig,
+    VectorPrecision,
+)
 from bertwright.decoding.texts import Generated
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, generate, next_sentence, score
@@ -142,6 +148,13 @@ class Model:
     def says_vectors(self) -> bool:
         """Whether its folder says how vectors are made, as one of sentence-transformers does."""
         return self._folder is not None
+
+    @property
+    def similarity_function(self) -> SimilarityFunction | None:
+        """The function that compares its vectors, as its folder of sentence-transformers says;
+        None for other folders.
+        """
+        return None if self._folder is None else self._folder.similarity
 
     @property
     def prompts(self) -> dict[str, str]:

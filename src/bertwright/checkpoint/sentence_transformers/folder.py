@@ -3,7 +3,7 @@
 ```
 modules.json                       Transformer, Pooling, perhaps Dense, perhaps Normalize
 sentence_bert_config.json          max_seq_length, with [CLS] and [SEP]
-config_sentence_transformers.json  prompts, truncate_dim
+config_sentence_transformers.json  prompts, truncate_dim, similarity_fn_name
 1_Pooling/config.json              how tokens are pooled
 2_Dense/                           pooled vectors through a layer (dense.py); none, one or more
 3_Normalize/
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from bertwright.checkpoint.sentence_transformers.dense import (
     Dense,
@@ -28,7 +28,7 @@ from bertwright.checkpoint.sentence_transformers.dense import (
     read_layer,
     write_layer,
 )
-from bertwright.config.vectors import VectorConfig, poolings_of
+from bertwright.config.vectors import SimilarityFunction, VectorConfig, poolings_of
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import system_of_folder
 from bertwright.storage.model_folder import (
@@ -90,10 +90,8 @@ class EmbeddingDefaults:
     """Layers that pooled vectors pass through, in order."""
     dimensions: int | None = None
     """Numbers that are kept of a vector, before it is scaled."""
-    similarity: str | None = None
-    """The function that compares vectors, as sentence-transformers names it; it changes no
-    vector, and is written only.
-    """
+    similarity: SimilarityFunction = "cosine"
+    """The function that compares vectors; it changes no vector."""
 
     def vectors(self) -> VectorConfig:
         """The same as one asks for vectors."""
@@ -136,7 +134,7 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
     dense = tuple(read_config(path) for kind, path in parts if kind == "Dense")
     max_length = read_max_length(root)
     width = _width(root, pooling, dense)
-    prompts, default, dimensions = _read_settings(root / _SETTINGS)
+    prompts, default, dimensions, similarity = _read_settings(root / _SETTINGS)
     return EmbeddingDefaults(
         pooling,
         scaled,
@@ -145,6 +143,7 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
         default_prompt_name=default,
         dense=dense,
         dimensions=None if dimensions is None or dimensions >= width else dimensions,
+        similarity=similarity,
     )
 
 
@@ -202,7 +201,7 @@ def write_defaults(
         }
     if defaults.dimensions is not None:
         settings["truncate_dim"] = defaults.dimensions
-    if defaults.similarity is not None:
+    if defaults.similarity != "cosine":  # theirs, too, unless a folder says otherwise
         settings["similarity_fn_name"] = defaults.similarity
     if settings:
         write_json(folder / _SETTINGS, settings)
@@ -364,8 +363,12 @@ def _check_sizes(sizes: dict[str, Any], path: Path) -> None:
             raise DataError(f"'{key}' in {path} is {short(value)}: that is not read")
 
 
-def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
-    """Prompts by name, the name of the default, and numbers of a vector that are kept."""
+def _read_settings(
+    path: Path,
+) -> tuple[dict[str, str], str | None, int | None, SimilarityFunction]:
+    """Prompts by name, the name of the default, numbers of a vector that are kept, and the function
+    that compares vectors.
+    """
     content = read_json(path) if path.is_file() else {}
     prompts, default = content.get("prompts"), content.get("default_prompt_name")
     prompts = {} if prompts is None else prompts
@@ -384,4 +387,8 @@ def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
         expected = f"the name of a prompt there ({short(list(found))})"
         raise wrong("default_prompt_name", path, default, expected)
     dimensions = _whole(content, "truncate_dim", path, "numbers")
-    return found, default, dimensions
+    function = content.get("similarity_fn_name") or "cosine"
+    if function not in get_args(SimilarityFunction):
+        expected = f"one of {', '.join(get_args(SimilarityFunction))}"
+        raise wrong("similarity_fn_name", path, function, expected)
+    return found, default, dimensions, cast(SimilarityFunction, function)

@@ -51,7 +51,6 @@ def write(
         default_prompt_name=config.default_prompt,
         dense=tuple(layer.dense for layer in layers),
         dimensions=config.dimensions,
-        similarity="cosine",
     )
     write_defaults(folder, defaults, spec.width, layers)
 

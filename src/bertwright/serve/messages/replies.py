@@ -16,6 +16,8 @@ import orjson
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from bertwright.config.vectors import SimilarityFunction
+
 T = TypeVar("T")
 
 
@@ -159,11 +161,16 @@ class RankedDocument:
     score: float
 
 
-class RerankReply(TaskResults[RankedDocument]):
+class RerankReply(Results[RankedDocument]):
     """Documents, the most relevant first."""
 
+    task: str | None
+    """The head that scored them, or the task that trained the vectors; null: a folder of
+    sentence-transformers without a task."""
     label: str | None
-    """The label whose probability the score is."""
+    """The label whose probability the score is; null: the score is a number."""
+    similarity: SimilarityFunction | None
+    """The function of two vectors that the score is; null: a head scored the documents."""
 
 
 @dataclass
@@ -371,6 +378,8 @@ class ServedModel(BaseModel):
     examples: list[str]
     generates: bool
     vectors: bool
+    similarity: SimilarityFunction | None
+    """The function that compares its sentence vectors; null where its folder does not say."""
     heads: list[str]
     tasks: list[ServedTask]
 

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 from pydantic import BaseModel
 
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Text, Tokenized, tokenize
-from bertwright.inference.vectors.embed import normalized
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.messages.replies import About, Truncated
 from bertwright.serve.messages.schemas import LayersRequest, NamedModel, PoolingRequest, listed
@@ -274,9 +272,3 @@ def items_of(output: Output, texts: Tokenized) -> list[RequestItem]:
         segments = None if texts.segments is None else texts.segments[rows]
         items.append(RequestItem(output, texts.ids[rows], segments, texts.starts[rows]))
     return items
-
-
-def cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the cosines of vectors `[n, W]` with vectors `[m, W]` as `[n, m]`."""
-    found: np.ndarray[Any, Any] = np.clip(normalized(a) @ normalized(b).T, -1, 1)
-    return found

@@ -56,6 +56,8 @@ from bertwright.nn.sequences import Sequences
 from bertwright.serve.generation.flight import Flight
 from bertwright.storage.model_folder import WEIGHTS
 
+SIMILARITY = "similarity"
+"""The kind of task that trains sentence vectors."""
 CONTINUATION = "continuation"
 """What a model can do if it continues prompts."""
 TRANSLATION = "translation"
@@ -185,8 +187,11 @@ class Engine:
 
     @property
     def head_kinds(self) -> set[str]:
-        """Its pre-training heads, the kinds of its tasks, and the ways in which it generates."""
+        """Its pre-training heads, the kinds of its tasks, and the ways in which it generates.
+        Sentence vectors count as a similarity task, wherever they were trained."""
         kinds = {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
+        if self.model.similarity_function is not None:
+            kinds.add(SIMILARITY)
         able = {CONTINUATION: self.generates, TRANSLATION: self.translates}
         return kinds - able.keys() | {way for way, does in able.items() if does}
 

@@ -70,7 +70,7 @@ function reason(answer, response) {
 /** Return the models with their names, heads (name, kind, labels), number of layers, and the
  * examples of their cards. In addition to the heads that the server lists, a model that continues
  * prompts has the head `continuation`, one with vectors or attention maps has `vectors` or
- * `attention`, and each task that reads pairs has `ranker`. */
+ * `attention`; each task that reads pairs has `ranker`, and so have sentence vectors. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
@@ -79,6 +79,10 @@ export async function models() {
     const rankers = model.tasks.filter((task) =>
       ["classification", "regression"].includes(task.kind) && task.pairs !== false)
       .map((task) => ({ ...task, kind: "ranker" }));
+    if (model.similarity) { // without a task the name is empty, and the request names none
+      const trained = model.tasks.find((task) => task.kind === "similarity");
+      rankers.push({ labels: [], name: "", ...trained, kind: "ranker" });
+    }
     const heads = names.map((name) => ({ name, kind: name, labels: [] }));
     return {
       name: model.id, heads: [...heads, ...model.tasks, ...rankers], layers: model.layers,

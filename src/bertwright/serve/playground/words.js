@@ -172,7 +172,7 @@ const ranks = {
   title: "Rank passages",
   about: "Passages by how well they fit a query, best first.",
   kinds: ["ranker"],
-  needs: "a head that was taught pairs of texts",
+  needs: "a head that was taught pairs of texts, or sentence vectors",
   fields: [
     { name: "query", label: "Query", kind: "line", value: "How do I keep bread fresh?" },
     { name: "texts", label: "Passages, one a line", kind: "lines", rows: 4,
@@ -192,10 +192,20 @@ const ranks = {
         shown: number(r.score),
         good: i === 0,
       })), "Passages, best first"),
-      h("p", { class: "soft" }, `Scored by the head ${answer.task}${
-        answer.label ? `: the probability of “${answer.label}”` : ""}.`),
+      h("p", { class: "soft" }, scoredBy(answer)),
     ] };
   },
 };
+
+const FUNCTIONS = {
+  cosine: "cosine", dot: "dot product", euclidean: "negative Euclidean distance",
+  manhattan: "negative Manhattan distance",
+};
+
+/** Return what the scores of a ranking are. */
+function scoredBy({ task, label, similarity }) {
+  if (similarity) return `The ${FUNCTIONS[similarity]} of the vectors of query and passage.`;
+  return `Scored by the head ${task}${label ? `: the probability of “${label}”` : ""}.`;
+}
 
 export const panels = [blanks, passage, entities, classes, follows, ranks];

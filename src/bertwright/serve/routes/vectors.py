@@ -15,6 +15,7 @@ from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.encode import Text, kept_tokens, parts_of
+from bertwright.inference.vectors.compare import cosines
 from bertwright.inference.vectors.embed import with_prompt
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.http.bodies import make_router
@@ -36,7 +37,6 @@ from bertwright.serve.messages.requests import (
     check_characters,
     check_texts,
     check_tokens,
-    cosines,
     items_of,
     request_vectors,
     texts_in,
