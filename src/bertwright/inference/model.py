@@ -563,7 +563,7 @@ def load(
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     if exported is not None:
-        learner = with_export(exported, learner, tokenizer)
+        learner = with_export(exported, learner, tokenizer, path)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
     begin = None if is_ours(loaded.folder) else tokenizer.stated_begin
     runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin)

@@ -1,5 +1,5 @@
 """A graph in place of a model's encoder, under the heads of its checkpoint. The graph is a stand-in
-that computes with torch, so no runtime is needed."""
+that computes with torch, so no runtime is needed, except where a test exports one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import bertwright
-from bertwright.checkpoint.export.exported import Exported
+from bertwright.checkpoint.export.exported import Exported, Runtime
+from bertwright.checkpoint.export.write import export
 from bertwright.cli.app import run as run_verb
 from bertwright.config.serve import ServeConfig
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
 from bertwright.inference.backends import exported_encoder
@@ -90,7 +91,7 @@ def test_heads_and_vectors_are_those_of_the_checkpoint(
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"head": "mood"}, "--task encoder"),
+        ({"head": "mood"}, r"head mood .*export onnx --model \S+model --task encoder"),
         ({"layers": (2,)}, "--layers 3"),
         ({"noise": 3.0}, "cosine"),
     ],
@@ -101,6 +102,45 @@ def test_an_export_that_does_not_fit(
     graph(**how)
     with pytest.raises(ConfigError, match=message):
         bertwright.load(folder, exported="x")
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "openvino"])
+def test_every_head_reads_what_a_runtime_computes(runtime: Runtime, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
+    short: dict[str, Any] = {"max_length": 12, "stride": 2}
+    inputs: dict[str, tuple[TaskConfig, list[Any]]] = {
+        **{name: (task, TEXTS) for name, task in TASKS.items()},
+        "score": (TaskConfig("regression", **short), TEXTS),
+        "find": (TaskConfig("span", **short), [{"question": "a b", "context": "c d e f g h i j"}]),
+        "choose": (
+            TaskConfig("multiple-choice", **short),
+            [{"text": "a b", "choices": ["c d", "e", "f g h"]}],
+        ),
+        "near": (
+            TaskConfig("similarity", similarity=SimilarityConfig(), **short),
+            [("a b", "c d"), ("e", "f")],
+        ),
+    }
+    tasks = {name: task for name, (task, _) in inputs.items()}
+    model = write_model(tmp_path / "model", [], tasks=tasks)
+    export(model, tmp_path / "graph", runtime, head="encoder")
+    plain = bertwright.load(model, device="cpu")
+    exported = bertwright.load(model, exported=tmp_path / "graph")
+    for name, (_, given) in inputs.items():
+        found = [numbers(each.as_dict()) for each in exported.predict(given, name)]
+        expected = [numbers(each.as_dict()) for each in plain.predict(given, name)]
+        assert all(found)
+        for one, other in zip(found, expected, strict=True):
+            assert one == pytest.approx(other, abs=1e-4), name
+
+
+def numbers(value: Any) -> list[float]:
+    """Return the numbers in a prediction, in order."""
+    if isinstance(value, (dict, list, tuple)):
+        inner = value.values() if isinstance(value, dict) else value
+        return [number for each in inner for number in numbers(each)]
+    return [value] if isinstance(value, (int, float)) else []
 
 
 def test_an_export_is_served(folder: Path, graph: Callable[..., None]) -> None:

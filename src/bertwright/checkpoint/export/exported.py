@@ -127,7 +127,7 @@ def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
     if not (folder / EXPORT).is_file():
         raise DataError(
             f"{folder} has no {EXPORT}: it is no exported model; write one with "
-            "bertwright export onnx|openvino --model CKPT --out DIR"
+            "bertwright export onnx|openvino --model MODEL --task encoder --out DIR"
         )
     verify_manifest(folder)
     return open_as(folder, read_json(folder / EXPORT), threads)

@@ -29,8 +29,13 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 class ExportedEncoder(Encoder):
     """Runs the graph of a folder of `bertwright export` on the CPU."""
 
-    def __init__(self, exported: Exported, encoder: Encoder) -> None:
+    def __init__(self, exported: Exported, encoder: Encoder, model: str) -> None:
         """Replace an encoder by its graph.
+
+        Args:
+            exported: the graph.
+            encoder: the encoder that it was exported from.
+            model: the path of the model, for the command that a message shows.
 
         Raises:
             ConfigError: the graph includes a head, or does not compute the last layer.
@@ -40,9 +45,10 @@ class ExportedEncoder(Encoder):
         self.pooler = encoder.pooler
         if exported.head is not None:
             raise ConfigError(
-                f"{exported.folder} was exported with the head {exported.head}; export the encoder "
-                f"alone, whose layers any head reads: bertwright export {exported.runtime} --task "
-                "encoder --model CKPT --out DIR"
+                f"{exported.folder} is an export of the head {exported.head} (which is what export "
+                "writes of a fine-tuned model without --task encoder); expected one of the encoder "
+                "alone, whose layers the heads of the model read: bertwright export "
+                f"{exported.runtime} --model {model} --task encoder --out DIR"
             )
         self.given = exported.layers or (encoder.spec.depth,)
         """The numbers of the layers that the graph computes."""
@@ -96,9 +102,17 @@ class ExportedEncoder(Encoder):
         return []
 
 
-def with_export(folder: str | Path, learner: Learner, tokenizer: Tokenizer) -> Learner:
+def with_export(
+    folder: str | Path, learner: Learner, tokenizer: Tokenizer, model: str | Path
+) -> Learner:
     """Return a learner on the CPU with the heads of `learner`, whose encoder is the graph of a
     folder. The graph is verified on a sample.
+
+    Args:
+        folder: the folder that `bertwright export` wrote.
+        learner: the model that it was exported from.
+        tokenizer: the tokenizer of the model.
+        model: the path of the model, for the command that a message shows.
 
     Raises:
         ConfigError: the graph is of another model, lacks a layer that a head reads, or is of
@@ -107,7 +121,7 @@ def with_export(folder: str | Path, learner: Learner, tokenizer: Tokenizer) -> L
     """
     encoder = learner.encoder
     exported = open_exported(folder, torch.get_num_threads())
-    graph = ExportedEncoder(exported, encoder).eval()
+    graph = ExportedEncoder(exported, encoder, str(model)).eval()
     framing = tokenizer.framing
     longest = min(encoder.spec.max_length or exported.longest, exported.longest)
     room = longest - framing.special_tokens()

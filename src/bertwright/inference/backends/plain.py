@@ -97,8 +97,9 @@ class ExportedBackend:
         self.name = f"{exported.runtime} {'int8' if exported.int8 else 'fp32'}"
         if exported.head is not None:
             raise ConfigError(
-                f"{exported.folder} was exported with the head {exported.head}; vectors need an "
-                "export without one"
+                f"{exported.folder} is an export of the head {exported.head}; vectors need one of "
+                f"the encoder alone: bertwright export {exported.runtime} --model MODEL --task "
+                "encoder --out DIR"
             )
 
     def run(
