@@ -27,11 +27,13 @@ def _dots(a: Float32s, b: Float32s) -> Float32s:
 
 def _euclidean(a: Float32s, b: Float32s) -> Float32s:
     # row by row, since the differences of all pairs would take n m W numbers
-    return -np.stack([np.linalg.norm(b - row, axis=1) for row in a])
+    found: Float32s = -np.stack([np.linalg.norm(b - row, axis=1) for row in a])
+    return found
 
 
 def _manhattan(a: Float32s, b: Float32s) -> Float32s:
-    return -np.stack([np.abs(b - row).sum(1) for row in a])
+    found: Float32s = -np.stack([np.abs(b - row).sum(1) for row in a])
+    return found
 
 
 FUNCTIONS: Mapping[SimilarityFunction, Callable[[Float32s, Float32s], Float32s]] = {
