@@ -116,8 +116,8 @@ def ours(model: str, task: str, given: argparse.Namespace, seed: int) -> dict[st
 
 def peer(model: str, task: str, given: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Train sentence-transformers' model with equal settings."""
-    sys.path.insert(0, str(ROOT))
-    from benchmarks import sentence_vectors
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import sentence_vectors
 
     pairs = files(task, given.data)
     scaled = [[(a, b, score / 5) for a, b, score in pairs[part]] for part in ("train", "dev")]
