@@ -120,10 +120,10 @@ def peer(model: str, task: str, given: argparse.Namespace, seed: int) -> dict[st
     import sentence_vectors
 
     pairs = files(task, given.data)
-    scaled = [[(a, b, score / 5) for a, b, score in pairs[part]] for part in ("train", "dev")]
+    train, dev = ([(a, b, score / 5) for a, b, score in pairs[part]] for part in ("train", "dev"))
     sentence_vectors.RATE = given.learning_rate
     speed, score = sentence_vectors.theirs(
-        model, *scaled, given.epochs or EPOCHS[task], 32, seed=seed
+        model, train, dev, given.epochs or EPOCHS[task], 32, seed=seed
     )
     return {"examples_per_second": speed, "spearman": score}
 
