@@ -45,7 +45,10 @@ class EncoderSpec:
     default_layer: int = -1
     """The layer that `embed` reads by default: 0 the embeddings, 1 to L, negative from the top."""
     default_pooling: str = "mean"
-    """The pooling of `embed` by default."""
+    """The pooling of `embed`, and of heads that are fitted on frozen vectors, by default."""
+    reads_last: bool = False
+    """Whether a head that is trained with the encoder reads the last token, which alone has seen
+    all of a text. Without that training the mean of all tokens says more."""
     default_normalize: bool = False
     """Whether `embed` scales vectors to length 1 by default."""
     own_widths: tuple[int, ...] = ()

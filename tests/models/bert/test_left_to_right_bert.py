@@ -72,12 +72,7 @@ def test_a_token_more_over_what_is_kept_is_all_at_once(encoder: Bert) -> None:
 
 def test_it_has_no_pooler_and_is_read_at_its_last_token(encoder: Bert) -> None:
     spec = encoder.spec
-    assert (spec.causal, spec.prefixed, spec.pooled, spec.default_pooling) == (
-        True,
-        False,
-        False,
-        "last",
-    )
+    assert (spec.causal, spec.prefixed, spec.pooled, spec.reads_last) == (True, False, False, True)
     assert encoder.pooler is None
     with pytest.raises(ConfigError, match="pooler is true"):
         LeftToRightBertConfig(**{**SIZES, "pooler": True})

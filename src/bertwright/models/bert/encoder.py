@@ -11,7 +11,7 @@ Sequences may have a prefix (`Sequences.prefixes`), after which attention is cau
 continued token by token over a KV cache (`GoesOn`).
 
 The left-to-right BERT, an ablation of section 5.1, has causal attention. There [CLS] sees only
-itself, so that model has no pooler, and the last token represents a text.
+itself, so that model has no pooler, and a head reads the last token.
 
 Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 """
@@ -93,7 +93,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         prefixed=not config.causal,
         pooled=config.pooler,
         default_layer=-2,  # as in bert-as-service: the last layer is specific to the objectives
-        default_pooling="last" if config.causal else "mean",
+        reads_last=config.causal,
     )
 
 

@@ -50,7 +50,7 @@ def gpt_spec(config: GptConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_position_embeddings,
         causal=True,
-        default_pooling="last",
+        reads_last=True,
         averages_end=False,
     )
 

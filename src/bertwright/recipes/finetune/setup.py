@@ -338,7 +338,7 @@ def _task(
     if config.transfer == "features" or network != "linear" or pooling is not None:
         layers = config.layers or "last"
         head = replace(head, layers=layers, network=network, pooling=pooling or "mean")
-    elif encoder.default_pooling == "last":
+    elif encoder.reads_last:
         head = replace(head, pooling="last")
     if not encoder.averages_begin:
         head = replace(head, frame=(len(framing.begin), len(framing.end)))
@@ -414,7 +414,8 @@ def _with_vectors(
         )
     if config.hidden_size:
         raise ConfigError(f"hidden_size is for a head with scores; a {task.kind} task has none")
-    pooling = config.pooling or (encoder.default_pooling if known is None else known.pooling)
+    usual = "last" if encoder.reads_last else encoder.default_pooling
+    pooling = config.pooling or (usual if known is None else known.pooling)
     skips = not encoder.averages_unknown and tokenizer.file_words is None
     head = HeadConfig(
         pooling=pooling,
