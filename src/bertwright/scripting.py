@@ -230,7 +230,7 @@ def finetune(
     kind: str,
     *,
     model: str | Path,
-    train: Data,
+    train: Data | None = None,
     dev: Data | None = None,
     out: str | Path,
     name: str = "task",
@@ -256,6 +256,7 @@ def finetune(
         train: examples: a file, or rows as mappings or tuples: `(text, label)`,
             `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,
             `(text, choices, index)`, `(source, target)`; a pandas DataFrame; a `datasets` Dataset.
+            None: `similarity` with plain text, as `corpus=["articles/"]`.
         dev: examples to evaluate on, in any of these forms; None: a tenth of `train`.
         out: the folder of the run.
         name: of the task in the model.
@@ -273,9 +274,8 @@ def finetune(
         Interrupted: Ctrl-C; the seeds that were finished are saved.
     """
     check_kind(kind)
-    rows = {"train": _rows(train, kind, "train")}
-    if dev is not None:
-        rows["dev"] = _rows(dev, kind, "dev")
+    examples = {"train": train, "dev": dev}
+    rows = {key: _rows(each, kind, key) for key, each in examples.items() if each is not None}
     given = {"text": text, "text2": text2, "label": label, "model": str(model), "out": str(out)}
     given |= {key: each if isinstance(each, str) else each.name for key, each in rows.items()}
     names = settings.get("label_map")

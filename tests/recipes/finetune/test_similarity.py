@@ -185,3 +185,19 @@ def test_learns_from_the_scores_of_a_teacher(model: Path, tmp_path: Path) -> Non
     assert config_of(run.model.tasks["task"]).objective == "cosent"
     with pytest.raises(ConfigError, match="in-batch"):
         learn(model, tmp_path / "x", rows, teacher=str(model), objective="in-batch")
+
+
+def test_plain_text_in_python(model: Path, tmp_path: Path) -> None:
+    lines = [[row["anchor"], row["positive"]] for row in shuffled(24)]
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n\n".join(f"{a} {b} {a}.\n{b} {a} {b}." for a, b in lines))
+    run = bertwright.finetune(
+        "similarity",
+        model=model,
+        corpus=[str(corpus)],
+        out=tmp_path / "run",
+        epochs=1.0,
+        learning_rate=1e-3,
+        progress=False,
+    )
+    assert 0 < run.results["metrics"]["recall_at_10"] <= 1
