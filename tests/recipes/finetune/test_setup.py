@@ -37,6 +37,14 @@ def test_a_text_that_comes_again_is_on_one_side() -> None:
         assert not {e.text for e in train} & {e.text for e in dev}
 
 
+def test_what_is_held_out_is_a_tenth_beside_a_large_group() -> None:
+    texts = [TextExample("again", label="a")] * 100
+    texts += [TextExample(str(n), label="ab"[n % 2]) for n in range(100)]
+    for seed in range(8):
+        train, dev = hold_out(texts, kind_of("classification"), seed)
+        assert (len(train), len(dev)) == (180, 20)
+
+
 def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path) -> None:
     one = tmp_path / "one.tsv"
     one.write_text("text\tlabel\n" + "a\tx\n" * 3 + "b\ty\n" * 9)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Int64s
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
 from bertwright.config.task import (
@@ -230,9 +231,7 @@ def hold_out(
         groups = np.array([numbers.setdefault(group(e), len(numbers)) for e in examples])
         if len(numbers) >= 10:
             break
-    order = permutation(make_key("dev", seed), len(numbers))
-    sizes = np.bincount(groups)[order]
-    taken = np.isin(groups, order[np.cumsum(sizes) - sizes < HELD_OUT * len(examples)])
+    taken = np.isin(groups, _about_a_tenth(np.bincount(groups), seed))
     if taken.all():
         raise DataError(
             f"{len(examples)} examples are too few to hold some out and to train on the others; "
@@ -240,6 +239,23 @@ def hold_out(
         )
     train = [example for example, held in zip(examples, taken, strict=True) if not held]
     return train, [example for example, held in zip(examples, taken, strict=True) if held]
+
+
+def _about_a_tenth(sizes: Int64s, seed: int) -> list[int]:
+    """Return groups with about a tenth of all examples, drawn at random; one that is much larger,
+    as a book among articles, is not drawn.
+
+    Args:
+        sizes: the number of examples of each group.
+        seed: of the draw.
+    """
+    wanted, total = HELD_OUT * sizes.sum(), 0
+    drawn: list[int] = []
+    for number in permutation(make_key("dev", seed), len(sizes)).tolist():
+        if total < wanted and total + sizes[number] <= 2 * wanted:
+            drawn.append(number)
+            total += sizes[number]
+    return drawn or [int(sizes.argmin())]
 
 
 def read_labelled(
