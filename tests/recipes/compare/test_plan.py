@@ -94,6 +94,8 @@ def test_minimal_pairs_are_planned_by_their_number_and_length(tmp_path: Path) ->
     assert of_text[0] < of_text[1] < of_text[2] < of_masked[2]
     with pytest.raises(DataError, match="nowhere"):
         make_plan(CompareConfig(out="x", systems=("bert",), pairs=("nowhere.tsv",)), None, 10)
+    with pytest.raises(DataError, match=r"nowhere\.txt"):
+        make_plan(CompareConfig(out="x", word_tests=("nowhere.txt",)), None, 10)
 
 
 def test_a_fit_has_what_fits_its_time() -> None:

@@ -12,6 +12,7 @@ import torch
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.errors import ConfigError, MissingExtra
+from bertwright.inference.word_vectors.evaluate import read_word_test
 from bertwright.models.catalogue import MODELS
 from bertwright.recipes.compare.measure import seconds_of_pairs
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
@@ -143,8 +144,10 @@ def make_plan(
 
     Raises:
         ConfigError, MissingExtra: as `choose`.
-        DataError: a table of minimal pairs that cannot be read.
+        DataError: a table of minimal pairs or a test of words that cannot be read.
     """
+    for path in config.word_tests:
+        read_word_test(path)
     rungs, left_out = choose(config, kind)
     ways: tuple[Way, ...] = ()
     if kind is not None:
