@@ -118,7 +118,7 @@ class ElmoChanges(Changes):
 
 @dataclass(frozen=True)
 class ElmoRun(LanguageModelRun):
-    """A run of ELMo."""
+    """The keys of a run that trains both language models of an ELMo: forward and backward."""
 
     presets = PRESETS
     default_model = "elmo-mini"

@@ -77,26 +77,9 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(hidden_size, 3 * hidden_size, bias)
         self.output = nn.Linear(hidden_size, hidden_size, bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        sequences: Sequences,
-        positions: Tensor | None = None,
-        attend: Attend | None = None,
-    ) -> Tensor:
-        """Attend, then project.
-
-        Args:
-            x: `[N, H]`.
-            sequences: B lengths that sum to N.
-            positions: `[R]`, the tokens whose output is computed; None: all.
-            attend: replaces the attention of the sequences to themselves
-                (`nn/transformer/cache.py`).
-
-        Returns:
-            `[N, H]`, or `[R, H]` with `positions`.
-        """
-        output: Tensor = self.output(self.context(x, sequences, positions, attend))
+    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
+        """Attend, then project: x `[N, H]` of B lengths that sum to N -> `[N, H]`."""
+        output: Tensor = self.output(self.context(x, sequences))
         return output
 
     def context(
@@ -106,7 +89,18 @@ class SelfAttention(nn.Module):
         positions: Tensor | None = None,
         attend: Attend | None = None,
     ) -> Tensor:
-        """Attend without the projection; arguments and shapes are those of `forward`."""
+        """Attend without the projection.
+
+        Args:
+            x: `[N, H]`.
+            sequences: B lengths that sum to N.
+            positions: `[R]`, the tokens whose context is returned; None: all.
+            attend: replaces the attention of the sequences to themselves
+                (`nn/transformer/cache.py`).
+
+        Returns:
+            `[N, H]`, or `[R, H]` with `positions`.
+        """
         qkv = self.qkv(x)
         context = self.attend(qkv, sequences) if attend is None else attend(qkv)
         return context if positions is None else context.index_select(0, positions)

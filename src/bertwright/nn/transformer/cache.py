@@ -50,6 +50,7 @@ class KeyValueCache:
         """The segment of the tokens that follow."""
         self._blocks: list[tuple[slice, int, Tensor | None]] = []
         self._places: Tensor | None = None
+        """`[2 R A]`: where the newest tokens are in the store of a layer, as rows of D numbers."""
 
     @classmethod
     def empty(cls, layers: int, heads: int, sequences: Sequences, like: Tensor) -> KeyValueCache:
