@@ -142,8 +142,7 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
         if kind == "local":
             found = attend_locally([torch.stack(there, 1)], queries, reach)
         elif lengths is LENGTHS:
-            packed = torch.stack(there, 1).flatten(1)
-            found = attend_packed(packed, heads, queries, causal=causal)
+            found = attend_packed([torch.stack(there, 1)], queries, causal=causal)
         else:
             there_q, there_k, there_v = there
             found = attend(there_q, there_k, there_v, queries, of_keys, causal=causal)
@@ -188,7 +187,7 @@ def check_dropout(device: Device) -> dict[str, Any]:
     sequences = Sequences([64] * 16, device.device)
     qkv = torch.zeros(1024, 3 * 64, device=device.device)
     qkv[:, 128:] = 1.0
-    attended = attend_packed(qkv, 4, sequences, dropout=0.1)
+    attended = attend_packed([qkv.view(1024, 3, 4, -1)], sequences, dropout=0.1)
     errors["mean of attention"] = abs(float(attended.mean()) - 1)
     return _within(errors, 0.02)
 

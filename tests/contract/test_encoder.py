@@ -179,6 +179,10 @@ def test_further_tokens_together_are_those_one_by_one(learner: Learner) -> None:
             if encoder.spec.causal:
                 whole, state = encoder.begin(Inputs(one, Sequences([stop])))
                 torch.testing.assert_close(x[number], whole[0], atol=1e-6, rtol=0)
+            if encoder.spec.prefixed:
+                sequence = Sequences([stop], prefixes=[start])
+                last = encoder(Inputs(one, sequence)).last[-1]
+                torch.testing.assert_close(x[number], last, atol=1e-6, rtol=0)
 
 
 def test_nothing_leaks_across_sequences(learner: Learner) -> None:

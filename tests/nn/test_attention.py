@@ -46,6 +46,11 @@ def by_formula(qkv: Tensor, heads: int, lengths: list[int], causal: bool = False
     return apart(q, k, v, lengths, lengths, causal)
 
 
+def parts_of(qkv: Tensor, heads: int) -> list[Tensor]:
+    """Queries, keys and values of rows `[N, 3 H]`."""
+    return [qkv.view(len(qkv), 3, heads, -1)]
+
+
 def make_qkv(lengths: list[int], dtype: torch.dtype = torch.float64) -> Tensor:
     chance = torch.Generator().manual_seed(1)
     return torch.randn(sum(lengths), 3 * HIDDEN, dtype=dtype, generator=chance)
@@ -88,7 +93,7 @@ def test_models_of_other_heads_may_read_the_same_batch() -> None:
     lengths = [7, 6, 6]  # one block
     qkv, sequences = make_qkv(lengths), Sequences(lengths)
     for heads in (3, 5):
-        rows = attend_packed(qkv, heads, sequences)
+        rows = attend_packed(parts_of(qkv, heads), sequences)
         torch.testing.assert_close(rows, by_formula(qkv, heads, lengths), rtol=0, atol=1e-12)
 
 
@@ -106,7 +111,9 @@ def test_any_lengths_in_any_blocks_are_the_formula(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "NEAR", near)
         patch.setattr(attention, "BLOCK", block)
-        found = attend_packed(ours, HEADS, Sequences(lengths), causal=causal, dropout=dropout)
+        found = attend_packed(
+            parts_of(ours, HEADS), Sequences(lengths), causal=causal, dropout=dropout
+        )
     expected = by_formula(plain, HEADS, lengths, causal)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     upstream = torch.randn(found.shape, dtype=torch.float64)
@@ -120,7 +127,7 @@ def test_nothing_attends_across_a_bound() -> None:
     changed = qkv.clone()
     changed[:7] += 1.0  # the first sequence
     sequences = Sequences(LENGTHS)
-    before, after = attend_packed(qkv, HEADS, sequences), attend_packed(changed, HEADS, sequences)
+    before, after = (attend_packed(parts_of(x, HEADS), sequences) for x in (qkv, changed))
     assert torch.equal(before[7:], after[7:])
     assert not torch.allclose(before[:7], after[:7])
 
@@ -137,8 +144,10 @@ def test_dropped_probabilities_keep_their_mean(
         assert len(blocks_of(sequences)) == 1
     qkv = make_qkv(lengths, torch.float32)
     torch.manual_seed(0)
-    many = torch.stack([attend_packed(qkv, HEADS, sequences, dropout=0.3) for _ in range(500)])
-    expected = attend_packed(qkv, HEADS, sequences)
+    many = torch.stack(
+        [attend_packed(parts_of(qkv, HEADS), sequences, dropout=0.3) for _ in range(500)]
+    )
+    expected = attend_packed(parts_of(qkv, HEADS), sequences)
     error = many.std(0) / math.sqrt(500)
     assert ((many.mean(0) - expected).abs() < 5.5 * error).all()
     assert many.std(0).min() > 0
@@ -157,7 +166,7 @@ def test_second_derivatives() -> None:
     sequences = Sequences([3, 3, 2])  # one block of unequal lengths
     qkv = torch.randn(8, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     assert torch.autograd.gradgradcheck(
-        lambda x: attend_packed(x, 2, sequences), (qkv.requires_grad_(),)
+        lambda x: attend_packed(parts_of(x, 2), sequences), (qkv.requires_grad_(),)
     )
 
 
@@ -252,7 +261,9 @@ def test_a_prefix_is_seen_both_ways_and_the_rest_from_left_to_right(dropout: flo
         scores = (q @ k.transpose(1, 2) / math.sqrt(HEAD)).masked_fill(~seen, -math.inf)
         rows.append((scores.softmax(-1) @ v).transpose(0, 1).flatten(1))
     expected = torch.cat(rows)
-    ours = attend_packed(qkv, HEADS, Sequences(LENGTHS, prefixes=prefixes), dropout=dropout)
+    ours = attend_packed(
+        parts_of(qkv, HEADS), Sequences(LENGTHS, prefixes=prefixes), dropout=dropout
+    )
     torch.testing.assert_close(ours, expected, rtol=0, atol=1e-11)
     upstream = torch.randn(sum(LENGTHS), HIDDEN, dtype=torch.float64)
     ours.backward(upstream)
@@ -263,7 +274,7 @@ def test_a_prefix_is_seen_both_ways_and_the_rest_from_left_to_right(dropout: flo
 def test_what_is_causal_stays_so_with_a_prefix() -> None:
     qkv, prefixes = make_qkv(LENGTHS), [1] * len(LENGTHS)
     both = (Sequences(LENGTHS), Sequences(LENGTHS, prefixes=prefixes))
-    plain, ours = (attend_packed(qkv, HEADS, each, causal=True) for each in both)
+    plain, ours = (attend_packed(parts_of(qkv, HEADS), each, causal=True) for each in both)
     torch.testing.assert_close(ours, plain)
 
 
@@ -306,14 +317,14 @@ def test_a_bias_by_distance_has_a_gradient() -> None:
     qkv = make_qkv(LENGTHS).requires_grad_()
     expected = with_bias(qkv, LENGTHS, bias)
     for dropout in (0.0, 1e-9):
-        found = attend_by_distance(qkv, HEADS, Sequences(LENGTHS), bias, dropout)
+        found = attend_by_distance(parts_of(qkv, HEADS), Sequences(LENGTHS), bias, dropout)
         torch.testing.assert_close(found, expected)
         upstream = torch.randn(found.shape, dtype=found.dtype)
         ours = torch.autograd.grad(found, (qkv, bias), upstream, retain_graph=True)
         theirs = torch.autograd.grad(expected, (qkv, bias), upstream, retain_graph=True)
         torch.testing.assert_close(ours, theirs)
     second = []
-    for each in (attend_by_distance(qkv, HEADS, Sequences(LENGTHS), bias), expected):
+    for each in (attend_by_distance(parts_of(qkv, HEADS), Sequences(LENGTHS), bias), expected):
         (first,) = torch.autograd.grad(each.square().sum(), bias, create_graph=True)
         second.append(torch.autograd.grad(first.square().sum(), (qkv, bias)))
     torch.testing.assert_close(*second)

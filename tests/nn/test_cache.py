@@ -6,17 +6,18 @@ import pytest
 import torch
 
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer.attention import attend_packed
+from bertwright.nn.transformer.attention import SelfAttention
 from bertwright.nn.transformer.cache import SPARE, KeyValueCache
 
 LAYERS, HEADS, SIZE = 2, 3, 4
 WIDTH = HEADS * SIZE
+ATTENTION = SelfAttention(WIDTH, HEADS, causal=True)
 
 
 def whole(texts: list[torch.Tensor]) -> torch.Tensor:
     """The context at each text's last token, of everything read at once."""
     sequences = Sequences([len(text) for text in texts])
-    context = attend_packed(torch.cat(texts), HEADS, sequences, causal=True)
+    context = ATTENTION.attend(ATTENTION.parts(torch.cat(texts), sequences), sequences)
     return context[torch.tensor(sequences.offsets[1:]) - 1]
 
 
@@ -27,14 +28,14 @@ def test_one_token_at_a_time_is_all_at_once(kind: torch.dtype, tolerance: float)
     sequences = Sequences([5, 5, 2])
     cache = KeyValueCache.empty(LAYERS, HEADS, sequences, texts[0][:, :WIDTH])
     for layer in range(LAYERS):
-        read = cache.read(layer, torch.cat(texts), sequences)
+        read = cache.read(layer, ATTENTION, torch.cat(texts), sequences)
     torch.testing.assert_close(read[[4, 9, 11]], whole(texts))
 
     def step() -> None:
         new = torch.randn(len(texts), 3 * WIDTH).to(kind)
         cache.grow()
         for layer in range(LAYERS):
-            found = cache.attend(layer, new)
+            found = cache.attend(layer, ATTENTION, new, Sequences([1] * len(new)))
         for number, row in enumerate(new):
             texts[number] = torch.cat([texts[number], row[None]])
         torch.testing.assert_close(found, whole(texts), atol=tolerance, rtol=tolerance)
@@ -48,7 +49,7 @@ def test_one_token_at_a_time_is_all_at_once(kind: torch.dtype, tolerance: float)
     more = [torch.randn(many, 3 * WIDTH).to(kind)]
     other = KeyValueCache.empty(LAYERS, HEADS, Sequences([many]), more[0][:, :WIDTH])
     for layer in range(LAYERS):
-        other.read(layer, more[0], Sequences([many]))
+        other.read(layer, ATTENTION, more[0], Sequences([many]))
     texts, cache = texts + more, cache.join(other)
     step()
     step()

@@ -28,6 +28,8 @@ class EncoderSpec:
     """L, the number of layers above the embeddings; 0: static word vectors."""
     vocab_size: int
     """V, the number of ids of the vocabulary; an encoder that `SpellsWords` reads further ids."""
+    embedding_width: int | None = None
+    """The width of the token embeddings; None: H."""
     max_length: int | None = None
     """The maximum length of a sequence, in tokens; None: any length."""
     segments: int = 1

@@ -153,18 +153,21 @@ class Generator(VocabularyOutput, Head):
                 "generation needs an encoder that can read a target from left to right, as a BERT "
                 "or a causal language model can; this one only reads both ways"
             )
-        transform = Transform(spec.width, spec.activation, spec.norm_eps)
+        transform = spec.before_scores or Transform(
+            spec.width, spec.activation, spec.norm_eps, spec.embedding_width
+        )
         super().__init__(spec.vocab_size, transform=None if spec.causal else transform)
+        self.embedding_width = spec.embedding_width or spec.width
         self.task, self.mix, self.before_scores = task, None, None
 
     def tie(self, encoder: Encoder) -> None:
         """Use an encoder's token embeddings as W.
 
         Raises:
-            ConfigError: their width is not that of the encoder's vectors, or there are none.
+            ConfigError: their width is not that of the head's vectors, or there are none.
         """
         table = encoder.token_embedding()
-        if table is None or table.embedding_dim != encoder.spec.width:
+        if table is None or table.embedding_dim != self.embedding_width:
             raise ConfigError(
                 "generation needs token embeddings that can also predict tokens, as those of a "
                 "BERT can; this encoder's have another width than its vectors, or it has none"

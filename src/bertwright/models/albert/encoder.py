@@ -32,12 +32,8 @@ class AlbertEmbeddings(BertEmbeddings):
 
 
 def albert_spec(config: AlbertConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration.
-
-    Targets are predicted through the token embeddings, which must be as wide as the layers.
-    """
-    same = config.embedding_size == config.hidden_size
-    return replace(bert_spec(config), prefixed=same)
+    """Return the specification of an encoder with this configuration."""
+    return replace(bert_spec(config), embedding_width=config.embedding_size)
 
 
 class Albert(Bert):

@@ -24,7 +24,7 @@ from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.outputs.transform import DenseNorm, Transform
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.embeddings import Embeddings, make_table
-from bertwright.nn.transformer.stack import Stack
+from bertwright.nn.transformer.stack import GoingOn
 
 
 def transform_of(config: ModernBertConfig) -> Transform:
@@ -55,13 +55,14 @@ def modernbert_spec(config: ModernBertConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_length,
         norm_eps=config.layer_norm_eps,
+        prefixed=True,
         pooled=config.pooler,
         default_layer=-1,  # layers below are sums before any norm
         before_scores=transform_of(config),
     )
 
 
-class ModernBert(Stack):
+class ModernBert(GoingOn):
     """The encoder of ModernBERT."""
 
     pooler: DenseNorm | None

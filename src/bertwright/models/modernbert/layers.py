@@ -6,7 +6,8 @@ feed-forward part (GeGLU; Shazeer 2020); rotary positions instead of position ve
 depends on the distance of the two tokens; and attention that is global in every third layer and
 local in the others, with wavelengths of their own.
 
-Letters: N tokens, H hidden, A heads, D = H / A, F intermediate, T tokens of a sequence.
+Letters: N tokens, H hidden, A heads, D = H / A, F intermediate, T and S tokens of a sequence of
+queries and of its keys.
 """
 
 from __future__ import annotations
@@ -20,12 +21,7 @@ from torch import Tensor, nn
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer.attention import (
-    SelfAttention,
-    attend_locally,
-    weights,
-    window_bias,
-)
+from bertwright.nn.transformer.attention import SelfAttention, attend_locally
 from bertwright.nn.transformer.layers import TransformerLayer
 
 
@@ -68,22 +64,26 @@ class RotaryAttention(SelfAttention):
         self.reach = None if wide else config.local_attention // 2
         """The largest distance of a key; None: any."""
 
-    def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
-        size = qkv.shape[1] // (3 * self.heads)
+    def parts(
+        self, qkv: Tensor, sequences: Sequences, positions: Tensor | None = None
+    ) -> list[Tensor]:
+        rows = qkv.view(len(qkv), 3, self.heads, -1)
+        size = rows.shape[3]
+        places = sequences.positions if positions is None else positions
         key = ("rotary", self.theta, size)
-        angles = sequences.once(key, lambda: self._angles(sequences.positions, size))
-        rows = qkv.view(sequences.total, 3, self.heads, size)
-        parts = [self._rotated(rows[:, :2], angles), rows[:, 2:]]
+        cosines, sines = sequences.once(key, lambda: self._angles(places, size))
+        rotated: Tensor = Rotation.apply(rows[:, :2], cosines, sines)  # type: ignore[no-untyped-call]
+        return [rotated, rows[:, 2:]]
+
+    def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        if self.reach is None:
+            return None
+        hidden = (keys - queries[:, None]).abs() > self.reach  # [T, S]
+        return torch.zeros(1, *hidden.shape, device=keys.device).masked_fill_(hidden, -torch.inf)
+
+    def attend(self, parts: list[Tensor], sequences: Sequences) -> Tensor:
         reach = sequences.longest if self.reach is None else self.reach
         return attend_locally(parts, sequences, reach, self.dropout if self.training else 0.0)
-
-    @torch.no_grad()
-    def probabilities(self, x: Tensor) -> Tensor:
-        rows = self.qkv(x.to(self.qkv.weight)).float().view(len(x), 3, self.heads, -1)
-        angles = self._angles(torch.arange(len(x), device=x.device), rows.shape[3])
-        q, k = self._rotated(rows[:, :2], angles).unbind(1)
-        reach = len(x) if self.reach is None else self.reach
-        return weights(q, k, window_bias([len(x)], [len(x)], 1, reach).to(x.device))
 
     def _angles(self, positions: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines of the angles of positions `[N]`, `[N, 1, 1, D / 2]` each:
@@ -91,11 +91,6 @@ class RotaryAttention(SelfAttention):
         powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
         angles = positions[:, None].float() * (1.0 / self.theta**powers)
         return angles.cos()[:, None, None], angles.sin()[:, None, None]
-
-    def _rotated(self, rows: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
-        """Return queries and keys `[N, 2, A, D]`, rotated."""
-        rotated: Tensor = Rotation.apply(rows, *angles)  # type: ignore[no-untyped-call]
-        return rotated
 
 
 class GatedFeedForward(nn.Module):

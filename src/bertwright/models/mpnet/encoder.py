@@ -7,26 +7,24 @@ for those after it, of which 8 are single distances and the others grow logarith
 As in transformers, the token with the id 1, which is the padding of published vocabularies, has a
 position row of its own and is not counted, wherever it stands; other tokens count from row 2.
 
-Letters: N tokens, H hidden, A heads, T tokens of a sequence.
+Letters: N tokens, H hidden, A heads, T and S tokens of a sequence of queries and of its keys.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from bertwright.models.bert.encoder import BertEmbeddings, Pooler, bert_spec
 from bertwright.models.mpnet.config import MpnetConfig
-from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.nn.transformer.attention import SelfAttention, attend_by_distance, weights
+from bertwright.nn.transformer.attention import SelfAttention, attend_by_distance
 from bertwright.nn.transformer.embeddings import make_table
 from bertwright.nn.transformer.layers import TransformerLayer, layers_of
-from bertwright.nn.transformer.stack import Stack
+from bertwright.nn.transformer.stack import GoingOn
 
 PADDING = 1
 """The id of the token that is not counted."""
@@ -43,29 +41,26 @@ def bin_of(distances: Tensor) -> Tensor:
     return torch.where(away < single, away, large) + half * (distances > 0)
 
 
-def bias_of(table: Tensor, longest: int) -> Tensor:
-    """Return the bias of each head, query and key: table `[32, A]` -> `[A, T, T]`."""
-    distances = torch.arange(1 - longest, longest, device=table.device)
-    values = table.index_select(0, bin_of(distances)).t()  # [A, 2 T - 1]
-    return values.unfold(1, longest, 1).flip(1)  # row i begins at the distance -i
-
-
 class RelativeAttention(SelfAttention):
     """Attention with the bias of a table that all layers share."""
 
     table: tuple[nn.Embedding]
     """In a tuple, which hides it from `parameters()`: it is a parameter of the embeddings."""
 
-    def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
-        bias = bias_of(self.table[0].weight, sequences.longest)
-        dropout = self.dropout if self.training else 0.0
-        return attend_by_distance(qkv, self.heads, sequences, bias, dropout)
+    def attend(self, parts: list[Tensor], sequences: Sequences) -> Tensor:
+        longest = sequences.longest
+        distances = torch.arange(1 - longest, longest, device=sequences.device)
+        values = self._bias_at(distances)  # [A, 2 T - 1]
+        bias = values.unfold(1, longest, 1).flip(1)  # [A, T, T]: row i begins at the distance -i
+        return attend_by_distance(parts, sequences, bias, self.dropout if self.training else 0.0)
 
-    @torch.no_grad()
-    def probabilities(self, x: Tensor) -> Tensor:
-        qkv = self.qkv(x.to(self.qkv.weight)).float()
-        q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
-        return weights(q, k, bias_of(self.table[0].weight.float(), len(x)))
+    def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return self._bias_at(keys - queries[:, None])
+
+    def _bias_at(self, distances: Tensor) -> Tensor:
+        """Return the bias of each head at distances of any shape `[...]`, `[A, ...]`."""
+        bias: Tensor = self.table[0](bin_of(distances))
+        return bias.movedim(-1, 0)
 
 
 class MpnetEmbeddings(BertEmbeddings):
@@ -76,18 +71,13 @@ class MpnetEmbeddings(BertEmbeddings):
         self.distance = make_table(BINS, config.num_attention_heads, config.initializer_range)
 
 
-def mpnet_spec(config: MpnetConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
-    return replace(bert_spec(config), prefixed=False)
-
-
-class Mpnet(Stack):
+class Mpnet(GoingOn):
     """The encoder of MPNet."""
 
     embeddings: MpnetEmbeddings
 
     def __init__(self, config: MpnetConfig) -> None:
-        super().__init__(mpnet_spec(config))
+        super().__init__(bert_spec(config))
         self.config = config
         self.embeddings = MpnetEmbeddings(config)
         self.layers = layers_of(config)
@@ -108,6 +98,10 @@ class Mpnet(Stack):
         start = (before - counted.long()).index_select(0, first)
         positions = (before - start.index_select(0, sequences.index)) * counted + PADDING
         x: Tensor = self.embeddings(ids, positions)
+        return x
+
+    def embed_further(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        x: Tensor = self.embeddings(ids, positions + PADDING + 1)
         return x
 
     def reset_parameters(self, generator: torch.Generator) -> None:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from bertwright.data.shards import Shards
+from bertwright.models.bert.encoder import bert_spec
 from bertwright.models.mpnet.config import MpnetConfig, MpnetRun
-from bertwright.models.mpnet.encoder import Mpnet, mpnet_spec
+from bertwright.models.mpnet.encoder import Mpnet
 from bertwright.models.mpnet.huggingface import MpnetLayout
 from bertwright.models.roberta.system import ROBERTA
 from bertwright.models.system import Opened, initialize_as_published, model_of_the_run
@@ -23,7 +24,7 @@ MPNET = replace(
     name="mpnet",
     config=MpnetConfig,
     encoder=Mpnet,
-    spec=mpnet_spec,
+    spec=bert_spec,
     layout=MpnetLayout,
     is_exported=False,
     run=MpnetRun,

@@ -7,7 +7,8 @@ Vaswani et al. 2017, section 3.2: `softmax(Q K^T / sqrt(D)) V` in each of A head
   the sequence, so that one new query over a cache of keys sees all of them;
 - prefixed: bidirectional over the source, causal over the target (`Sequences.prefixes`);
 - or local: a query sees the keys of a window around it (Beltagy et al. 2020). Sequences much longer
-  than the window are computed in chunks, so that the cost grows with their length, not its square.
+  than the window are computed in chunks, so that the cost grows with their length, not its square;
+  those with a prefix are not, as their window is also causal over the target.
 
 A bias that depends on the distance of a query to a key (Shaw et al. 2018; Raffel et al. 2020) may
 be added to the scores.
@@ -60,7 +61,11 @@ Attend = Callable[[Tensor], Tensor]
 
 
 class SelfAttention(nn.Module):
-    """Attention of each token of a sequence to all of its tokens, or to those up to itself."""
+    """Attention of each token of a sequence to all of its tokens, or to those up to itself.
+
+    A model whose attention depends on positions overrides `parts`, where these change queries and
+    keys, or `bias_between`, where they change scores, and `attend` accordingly.
+    """
 
     def __init__(
         self,
@@ -102,13 +107,43 @@ class SelfAttention(nn.Module):
             `[N, H]`, or `[R, H]` with `positions`.
         """
         qkv = self.qkv(x)
-        context = self.attend(qkv, sequences) if attend is None else attend(qkv)
+        if attend is None:
+            context = self.attend(self.parts(qkv, sequences), sequences)
+        else:
+            context = attend(qkv)
         return context if positions is None else context.index_select(0, positions)
 
-    def attend(self, qkv: Tensor, sequences: Sequences) -> Tensor:
-        """Compute the attention of sequences to themselves: qkv `[N, 3 H]` -> `[N, H]`."""
+    def parts(
+        self, qkv: Tensor, sequences: Sequences, positions: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return queries, keys and values as scores and a cache use them.
+
+        Args:
+            qkv: `[N, 3 H]`.
+            sequences: B lengths that sum to N.
+            positions: `[N]`, the positions of the tokens; None: those in `sequences`.
+
+        Returns:
+            `[N, n, A, D]`, in one tensor or several.
+        """
+        return [qkv.view(len(qkv), 3, self.heads, -1)]
+
+    def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """Return what the distance of a query to a key adds to their score.
+
+        Args:
+            queries: `[T]`, positions.
+            keys: `[S]`, positions.
+
+        Returns:
+            `[A, T, S]` or `[1, T, S]`; -inf where a query does not see a key. None: nothing.
+        """
+        return None
+
+    def attend(self, parts: list[Tensor], sequences: Sequences) -> Tensor:
+        """Compute the attention of sequences to themselves: the result of `parts` -> `[N, H]`."""
         dropout = self.dropout if self.training else 0.0
-        return attend_packed(qkv, self.heads, sequences, causal=self.causal, dropout=dropout)
+        return attend_packed(parts, sequences, causal=self.causal, dropout=dropout)
 
     @torch.no_grad()
     def probabilities(self, x: Tensor) -> Tensor:
@@ -116,10 +151,21 @@ class SelfAttention(nn.Module):
 
         x `[T, H]`, the layer's input -> `[A, T, T]` float32, whose rows sum to 1.
         """
+        sequence = Sequences([len(x)], x.device)
         qkv = self.qkv(x.to(self.qkv.weight)).float()
-        q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
-        bias = row_bias([len(x)], [len(x)], 1, causal=self.causal)
-        return weights(q, k, None if bias is None else bias.to(x.device))
+        q, k, _ = split(self.parts(qkv, sequence))
+        bias = self.bias_between(sequence.positions, sequence.positions)
+        if self.causal:
+            before = sequence.positions <= sequence.positions[:, None]  # [T, T]
+            causal = torch.zeros_like(before, dtype=q.dtype).masked_fill_(~before, -torch.inf)
+            bias = causal if bias is None else bias + causal
+        return weights(q, k, bias)
+
+
+def split(parts: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values `[N, A, D]` of `SelfAttention.parts`."""
+    q, k, v = (x for part in parts for x in part.unbind(1))
+    return q, k, v
 
 
 class CrossAttention(nn.Module):
@@ -203,26 +249,19 @@ def attend(
 
 
 def attend_packed(
-    qkv: Tensor,
-    heads: int,
-    sequences: Sequences,
-    *,
-    causal: bool = False,
-    dropout: float = 0.0,
+    parts: list[Tensor], sequences: Sequences, *, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
     """Compute the attention of sequences to themselves.
 
     Args:
-        qkv: `[N, 3 H]`, in each row query, key and value, each of A heads of D.
-        heads: A.
+        parts: queries, keys and values, `[N, n, A, D]` in one tensor or several, in this order.
         sequences: B lengths that sum to N.
         causal: whether a token sees only those up to itself.
         dropout: fraction of attention probabilities to drop.
 
     Returns:
-        `[N, H]`, the heads side by side.
+        `[N, A D]`, the heads side by side.
     """
-    parts = [qkv.view(sequences.total, 3, heads, -1)]
     return _attend(parts, sequences, sequences, causal, dropout)
 
 
@@ -243,32 +282,31 @@ def attend_locally(
     if sequences.longest <= reach + 1:  # each token sees the whole sequence
         return _attend(parts, sequences, sequences, False, dropout)
     flash = takes_flash(parts[0][:, 0]) and _has_windows() and dropout == 0
-    if flash or sequences.longest <= CHUNKED * reach:
+    whole = sequences.longest <= CHUNKED * reach or sequences.prefixes is not None
+    if flash or whole:
         return _attend(parts, sequences, sequences, False, dropout, Window(reach))
     chunks = sequences.once(("chunks", reach), lambda: Chunks(sequences, reach))
-    q, k, v = (x for part in parts for x in part.unbind(1))
+    q, k, v = split(parts)
     near = torch.stack([k, v], 1).index_select(0, chunks.rows)  # [M, 2, A, D]
     window = Window(reach, chunks.before)
     return _attend([q[:, None], near], chunks.queries, chunks.keys, False, dropout, window)
 
 
 def attend_by_distance(
-    qkv: Tensor, heads: int, sequences: Sequences, bias: Tensor, dropout: float = 0.0
+    parts: list[Tensor], sequences: Sequences, bias: Tensor, dropout: float = 0.0
 ) -> Tensor:
     """Compute the attention of sequences to themselves with a bias for each distance.
 
     Args:
-        qkv: `[N, 3 H]`, as of `attend_packed`.
-        heads: A.
+        parts: queries, keys and values, as of `attend_packed`.
         sequences: B lengths that sum to N.
         bias: `[A, T, T]`, T the longest length: added to the score of a query and a key at these
             positions of any sequence. It may have a gradient.
         dropout: fraction of attention probabilities to drop.
 
     Returns:
-        `[N, H]`, the heads side by side.
+        `[N, A D]`, the heads side by side.
     """
-    parts = [qkv.view(sequences.total, 3, heads, -1)]
     return _attend(parts, sequences, sequences, False, dropout, None, bias)
 
 
@@ -314,7 +352,7 @@ def _attend(
 ) -> Tensor:
     """Attend in the way that suits the device: queries, keys and values, `[N, n, A, D]` in one
     tensor or several -> `[N, A D]`."""
-    q, k, v = (x for part in parts for x in part.unbind(1))
+    q, k, v = split(parts)
     prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
         blocks = _blocks_of(queries, keys, q.shape[1], causal, window, exact=not q.is_cuda)
@@ -423,10 +461,12 @@ def _blocks(
         query_rows = _make_rows(queries, run)
         key_rows = query_rows if keys is queries else _make_rows(keys, run)
         lengths = queries.lengths[run], keys.lengths[run]
-        if window is None:
+        bias = None
+        if window is None or prefixes is not None:
             bias = row_bias(*lengths, heads, causal, prefixes and prefixes[run])
-        else:
-            bias = window_bias(*lengths, heads, window.reach, window.before[run])
+        if window is not None:
+            local = window_bias(*lengths, heads, window.reach, window.before[run])
+            bias = local if bias is None else bias + local
         bias = None if bias is None else send(bias, queries.device)
         blocks.append(Block(query_rows, key_rows, bias))
     return blocks
@@ -601,7 +641,7 @@ class BlockAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, blocks: list[Block], distances: Tensor | None, *parts: Tensor) -> Tensor:
         """Attend; the parts are those of `_attend` -> `[N, A D]`."""
-        q, k, v = (x for part in parts for x in part.unbind(1))
+        q, k, v = split([*parts])
         context, probabilities = _attend_by_block(q, k, v, blocks, distances=distances)
         if any(ctx.needs_input_grad):
             ctx.blocks, ctx.parts = blocks, len(parts)
@@ -613,7 +653,7 @@ class BlockAttention(torch.autograd.Function):
         """Return the gradients of the parts, given that of the context `[N, A D]`."""
         distances, *saved = ctx.saved_tensors
         parts, probabilities = saved[: ctx.parts], saved[ctx.parts :]
-        q, k, v = (x for part in parts for x in part.unbind(1))
+        q, k, v = split([*parts])
         if torch.is_grad_enabled():  # a second derivative: the probabilities must have a graph
             context, _ = _attend_by_block(q, k, v, ctx.blocks, distances=distances)
             given = [distances, *parts]
@@ -622,7 +662,7 @@ class BlockAttention(torch.autograd.Function):
             wanted = [x is not None and x.requires_grad for x in given]
             return None, *(next(computed) if each else None for each in wanted)
         gradients = [x.new_empty(x.shape) for x in parts]
-        d_q, d_k, d_v = (x for part in gradients for x in part.unbind(1))
+        d_q, d_k, d_v = split(gradients)
         upstream, scale = gradient.view(q.shape), q.shape[-1] ** -0.5
         d_distances = None
         if distances is not None and ctx.needs_input_grad[1]:

@@ -2,7 +2,8 @@
 
 A new token of each of R sequences attends to all tokens before it in its own sequence. Each
 sequence's row begins at 0; keys past the end of a sequence are masked. The prompts themselves are
-read without padding, as in training, whole or in parts.
+read without padding, as in training, whole or in parts. Keys are stored as scores use them
+(`SelfAttention.parts`), so rotary positions are applied once.
 
 Letters: R sequences, N tokens of their prompts, M cached tokens, L layers, A heads, D = H / A, S
 capacity in tokens.
@@ -23,12 +24,12 @@ from torch import Tensor
 from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer.attention import (
+    SelfAttention,
     attend,
-    attend_packed,
     attend_rows,
-    heads_of,
     neighbours,
     row_bias,
+    split,
 )
 
 SPARE = 64
@@ -49,6 +50,10 @@ class KeyValueCache:
         self.segment = segment
         """The segment of the tokens that follow."""
         self._blocks: list[tuple[slice, int, Tensor | None]] = []
+        self._lasts: Tensor | None = None
+        """`[R]`: the positions of the newest tokens."""
+        self._positions: Tensor | None = None
+        """`[S]`: the positions of cached tokens, up to the last of the longest sequence."""
         self._places: Tensor | None = None
         """`[2 R A]`: where the newest tokens are in the store of a layer, as rows of D numbers."""
 
@@ -60,42 +65,56 @@ class KeyValueCache:
         store = like.new_zeros(layers, 2, sequences.count, heads, capacity, size)
         return cls(store, list(sequences.lengths))
 
-    def read(self, layer: int, qkv: Tensor, sequences: Sequences, causal: bool = True) -> Tensor:
+    def read(
+        self, layer: int, attention: SelfAttention, qkv: Tensor, sequences: Sequences
+    ) -> Tensor:
         """Store the keys and values of the prompts in one layer, and compute their attention to
         themselves: qkv `[N, 3 H]` -> `[N, H]`."""
-        heads = self.store.shape[3]
-        self._put(layer, qkv, sequences)
-        return attend_packed(qkv, heads, sequences, causal=causal)
+        parts = attention.parts(qkv, sequences)
+        self._put(layer, parts, sequences)
+        return attention.attend(parts, sequences)
 
     def read_further(
-        self, layer: int, qkv: Tensor, sequences: Sequences, keys: Sequences
+        self,
+        layer: int,
+        attention: SelfAttention,
+        qkv: Tensor,
+        sequences: Sequences,
+        positions: Tensor,
+        keys: Sequences,
     ) -> Tensor:
         """Store the keys and values of further tokens in one layer, after `make_room`, and compute
         their attention to the tokens up to themselves.
 
         Args:
             layer: the number of the layer, from 0.
+            attention: its attention.
             qkv: `[N, 3 H]`.
             sequences: the R numbers of further tokens, which sum to N.
+            positions: `[N]`, the positions of the tokens.
             keys: the R lengths with them, which sum to M.
 
         Returns:
             `[N, H]`.
         """
-        self._put(layer, qkv, sequences)
-        rows = enumerate(self.lengths)
-        cached = torch.cat([self.store[layer, :, n, :, :length] for n, length in rows], 2)
-        k, v = cached.transpose(1, 2).unbind(0)  # [M, A, D]
-        q = qkv.view(len(qkv), 3, self.store.shape[3], -1)[:, 0]
-        return attend(q, k, v, sequences, keys, causal=True)
+        parts = attention.parts(qkv, sequences, positions)
+        self._put(layer, parts, sequences)
+        q = split(parts)[0]
+        rows = [self.store[layer, :, n, :, :length] for n, length in enumerate(self.lengths)]
+        if attention.bias_between(positions[:1], positions[:1]) is None:
+            k, v = torch.cat(rows, 2).transpose(1, 2).unbind(0)  # [M, A, D]
+            return attend(q, k, v, sequences, keys, causal=True)
+        each_q, each_positions = (torch.split(x, sequences.lengths) for x in (q, positions))
+        each = zip(each_q, each_positions, rows, strict=True)
+        return torch.cat([_attend_one(attention, own, at, *row) for own, at, row in each])
 
-    def _put(self, layer: int, qkv: Tensor, sequences: Sequences) -> None:
+    def _put(self, layer: int, parts: list[Tensor], sequences: Sequences) -> None:
         """Store the keys and values of the last tokens of each sequence."""
-        rows = qkv.view(len(qkv), 3, self.store.shape[3], -1)[:, 1:]
-        for number, part in enumerate(torch.split(rows, sequences.lengths)):
+        rows = torch.stack(split(parts)[1:])  # [2, N, A, D]
+        for number, part in enumerate(torch.split(rows, sequences.lengths, 1)):
             end = self.lengths[number]
-            place = self.store[layer, :, number, :, end - len(part) : end]
-            place.copy_(part.permute(1, 2, 0, 3))  # [2, A, T, D]
+            place = self.store[layer, :, number, :, end - part.shape[1] : end]
+            place.copy_(part.transpose(1, 2))  # [2, A, T, D]
 
     def make_room(self, more: Iterable[int]) -> None:
         """Make room for so many further tokens of each sequence; called before the first layer
@@ -107,24 +126,32 @@ class KeyValueCache:
         """Make room for one more token of each sequence; called before the first layer reads it."""
         self.make_room([1] * len(self.lengths))
         self._blocks = _blocks(self.lengths, self.store)
-        lasts = send_numbers(self.lengths, self.store.device) - 1
+        self._lasts = lasts = send_numbers(self.lengths, self.store.device) - 1
+        self._positions = torch.arange(max(self.lengths), device=lasts.device)
         _, both, rows, heads, capacity, _ = self.store.shape
         first = torch.arange(0, both * rows * heads * capacity, capacity, device=lasts.device)
         self._places = (first.view(both, rows, heads) + lasts[:, None]).flatten()
 
-    def attend(self, layer: int, qkv: Tensor) -> Tensor:
+    def attend(
+        self, layer: int, attention: SelfAttention, qkv: Tensor, sequences: Sequences
+    ) -> Tensor:
         """Store the key and value of a new token of each sequence in one layer, and compute its
-        attention: qkv `[R, 3 H]` -> `[R, H]`."""
+        attention: qkv `[R, 3 H]` of R sequences of one token -> `[R, H]`."""
         own = self.store[layer]
         keys, values = own  # [R, A, S, D]
-        q, k, v = heads_of(qkv[:, None], keys.shape[1], 3)  # [R, A, 1, D]
-        assert self._places is not None
-        new = torch.stack([k, v]).view(-1, k.shape[3])
-        own.view(-1, k.shape[3])[self._places] = new
-        context = [
-            attend_rows(q[rows], keys[rows, :, :longest], values[rows, :, :longest], bias)
-            for rows, longest, bias in self._blocks
-        ]
+        assert self._lasts is not None
+        assert self._positions is not None
+        q, k, v = split(attention.parts(qkv, sequences, self._lasts))  # [R, A, D]
+        own.view(-1, k.shape[2])[self._places] = torch.stack([k, v]).view(-1, k.shape[2])
+        context = []
+        for rows, longest, bias in self._blocks:
+            positions = self._positions[:longest]
+            by_distance = attention.bias_between(self._lasts[rows], positions)  # [A, r, S]
+            if by_distance is not None:
+                by_row = by_distance.transpose(0, 1)[:, :, None].to(q.dtype)  # [r, A, 1, S]
+                bias = by_row if bias is None else bias + by_row
+            past = keys[rows, :, :longest], values[rows, :, :longest]
+            context.append(attend_rows(q[rows, :, None], *past, bias))
         return (torch.cat(context) if len(context) > 1 else context[0])[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
@@ -142,6 +169,21 @@ class KeyValueCache:
         capacity = max(self.store.shape[4], other.store.shape[4])
         stores = [_with_capacity(store, capacity) for store in (self.store, other.store)]
         return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths, self.segment)
+
+
+def _attend_one(
+    attention: SelfAttention, q: Tensor, positions: Tensor, keys: Tensor, values: Tensor
+) -> Tensor:
+    """Compute the attention of further tokens of one sequence, whose scores depend on distances.
+
+    q `[T, A, D]` at `positions` `[T]`, keys and values `[A, S, D]` -> `[T, A D]`.
+    """
+    places = torch.arange(keys.shape[1], device=q.device)
+    bias = attention.bias_between(positions, places)
+    later = places > positions[:, None]  # [T, S]
+    assert bias is not None
+    bias = bias.to(q.dtype).masked_fill(later, -torch.inf)
+    return attend_rows(q.transpose(0, 1)[None], keys[None], values[None], bias)[0]
 
 
 def _with_capacity(store: Tensor, tokens: int, spare: int = 0) -> Tensor:
@@ -180,27 +222,26 @@ def read_prompts(
     last = sequences.cu_seqlens[1:].long() - 1
     for number, layer in enumerate(layers):
         read = last if number == len(layers) - 1 else None
-        causal = layer.attention.causal
-        x = layer(
-            x, sequences, read, partial(cache.read, number, sequences=sequences, causal=causal)
-        )
+        attends = partial(cache.read, number, layer.attention, sequences=sequences)
+        x = layer(x, sequences, read, attends)
     return x, cache
 
 
 def read_further(
-    layers: Iterable[Any], x: Tensor, sequences: Sequences, cache: KeyValueCache
+    layers: Iterable[Any], x: Tensor, sequences: Sequences, positions: Tensor, cache: KeyValueCache
 ) -> Tensor:
     """Run further tokens of each sequence through the layers, after `cache.make_room`.
 
-    x `[N, H]` -> the last layer at the last token of each sequence `[R, H]`.
+    x `[N, H]` at `positions` `[N]` -> the last layer at the last token of each sequence `[R, H]`.
     """
     layers = list(layers)
     keys = Sequences(cache.lengths, x.device)
     last = sequences.cu_seqlens[1:].long() - 1
     for number, layer in enumerate(layers):
         read = last if number == len(layers) - 1 else None
-        attends = partial(cache.read_further, number, sequences=sequences, keys=keys)
-        x = layer(x, sequences, read, attends)
+        read_layer = partial(cache.read_further, number, layer.attention)
+        more = {"sequences": sequences, "positions": positions, "keys": keys}
+        x = layer(x, sequences, read, partial(read_layer, **more))
     return x
 
 
@@ -211,5 +252,6 @@ def read_token(layers: Iterable[Any], x: Tensor, cache: KeyValueCache) -> Tensor
     """
     sequences = Sequences([1] * len(x), x.device)
     for number, layer in enumerate(layers):
-        x = layer(x, sequences, None, partial(cache.attend, number))
+        attends = partial(cache.attend, number, layer.attention, sequences=sequences)
+        x = layer(x, sequences, None, attends)
     return x

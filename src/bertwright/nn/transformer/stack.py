@@ -132,7 +132,7 @@ class GoingOn(Stack):
         positions = send_numbers(state.lengths, ids.device)
         state.grow()
         self._check(max(state.lengths))
-        x = self.embeddings(ids, positions, torch.full_like(ids, state.segment))
+        x = self.embed_further(ids, positions, torch.full_like(ids, state.segment))
         return read_token(self.layers, x, state), state
 
     def extend(self, inputs: Inputs, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
@@ -144,5 +144,10 @@ class GoingOn(Stack):
         segments = inputs.segments
         if segments is None:
             segments = torch.full_like(inputs.ids, state.segment)
-        x = self.embeddings(inputs.ids, positions, segments)
-        return read_further(self.layers, x, sequences, state), state
+        x = self.embed_further(inputs.ids, positions, segments)
+        return read_further(self.layers, x, sequences, positions, state), state
+
+    def embed_further(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        """Return the input of the first layer for tokens at any positions, `[N, H]`."""
+        x: Tensor = self.embeddings(ids, positions, segments)
+        return x

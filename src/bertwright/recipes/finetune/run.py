@@ -232,9 +232,10 @@ def new_learner(
             head.class_weights = setup.class_weights
         kind = kind_of(setup.task.kind)
         if kind.generates and is_new and not config.random_start:
-            # start from the head that predicted tokens in pre-training
+            # start from the head that predicted tokens in pre-training, or from a new one
             name = "next_token" if learner.encoder.spec.causal else "masked_lm"
-            pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
+            new = torch.Generator().manual_seed(seed)
+            pretrained = checkpoint.load(folder, [name], new).learner.objectives[name]
             head.load_state_dict(pretrained.state_dict(), strict=False)
         if kind.vectors and is_new:
             take_dense(folder, head)
