@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bertwright.models.bert.initialization import aim_heads, place_vectors
+from bertwright.models.bert.initialization import aim_heads, place_vectors, shift_of
 from bertwright.nn.init import initialize
 
 
@@ -41,9 +41,11 @@ def test_no_deviation_is_zeros() -> None:
 def test_heads_are_aimed_at_the_neighbours(hidden: int) -> None:
     """In head 0 a position asks for the one before it, in head 1 for the one after it, ..."""
     heads, positions, qkv = 4, torch.empty(30, hidden), torch.zeros(3 * hidden, hidden)
-    aim_heads(positions, qkv, heads, 0.02)
+    shifts = [shift_of(head) for head in range(heads)]
+    assert shifts == [-1, 1, -2, 2]
+    aim_heads(positions, qkv, shifts, 0.02)
     queries, keys, values = qkv.view(3, heads, hidden // heads, hidden)
-    for head, shift in enumerate([-1, 1, -2, 2]):
+    for head, shift in enumerate(shifts):
         scores = (positions @ queries[head].T) @ (positions @ keys[head].T).T
         assert torch.equal(scores.argmax(1)[2:-2], torch.arange(2, 28) + shift)
     assert not values.any()

@@ -1,11 +1,18 @@
-"""The instances that all language models share."""
+"""What all language models share: their instances, and how their output layer begins."""
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from bertwright.config.language_models import LanguageModelRun
+from bertwright.config.run import RunConfig
+from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
+from bertwright.models.system import Opened, initialize_as_published
+from bertwright.nn.objective import Learner
 
 
 def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
@@ -13,3 +20,19 @@ def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int
     held = run.validation
     shards, documents, _ = split_text(shards, split, held.fraction, held.hold_out)
     return TokenStreams(shards, documents, run.sequence_length, burn_in=run.burn_in, seed=seed)
+
+
+def initialize_language_model(
+    learner: Learner, run: RunConfig, shards: Shards, opened: Opened
+) -> None:
+    """Initialize all weights as published, but the output bias from the frequencies of tokens."""
+    initialize_as_published(learner, run, shards, opened)
+    predict_frequencies(learner.objectives["next_token"].get_parameter("bias"), run, shards)
+
+
+def predict_frequencies(bias: Tensor, run: RunConfig, shards: Shards) -> None:
+    """Initialize the bias of an output layer `[V]` in place, so that it predicts each token by its
+    frequency in the training text. Tokens beyond V count as the last."""
+    frequencies = log_frequencies(sample_training_tokens(run, shards), len(bias))
+    with torch.no_grad():
+        bias.copy_(torch.from_numpy(frequencies))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
 from bertwright.models.awd_lstm.encoder import AwdLstm, awd_lstm_spec
-from bertwright.models.language_models import token_streams
+from bertwright.models.language_models import initialize_language_model, token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.outputs.next_token import NextToken
@@ -25,4 +25,5 @@ AWD_LSTM = System(
     objectives={"next_token": next_token},
     run=AwdLstmRun,
     instances=token_streams,
+    initialize=initialize_language_model,
 )

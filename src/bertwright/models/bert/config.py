@@ -275,6 +275,8 @@ class LeftToRightBertRun(LanguageModelRun):
     presets = LEFT_TO_RIGHT_PRESETS
     default_model = "bert-mini-ltr"
 
+    start: InitializationConfig = field(default_factory=InitializationConfig)
+    """How weights are initialized."""
     architecture: BertChanges = field(default_factory=BertChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 

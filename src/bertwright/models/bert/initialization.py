@@ -14,39 +14,39 @@ plateau. `aim_heads` shortens it by initial values, within the published archite
 - Position vectors are sinusoids (Vaswani et al. 2017, section 3.5), scaled to the embeddings. Their
   first D = H / A dimensions have frequencies w_i evenly spaced from 1.0 to 3.1 radians per token,
   high enough that a shift of one token is a large rotation; the others are spaced as usual.
-- In the first layer, head h has a shift s of -1, +1, -2, +2, .... On those D dimensions, its
-  queries add a rotation of each (sin, cos) pair by w_i s, and its keys the identity, both times a
-  gain. As (sin w(p + s), cos w(p + s)) is the pair of position p rotated by w s, the query at p is
-  most similar to the key at p + s.
+- In the first layer, head h has a shift s of -1, +1, -2, +2, ...; where attention is causal, of
+  -1, -2, -3, .... On those D dimensions, its queries add a rotation of each (sin, cos) pair by w_i
+  s, and its keys the identity, both times a gain. As (sin w(p + s), cos w(p + s)) is the pair of
+  position p rotated by w s, the query at p is most similar to the key at p + s.
+
+The left-to-right BERT begins in the same way, so that its difference from BERT is what a token sees
+and what it predicts.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
-from bertwright.data.split import split_text
-from bertwright.models.bert.config import BertRun
+from bertwright.models.bert.config import BertRun, LeftToRightBertRun
 from bertwright.models.bert.encoder import Bert
-from bertwright.models.bert.masked_lm import MaskedLM
-from bertwright.models.bert.token_vectors import make_token_vectors, sample_tokens
+from bertwright.models.bert.token_vectors import make_token_vectors
 from bertwright.models.system import Opened
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 
-COUNTED_TOKENS = 4_000_000
-"""The number of tokens of training documents that are counted, which takes some seconds."""
 
-
-def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, opened: Opened) -> None:
+def initialize_from_data(
+    learner: Learner, config: BertRun | LeftToRightBertRun, shards: Shards, opened: Opened
+) -> None:
     """Initialize all weights in place; held-out documents are not counted."""
-    encoder, masked_lm = learner.encoder, learner.objectives["masked_lm"]
+    encoder = learner.encoder
     assert isinstance(encoder, Bert)
-    assert isinstance(masked_lm, MaskedLM)
     bert, start = encoder.config, config.start
     generator = torch.Generator().manual_seed(config.seed)
     initialize(learner, bert.initializer_range, generator)
@@ -54,28 +54,32 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards, open
     initialize(embeddings, std, generator)
     if start.aimed_heads:
         qkv = encoder.layer(0).attention.qkv.weight
-        aim_heads(embeddings.position_vectors, qkv, bert.num_attention_heads, std)
-    initialize_from_counts(embeddings.token.weight, masked_lm.bias, config, shards, generator)
+        shifts = [shift_of(head, bert.causal) for head in range(bert.num_attention_heads)]
+        aim_heads(embeddings.position_vectors, qkv, shifts, std)
+    head = learner.objectives["next_token" if bert.causal else "masked_lm"]
+    bias = head.get_parameter("bias")
+    initialize_from_counts(embeddings.token.weight, bias, config, shards, generator)
 
 
 def initialize_from_counts(
-    table: Tensor, bias: Tensor, config: BertRun, shards: Shards, generator: torch.Generator
+    table: Tensor,
+    bias: Tensor,
+    config: BertRun | LeftToRightBertRun,
+    shards: Shards,
+    generator: torch.Generator,
 ) -> None:
-    """Initialize token vectors `[V, H]` and the bias of the masked LM `[V]` from the training data,
-    in place, as far as a run wants it; held-out documents are not counted."""
-    start, held = config.start, config.validation
+    """Initialize token vectors `[V, H]` and the bias of the output layer `[V]` from the training
+    data, in place, as far as a run wants it; held-out documents are not counted."""
+    start = config.start
     if not (start.counted_vectors or start.frequency_bias):
         return
-    shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
-    tokens = sample_tokens(shards, documents, COUNTED_TOKENS, config.seed)
+    tokens = sample_training_tokens(config, shards)
     if start.counted_vectors:
         vectors = make_token_vectors(tokens, len(table), table.shape[1], config.seed)
         place_vectors(table, torch.from_numpy(vectors), start.embedding_std, generator)
     if start.frequency_bias:
-        counts = np.bincount(tokens, minlength=len(table)) + 1.0
-        logarithms = np.log(counts / counts.sum())
         with torch.no_grad():
-            bias.copy_(torch.from_numpy(logarithms - logarithms.mean()))
+            bias.copy_(torch.from_numpy(log_frequencies(tokens, len(bias))))
 
 
 LOWEST, HIGHEST = 1.0, 3.1
@@ -87,26 +91,26 @@ KNOWN = 0.9
 
 
 @torch.no_grad()
-def aim_heads(positions: Tensor, qkv: Tensor, heads: int, std: float) -> None:
+def aim_heads(positions: Tensor, qkv: Tensor, shifts: Sequence[int], std: float) -> None:
     """Initialize position vectors as sinusoids, and heads to attend to neighbours; in place.
 
     Args:
         positions: `[T, H]`, the position embeddings.
         qkv: `[3 H, H]`, the weights of the first layer's queries, keys and values.
-        heads: A.
+        shifts: the shift of each of the A heads.
         std: the standard deviation of the embeddings.
     """
     longest, hidden = positions.shape
-    width = hidden // heads // 2 * 2  # D, even
+    head_size = hidden // len(shifts)
+    width = head_size // 2 * 2  # D, even
     near = torch.linspace(LOWEST, HIGHEST, width // 2)
     far = 10000.0 ** (-torch.arange((hidden - width + 1) // 2) / max(1, (hidden - width) / 2))
     angles = torch.arange(longest)[:, None] * torch.cat([near, far])
     waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :hidden]
     positions.copy_(waves * std * math.sqrt(2))
-    head_size = hidden // heads
-    for head in range(heads):
+    for head, shift in enumerate(shifts):
         rows = slice(head * head_size, head * head_size + width)
-        qkv[rows, :width] += GAIN * _rotation(near * shift_of(head))
+        qkv[rows, :width] += GAIN * _rotation(near * shift)
         keys = slice(hidden + rows.start, hidden + rows.stop)
         qkv[keys, :width] += GAIN * torch.eye(width)
 
@@ -130,8 +134,11 @@ def place_vectors(tokens: Tensor, vectors: Tensor, std: float, generator: torch.
     tokens.copy_(std * (KNOWN * vectors @ rotation + math.sqrt(1 - KNOWN**2) * noise))
 
 
-def shift_of(head: int) -> int:
-    """Return the shift of a head: -1, +1, -2, +2, ... for heads 0, 1, 2, 3, ..."""
+def shift_of(head: int, causal: bool = False) -> int:
+    """Return the shift of a head: -1, +1, -2, +2, ... for heads 0, 1, 2, 3, ...; -1, -2, ... where
+    attention is causal."""
+    if causal:
+        return -1 - head
     distance = head // 2 + 1
     return distance if head % 2 else -distance
 

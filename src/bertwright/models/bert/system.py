@@ -139,5 +139,6 @@ LEFT_TO_RIGHT_BERT = System(
     objectives={"next_token": tied_next_token},
     run=LeftToRightBertRun,
     instances=token_streams,
+    initialize=initialize_from_data,
 )
 """Its files have our own names, as transformers has no class for it."""

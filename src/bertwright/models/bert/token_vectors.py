@@ -18,23 +18,9 @@ import numpy as np
 import scipy.sparse
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.data.shards import Shards
 
 WEIGHTS = (1.0, 0.7, 0.4)
 """The weights of pairs at a distance of 1, 2 and 3 tokens."""
-
-
-def sample_tokens(shards: Shards, documents: Int64s, most: int, seed: int) -> Int64s:
-    """Return at most `most` tokens of random documents, end to end."""
-    bounds = shards.sentence_tokens[shards.document_sentences]
-    parts, left = [], most
-    for document in np.random.default_rng(seed).permutation(documents):
-        start, stop = int(bounds[document]), int(bounds[document + 1])
-        parts.append(shards.tokens(start, min(stop, start + left)))
-        left -= len(parts[-1])
-        if left <= 0:
-            break
-    return np.concatenate(parts)
 
 
 def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -> Float32s:

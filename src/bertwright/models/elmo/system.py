@@ -8,7 +8,7 @@ from bertwright.data.shards import Shards
 from bertwright.models.elmo.both_directions import BothDirections
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.elmo.encoder import Elmo, elmo_spec
-from bertwright.models.language_models import token_streams
+from bertwright.models.language_models import predict_frequencies, token_streams
 from bertwright.models.system import Opened, System, initialize_as_published
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
@@ -26,10 +26,11 @@ def both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
 
 
 def initialize_elmo(learner: Learner, run: ElmoRun, shards: Shards, opened: Opened) -> None:
-    """Initialize the weights as published, and set the characters of every token of the
-    vocabulary.
+    """Initialize the weights as published, but the output bias from the frequencies of tokens, and
+    set the characters of every token of the vocabulary.
     """
     initialize_as_published(learner, run, shards, opened)
+    predict_frequencies(learner.objectives["next_token"].get_parameter("output.bias"), run, shards)
     tokens = load_tokenizer(shards.tokenizer_folder).tokens_of(range(shards.vocab_size))
     cast(Elmo, learner.encoder).set_tokens(tokens, ends_of(shards.special))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertwright.models.language_models import token_streams
+from bertwright.models.language_models import initialize_language_model, token_streams
 from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
 from bertwright.models.nnlm.encoder import NnlmEncoder, nnlm_spec
 from bertwright.models.system import System
@@ -23,4 +23,5 @@ NNLM = System(
     objectives={"next_token": next_token},
     run=NnlmRun,
     instances=token_streams,
+    initialize=initialize_language_model,
 )

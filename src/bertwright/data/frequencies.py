@@ -1,0 +1,49 @@
+"""How frequent each token is in the training text, for the initial bias of an output layer.
+
+A model that begins with the logarithms of these frequencies as the bias of its softmax predicts
+each token by its frequency before the first step. Without them a language model spends its first
+steps on that: its vectors grow in one common direction, which stands in for the bias.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bertwright.arrays import Float64s, Int64s
+from bertwright.config.run import RunConfig
+from bertwright.data.shards import Shards
+from bertwright.data.split import split_text
+
+COUNTED_TOKENS = 4_000_000
+"""The number of tokens of training documents that are counted, which takes some seconds."""
+
+
+def sample_training_tokens(run: RunConfig, shards: Shards) -> Int64s:
+    """Return at most `COUNTED_TOKENS` tokens of random training documents of a run, end to end;
+    held-out documents are not read."""
+    held = run.validation
+    shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
+    bounds = shards.sentence_tokens[shards.document_sentences]
+    parts, left = [], COUNTED_TOKENS
+    for document in np.random.default_rng(run.seed).permutation(documents):
+        start, stop = int(bounds[document]), int(bounds[document + 1])
+        parts.append(shards.tokens(start, min(stop, start + left)))
+        left -= len(parts[-1])
+        if left <= 0:
+            break
+    return np.concatenate(parts)
+
+
+def log_frequencies(tokens: Int64s, size: int) -> Float64s:
+    """Return the logarithm of the frequency of each id below `size`, minus their mean.
+
+    Args:
+        tokens: ids of running text, `[N]`. Each id counts once more, so that none has no frequency.
+        size: the number of ids; those beyond count as the last.
+
+    Returns:
+        `[size]`.
+    """
+    counts = np.bincount(np.minimum(tokens, size - 1), minlength=size) + 1.0
+    logarithms: Float64s = np.log(counts / counts.sum())
+    return logarithms - logarithms.mean()

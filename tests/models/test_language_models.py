@@ -1,0 +1,53 @@
+"""How the output layers of language models begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.config import values
+from bertwright.data.frequencies import log_frequencies, sample_training_tokens
+from bertwright.data.shards import open_shards
+from bertwright.data.split import split_text
+from bertwright.models.catalogue import trainable
+from bertwright.recipes.pretrain import make_learner
+from tests.recipes.sample import build_data
+
+SMALL = {
+    "nnlm": {"architecture": {"hidden_size": 12}},
+    "awd-lstm": {"architecture": {"embedding_size": 12, "hidden_size": 20}},
+    "elmo": {"architecture": {"dim": 12, "projection_dim": 8, "output_size": 40}},
+    "bert-ltr": {"model": "bert-tiny-ltr"},
+}
+"""Language models with an output bias."""
+
+
+@pytest.mark.parametrize("system", SMALL)
+def test_a_new_model_predicts_tokens_by_frequency(system: str, tmp_path: Path) -> None:
+    data = build_data(tmp_path / "data")
+    run = trainable()[system]
+    files = {"data": str(data), "out": str(tmp_path / "run"), "steps": 1}
+    config = values.from_dict(run, {**files, "model": run.default_model, **SMALL[system]})
+    shards = open_shards(data)
+    learner = make_learner(config, shards)
+    name = "output.bias" if system == "elmo" else "bias"
+    bias = learner.objectives["next_token"].get_parameter(name)
+    counts = np.ones(len(bias))
+    text, documents, _ = split_text(shards, "train", config.validation.fraction)
+    for document in documents:  # held-out ones are not counted
+        bounds = text.sentence_tokens[text.document_sentences]
+        for token in text.tokens(int(bounds[document]), int(bounds[document + 1])):
+            counts[min(token, len(bias) - 1)] += 1
+    found = bias.detach().double().softmax(0).numpy()
+    assert found == pytest.approx(counts / counts.sum(), rel=1e-5)
+    assert sample_training_tokens(config, shards).size == counts.sum() - len(counts)
+
+
+def test_ids_beyond_the_last_count_as_it() -> None:
+    frequencies = log_frequencies(np.array([0, 0, 0, 1, 2, 5]), 3)
+    assert frequencies.mean() == pytest.approx(0)
+    assert np.exp(frequencies - frequencies[1]) == pytest.approx([2.0, 1.0, 1.5])
+    assert torch.from_numpy(frequencies).softmax(0).sum() == pytest.approx(1)
