@@ -58,7 +58,7 @@ def mean_and_sd(values: Sequence[float]) -> str:
     if not values:
         return "-"
     mean = statistics.fmean(values)
-    decimals = 1 if abs(mean) >= 10 else 3
+    decimals = 1 if abs(mean) >= 5 else 3  # percents, or bits and losses
     text = f"{mean:.{decimals}f}"
     return f"{text} ± {statistics.stdev(values):.{decimals}f}" if len(values) > 1 else text
 

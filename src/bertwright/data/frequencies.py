@@ -45,5 +45,6 @@ def log_frequencies(tokens: Int64s, size: int) -> Float64s:
         `[size]`.
     """
     counts = np.bincount(np.minimum(tokens, size - 1), minlength=size) + 1.0
-    logarithms: Float64s = np.log(counts / counts.sum())
-    return logarithms - logarithms.mean()
+    logarithms = np.log(counts / counts.sum())
+    centred: Float64s = logarithms - logarithms.mean()
+    return centred
