@@ -138,6 +138,20 @@ def test_a_signal_in_the_last_pass_of_a_run_ends_the_comparison(
 
 
 @pytest.mark.slow
+def test_figures_of_dev_are_of_all_of_it(corpus: Path, tmp_path: Path) -> None:
+    """Also where time suffices for a part of it while a model is fitted."""
+    train_file, dev = (
+        write_labels(tmp_path / f"{name}.tsv", count)
+        for name, count in (("train", 20), ("dev", 70))
+    )
+    task = use.Task("classification", TaskFilesConfig(train=str(train_file), dev=str(dev)))
+    run(corpus, config_of(tmp_path / "out", "nnlm"), task)
+    for way in ("frozen", "tuned", "random"):
+        stage = json.loads((tmp_path / "out" / "stages" / "nnlm-1" / f"{way}-1.json").read_text())
+        assert stage["found"]["evaluated"] == 70
+
+
+@pytest.mark.slow
 def test_a_whole_ladder(tmp_path: Path) -> None:
     corpus = write_text(tmp_path / "corpus.txt", documents=120)
     train_file, dev, test = (

@@ -23,7 +23,7 @@ from bertwright.config.compare import CompareConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError
-from bertwright.inference.model import load
+from bertwright.inference.model import Model, load
 from bertwright.inference.predict_file import evaluate_file
 from bertwright.inference.vectors.pairs import predict_pairs
 from bertwright.labelled.examples import Example
@@ -44,6 +44,9 @@ from bertwright.recipes.finetune.setup import (
 )
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, evaluate, metrics_of
+from bertwright.tasks.predict import predict
+from bertwright.tasks.task_data import TaskData
+from bertwright.train.hardware import choose_precision
 
 Way = Literal["frozen", "tuned", "random"]
 WAYS: dict[Way, str] = {
@@ -331,13 +334,13 @@ class Fits:
     def _evaluate(self, out: Path, results: dict[str, Any]) -> Found:
         """The figures of what was fitted, on the test file, or on dev where there is none."""
         metric, task = self.labelled.metric, self.labelled.task
-        if task.test is None:
-            found: dict[str, Any] = results
-        else:
+        found: dict[str, Any] = results
+        if task.test is None and results["examples"] < len(self.labelled.dev):
+            found = self._evaluate_dev(out)  # what was fitted was chosen by a part of dev
+        elif task.test is not None:
             files = task.files
-            model = load(out, None if self.config.device == "auto" else self.config.device)
             found = evaluate_file(
-                model,
+                self._fitted(out),
                 task.test,
                 None,
                 make_columns(files.text, files.text2, files.label),
@@ -355,6 +358,19 @@ class Fits:
             "metrics": found["metrics"],
             "evaluated": found["examples"],
         }
+
+    def _evaluate_dev(self, out: Path) -> dict[str, Any]:
+        """Return the evaluation of what was fitted on all dev examples."""
+        model, examples = self._fitted(out), self.labelled.dev
+        name, runner = model.task_name(None), model.runner
+        task = kind_of(self.labelled.task.kind).evaluated(model.tasks[name], examples)
+        data = TaskData(name, task, runner.tokenizer, examples)
+        precision, _ = choose_precision(runner.device, self.precision)
+        predictions = predict(runner.learner, data, precision, runner.batch_tokens)
+        return evaluate(task, examples, predictions, main=self.labelled.metric, worst=0).as_dict()
+
+    def _fitted(self, out: Path) -> Model:
+        return load(out, None if self.config.device == "auto" else self.config.device)
 
 
 @dataclass(frozen=True)
