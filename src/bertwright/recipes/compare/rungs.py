@@ -173,12 +173,13 @@ _ALL = (
         "elmo-mini",
         "words",
         "Two language models, one from the left and one from the right, give a word a vector in "
-        "its sentence without translations; a task weighs all their layers.",
+        "its sentence without translations; a task reads more than one of their layers.",
         "elmo.md",
         {
             "sequence_length": 64,
             "architecture": {"output_size": 8192},
         },
+        layers="embeddings+last",
         rates=LSTM_RATES,
     ),
     Rung(
