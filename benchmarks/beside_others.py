@@ -35,7 +35,7 @@ from bertwright.config.run import (
     ValidationConfig,
 )
 from bertwright.data.batch import inputs_of
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.bert.config import PRESETS
 from bertwright.models.bert.masked_batch import MaskedBatch

@@ -27,7 +27,7 @@ from machine import machine
 from text_part import write_text
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
 from bertwright.models.bert.masked_batch import MaskedBatch

@@ -23,7 +23,7 @@ from bertwright.config.run import (
     OptimizerConfig,
     ValidationConfig,
 )
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.decoding.search import Row, RowsInFlight, finish
 from bertwright.decoding.targets import TargetSearch
 from bertwright.decoding.texts import CausalDecoder

@@ -21,8 +21,8 @@ from typing import Any
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.phase_loader import PhaseLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
+from bertwright.data.loading.phase_loader import PhaseLoader
 from bertwright.data.shards import open_shards
 from bertwright.models.bert.config import BertRun
 from bertwright.models.catalogue import system_of

@@ -21,7 +21,7 @@ import torch
 from bertwright.checkpoint.checkpoint import load
 from bertwright.config.run import LogConfig
 from bertwright.data.build import build_shards
-from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.shards import open_shards
 from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
 from bertwright.models.bert.masked_pairs import MaskedPairs

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.run import RunConfig
-from bertwright.data.phases import Phase
+from bertwright.data.loading.phases import Phase
 from bertwright.data.shards import Shards
 from bertwright.models.catalogue import system_of_config, trainable
 from bertwright.models.system import System

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.token_streams import TokenStreams
 from bertwright.nn.encoder import Encoded

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.masked_pairs import MaskedPairs

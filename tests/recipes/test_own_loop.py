@@ -13,7 +13,7 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.data.phases import Pass
+from bertwright.data.loading.phases import Pass
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.models.catalogue import MODELS, Entry
 from bertwright.recipes.pretrain import pretrain

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
-from bertwright.data.phase_loader import PhaseLoader
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phase_loader import PhaseLoader
+from bertwright.data.loading.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.inference import model as inference

@@ -20,8 +20,8 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
-from bertwright.data.phase_loader import PhaseLoader
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phase_loader import PhaseLoader
+from bertwright.data.loading.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import system as bert

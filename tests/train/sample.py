@@ -10,7 +10,7 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner

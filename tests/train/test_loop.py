@@ -13,7 +13,7 @@ import torch
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.cpu_threads import generator_on
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.errors import BertwrightError
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bertwright.config.run import OptimizerConfig
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.errors import IntegrityError
 from bertwright.train.distributed import Ranks
 from bertwright.train.loss_sums import Window

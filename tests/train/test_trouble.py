@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bertwright.config.run import ValidationConfig
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.nn.objective import Learner
 from bertwright.train import signals

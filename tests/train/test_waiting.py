@@ -23,8 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.data.ahead import Ahead
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.ahead import Ahead
+from bertwright.data.loading.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import system_of

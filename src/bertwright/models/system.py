@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances
-from bertwright.data.phases import Pass, Phase
+from bertwright.data.loading.phases import Pass, Phase
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, rule_of_new_run
 from bertwright.errors import ConfigError

@@ -1,6 +1,6 @@
 """Pre-train a model on shards, and write a run folder with checkpoints.
 
-The path of the data is: corpus, ids (`data build`), batch (`data/epoch_loader.py`), encoder
+The path of the data is: corpus, ids (`data build`), batch (`data/loading/epoch_loader.py`), encoder
 (`models/`), loss (its objectives), step (`train/loop.py`), checkpoint (`checkpoint/`). What is
 specific to a system (its instances, objectives, initialization) comes from its record in
 `models/catalogue.py`.
@@ -21,8 +21,8 @@ from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.config.run import RunConfig
-from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.phase_loader import PhaseLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
+from bertwright.data.loading.phase_loader import PhaseLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError

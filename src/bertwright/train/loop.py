@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.cpu_threads import one_core_each, own_draws, torch_threads
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss

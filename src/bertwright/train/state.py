@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.errors import IntegrityError
 from bertwright.train.distributed import Ranks, laid_like
 from bertwright.train.loss_sums import Window

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bertwright.cli.app import run
-from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.parallel.build import build_parallel
 from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards, open_shards

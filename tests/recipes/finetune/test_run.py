@@ -15,7 +15,7 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import TaskConfig
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.phases import DataPosition
 from bertwright.errors import ConfigError, DataError, Interrupted
 from bertwright.labelled.examples import SpanExample, TaggingExample, TextExample
 from bertwright.labelled.read import read_examples

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertwright.data.phases import Phase
+from bertwright.data.loading.phases import Phase
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split
 from bertwright.errors import ConfigError

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 
 from bertwright.arrays import Bools, Float64s, Int64s
-from bertwright.data.phases import Pass
+from bertwright.data.loading.phases import Pass
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams

@@ -20,7 +20,7 @@ import torch
 
 from bertwright.arrays import Int64s
 from bertwright.data.counted_pairs import CountedPairs, count_pairs
-from bertwright.data.phases import Pass
+from bertwright.data.loading.phases import Pass
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.errors import MissingExtra

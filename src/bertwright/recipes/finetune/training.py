@@ -22,8 +22,8 @@ from bertwright.arrays import Int64s
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.task import TaskConfig
-from bertwright.data.ahead import Ahead
-from bertwright.data.phases import DataPosition
+from bertwright.data.loading.ahead import Ahead
+from bertwright.data.loading.phases import DataPosition
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import BertwrightError, DataError
 from bertwright.nn.finite import NotFinite

@@ -12,7 +12,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.config.run import RunConfig
-from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.inference.model import Model, load

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from bertwright.data.ahead import Ahead
-from bertwright.data.epoch_loader import EpochLoader
-from bertwright.data.phases import DataPosition, Phase
+from bertwright.data.loading.ahead import Ahead
+from bertwright.data.loading.epoch_loader import EpochLoader
+from bertwright.data.loading.phases import DataPosition, Phase
 from bertwright.errors import ConfigError
 from bertwright.nn.batch import Batch
 
