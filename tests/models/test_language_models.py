@@ -13,6 +13,8 @@ from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_text
 from bertwright.models.catalogue import trainable
+from bertwright.models.gpt.encoder import Gpt
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.pretrain import make_learner
 from tests.recipes.sample import build_data
 
@@ -44,6 +46,29 @@ def test_a_new_model_predicts_tokens_by_frequency(system: str, tmp_path: Path) -
     found = bias.detach().double().softmax(0).numpy()
     assert found == pytest.approx(counts / counts.sum(), rel=1e-5)
     assert sample_training_tokens(config, shards).size == counts.sum() - len(counts)
+
+
+@pytest.mark.parametrize("system", ["openai-gpt", "gpt2"])
+def test_a_new_gpt_predicts_tokens_by_frequency_without_an_output_bias(
+    system: str, tmp_path: Path
+) -> None:
+    data = build_data(tmp_path / "data")
+    run = trainable()[system]
+    config = values.from_dict(run, {"data": str(data), "out": str(tmp_path / "run"), "steps": 1})
+    shards = open_shards(data)
+    learner = make_learner(config, shards)
+    encoder = learner.encoder
+    assert isinstance(encoder, Gpt)
+    table = encoder.embeddings.token.weight.detach()
+    tokens = sample_training_tokens(config, shards)
+    expected = torch.from_numpy(log_frequencies(tokens, len(table))).float()
+    torch.testing.assert_close(table @ encoder.last_norm.bias.detach(), expected)
+    # What the model has read changes logits by embeddings that have no part in this.
+    encoded = encoder(Inputs(torch.arange(5), Sequences([5])))
+    read = encoded.last.detach() - encoder.last_norm.bias.detach()
+    torch.testing.assert_close(read.mean(1), torch.zeros(5), atol=1e-5, rtol=0)
+    spread = (table @ read.T).std(0)
+    assert (spread < 2 * 0.02 * table.shape[1] ** 0.5).all()
 
 
 def test_ids_beyond_the_last_count_as_it() -> None:

@@ -7,8 +7,9 @@ softmax(h_L W_e^T). In GPT-2 (Radford et al. 2019, Language Models are Unsupervi
 Learners, section 2.3) the norms stand before each part, one more norm follows the last layer, and
 the matrices that end a residual branch start scaled by 1 / sqrt(2 L).
 
-One thing differs from the papers: the normal distribution that initializes weights is truncated at
-two standard deviations. When a text is continued, keys and values are kept
+Two things differ from the papers: the normal distribution that initializes weights is truncated at
+two standard deviations, and a new model predicts tokens by their frequencies
+(`models/gpt/initialization.py`). When a text is continued, keys and values are kept
 (`nn/transformer/cache.py`).
 
 Letters: N tokens, H hidden, L layers.
@@ -71,6 +72,14 @@ class Gpt(GoingOn):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw matrices from a truncated normal distribution; biases are 0 and norms 1."""
         initialize(self, self.config.initializer_range, generator)
+
+    @property
+    def last_norm(self) -> nn.LayerNorm:
+        """The norm whose output is the last layer."""
+        last = self.layer(len(self.layers) - 1)
+        norm = last.final_norm if self.pre_norm else last.feed_forward_norm
+        assert isinstance(norm, nn.LayerNorm)
+        return norm
 
 
 class Gpt2(Gpt):

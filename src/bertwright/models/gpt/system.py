@@ -5,6 +5,7 @@ from __future__ import annotations
 from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.gpt.encoder import Gpt, Gpt2, gpt_spec
 from bertwright.models.gpt.huggingface import Gpt2Layout, GptLayout
+from bertwright.models.gpt.initialization import initialize_gpt
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
@@ -25,6 +26,7 @@ GPT = System(
     layout=GptLayout,
     run=GptRun,
     instances=token_streams,
+    initialize=initialize_gpt,
 )
 GPT2 = System(
     name="gpt2",
@@ -35,4 +37,5 @@ GPT2 = System(
     layout=Gpt2Layout,
     run=Gpt2Run,
     instances=token_streams,
+    initialize=initialize_gpt,
 )
