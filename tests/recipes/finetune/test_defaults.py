@@ -232,6 +232,27 @@ def test_rates_are_tried_on_a_slice_and_dev_chooses(model: Path, tmp_path: Path)
     assert max(r["learning_rate"] for r in records if r["split"] == "train") <= chosen
 
 
+@pytest.mark.parametrize(
+    ("losses", "chosen"),
+    [
+        ([1.385, 1.388, 1.387], 1e-3),  # all are those of a constant prediction
+        ([1.30, 1.35, 1.39], 1e-3),  # a low rate looks better in a short trial
+        ([1.39, 1.35, 1.20], 3e-3),
+        ([1.20, 1.35, 1.39], 3e-4),
+        ([1.39, None, 1.38], 3e-3),  # the usual rate diverged
+        ([None, None, None], None),
+    ],
+)
+def test_another_rate_than_the_usual_has_a_clearly_lower_loss(
+    losses: list[float | None], chosen: float | None
+) -> None:
+    trials = [
+        {"learning_rate": rate, "loss": loss, "score": 0.5}
+        for rate, loss in zip([3e-4, 1e-3, 3e-3], losses, strict=True)
+    ]
+    assert rates.select_rate(trials, "loss", 1e-3) == chosen
+
+
 @pytest.mark.slow
 def test_no_rate_is_tried_without_dev_or_in_few_steps(model: Path, tmp_path: Path) -> None:
     for changes in ({"dev": None}, {"epochs": 1.0}, {"keep": "last"}, {"learning_rate": 2e-3}):

@@ -3,8 +3,11 @@
 `auto` tries three rates on a part of the training file: the rate that suits the encoder, a third of
 it and three times it. The part is so small that all trials together take at most a third of the
 run's time. The loss on dev selects one, because after so few steps the metrics of all rates may
-still be those of a constant prediction. If several rates are given (`1e-4,3e-4,1e-3`), each trains
-the whole first seed, as in Devlin et al. 2019, appendix A.3.
+still be those of a constant prediction. Another rate than the one that suits the encoder must have
+a clearly lower loss: in a short trial all losses may be those of a constant prediction too, and a
+low rate, which changes the encoder little, looks better than it is in a whole run. If several rates
+are given (`1e-4,3e-4,1e-3`), each trains the whole first seed, as in Devlin et al. 2019, appendix
+A.3.
 
 Every completed trial is written to `learning-rates.json` in the run's folder, with its log in
 `learning-rates/RATE/metrics.jsonl`. If the same command is run again with the same model, data and
@@ -57,6 +60,9 @@ FOR_DEV = 0.25
 """The fraction of a trial that its evaluation may cost."""
 FEWEST_STEPS = 8
 """The fewest steps of a trial; shorter ones are not informative."""
+CLEARLY = 0.95
+"""Of trials on a part of the data, the loss of a rate that is chosen in place of the one that suits
+the encoder, as a fraction of that one's loss."""
 FORMAT = 2
 """The version of the format of the trials in the file."""
 FILE, FOLDER = "learning-rates.json", "learning-rates"
@@ -73,6 +79,8 @@ class Plan:
     """The keys of a trial, apart from its rate."""
     whole: bool
     """Whether a trial is the whole first seed."""
+    usual: float | None
+    """The one that suits the encoder, where the trials are on a part of the data."""
     tokens: float
     """The cost of all trials beyond the run itself, in tokens that a step trains on."""
     sentence: str
@@ -116,6 +124,7 @@ def plan_trials(
             setups,
             replace(config, learning_rate=None, seeds=1),
             True,
+            None,
             more,
             f"learning rate: {_listed(rates)} each train seed {config.seed}, and dev selects one: "
             f"{len(rates) + config.seeds - 1} trainings in place of {config.seeds}",
@@ -125,14 +134,14 @@ def plan_trials(
         return None
     if parameters >= defaults.SMALL or config.keep == "last":  # then dev selects nothing
         return None
-    around = tuple(float(f"{factor * usual:.1g}") for factor in FACTORS)
-    return _plan_slice(config, setups, cost, around)
+    return _plan_slice(config, setups, cost, usual)
 
 
 def _plan_slice(
-    config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float, rates: tuple[float, ...]
+    config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float, usual: float
 ) -> Plan | None:
     """Return trials on a part of the data; None if it would be too small."""
+    rates = tuple(float(f"{factor * usual:.1g}") for factor in FACTORS)
     budget = SHARE * cost / len(rates)  # the tokens of each trial
     dev_tokens = sum(setup.dev.num_tokens for setup in setups) / EVALUATED
     of_dev = min(1.0, FOR_DEV * budget / max(1.0, dev_tokens))
@@ -170,6 +179,7 @@ def _plan_slice(
         sliced,
         trial,
         False,
+        rates[FACTORS.index(1.0)],
         SHARE * cost,
         f"learning rate: {_listed(rates)} are tried on {taken:,} of {total:,} training examples "
         f"({epochs:.2g} epochs each) and compared on {compared:,} of dev, before the run itself: "
@@ -211,7 +221,7 @@ def choose_rate(
     """Run the trials and choose a rate.
 
     The rate with the best score on dev is chosen; of trials on a part of the data, the one with the
-    lowest loss, except for vectors.
+    lowest loss, except for vectors, if it is clearly below that of the usual rate.
 
     Raises:
         Diverged: all rates diverged.
@@ -261,16 +271,41 @@ def choose_rate(
             with atomic_file(run / FILE, overwrite=True) as file:
                 file.write(json.dumps({"key": key, "trials": trials}, indent=1) + "\n")
         say(f"learning rate {rate:g}: {_outcome(trial)}")
-    measure, sign = ("score", 1) if plan.whole or by_score else ("loss", -1)
-    found = {t["learning_rate"]: t[measure] for t in trials if t.get(measure) is not None}
-    if not found:
+    measured = "score" if plan.whole or by_score else "loss"
+    chosen = select_rate(trials, measured, plan.usual)
+    if chosen is None:
         raise Diverged(f"diverged: every learning rate ({_listed(plan.rates)}); name lower ones")
-    chosen = max(found, key=lambda rate: sign * found[rate])
     say(f"learning rate {chosen:g} is chosen")
     first = runs.get(chosen)
     if first is not None and hardware.ranks.is_first:
         shutil.copyfile(run / FOLDER / f"{chosen:g}" / "metrics.jsonl", run / "metrics.jsonl")
     return Chosen(chosen, trials, first if first is not None and first.state else None)
+
+
+def select_rate(
+    trials: Sequence[Mapping[str, Any]], measured: str, usual: float | None
+) -> float | None:
+    """Return the best rate of completed trials; None if all diverged.
+
+    Args:
+        trials: what `learning-rates.json` has of them.
+        measured: `score`, of which the highest is the best, or `loss`, of which the lowest is; then
+            another rate is chosen in place of `usual` only if its loss is clearly lower.
+        usual: the rate that suits the encoder; None: it is no better than others.
+    """
+    found: dict[float, float] = {
+        trial["learning_rate"]: trial[measured]
+        for trial in trials
+        if trial.get(measured) is not None
+    }
+    if not found:
+        return None
+    if measured == "score":
+        return max(found, key=lambda rate: found[rate])
+    best = min(found, key=lambda rate: found[rate])
+    if usual in found and found[best] > CLEARLY * found[usual]:
+        return usual
+    return best
 
 
 def _outcome(trial: Mapping[str, Any]) -> str:
