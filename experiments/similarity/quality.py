@@ -9,7 +9,7 @@ DATA holds glue/STS-B, glue/QQP, pairs/SICK and span/SQuAD-1.1.
 - sick: relatedness, CoSENT; the same on the official test file.
 - qqp: the first 6,000 labelled pairs, CoSENT; average precision and accuracy on dev.
 - squad: questions and the paragraphs that answer them, in-batch negatives; the rank of the right
-  paragraph among all paragraphs of dev.
+  paragraph among all paragraphs of dev. `--most 10000` takes the first 10,000 questions.
 - text: `--corpus` alone, neighbouring sentences of the first 12 million characters of FILE;
   the rank of the right neighbour among those of held-out documents.
 
@@ -56,7 +56,7 @@ def questions(path: Path) -> list[tuple[str, str]]:
     ]
 
 
-def files(task: str, data: Path) -> dict[str, Any]:
+def files(task: str, data: Path, most: int | None) -> dict[str, Any]:
     """Return the training and evaluation examples of a task."""
     if task == "sts-b":
         columns = ("sentence1", "sentence2", "score")
@@ -70,11 +70,11 @@ def files(task: str, data: Path) -> dict[str, Any]:
         parts[0] = parts[0][:6000]
     else:
         pairs = [questions(data / "span/SQuAD-1.1" / f"{part}.json") for part in ("train", "dev")]
-        return {"train": pairs[0], "dev": pairs[1]}
+        return {"train": pairs[0][:most], "dev": pairs[1]}
     read = int if task == "qqp" else float
     first, second, last = columns
     rows = [[(row[first], row[second], read(row[last])) for row in part] for part in parts]
-    return {"train": rows[0], "dev": rows[1]}
+    return {"train": rows[0][:most], "dev": rows[1]}
 
 
 def ours(model: str, task: str, given: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def ours(model: str, task: str, given: argparse.Namespace, seed: int) -> dict[st
             corpus.write_text(whole + "\n", encoding="utf-8")
             examples = {"corpus": [str(corpus)], "corpus_documents": "blank-line"}
         else:
-            examples = files(task, given.data)
+            examples = files(task, given.data, given.most)
         began = time.monotonic()
         run = bertwright.finetune(
             "similarity",
@@ -119,7 +119,7 @@ def peer(model: str, task: str, given: argparse.Namespace, seed: int) -> dict[st
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import sentence_vectors
 
-    pairs = files(task, given.data)
+    pairs = files(task, given.data, given.most)
     train, dev = ([(a, b, score / 5) for a, b, score in pairs[part]] for part in ("train", "dev"))
     sentence_vectors.RATE = given.learning_rate
     speed, score = sentence_vectors.theirs(
@@ -141,6 +141,8 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="NAME=FOLDER")
     parser.add_argument("--tasks", nargs="+", default=list(EPOCHS), choices=list(EPOCHS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--most", type=int, help="examples to train on; unset: all")
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--learning-rate", type=float, default=RATE)
     parser.add_argument("--text", type=Path)
@@ -149,14 +151,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     name, _, model = given.model.partition("=")
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
     for task in given.tasks:
         row: dict[str, Any] = {
             "model": name,
             "task": task,
+            "seeds": list(seeds),
+            "most": given.most,
             "epochs": given.epochs or EPOCHS[task],
             "learning_rate": given.learning_rate,
             "processor": platform.processor() or platform.machine(),
-            "ours": [ours(model, task, given, seed) for seed in range(1, given.seeds + 1)],
+            "ours": [ours(model, task, given, seed) for seed in seeds],
         }
         metrics = row["ours"][0]["trained"]
         row["trained"] = {
@@ -165,7 +170,7 @@ def main() -> None:
             if isinstance(value, float)
         }
         if given.peer and task == "sts-b":
-            row["peer"] = [peer(model, task, given, seed) for seed in range(1, given.seeds + 1)]
+            row["peer"] = [peer(model, task, given, seed) for seed in seeds]
         line = json.dumps(row)
         print(line, flush=True)
         if given.out:
