@@ -1,11 +1,13 @@
 """Folders and files that appear whole or not at all, and manifests that prove it.
 
-A folder is written under a hidden name beside its path, flushed, and moved there by one rename,
-so a killed process or a full disk leaves what was there before; what a killed process left under
-such a name is removed by the next that writes there. While a process writes a path, no other one
-may: the second ends with an error. A `MANIFEST.json`, written last, holds the size and SHA-256 of
-every file. It also tells a folder of ours from a user's: only the former is ever replaced, and of
-files only regular ones, never a device, a pipe or a socket.
+A folder is written under a hidden name beside its path, flushed to the disk, and moved to its path
+by one rename. So a killed process or a full disk leaves what was there before; the next process
+that writes to the path removes what a killed process left under a hidden name. Only one process at
+a time may write a path: a second one ends with an error.
+
+A `MANIFEST.json`, which is written last, holds the size and SHA-256 of every file. It also
+distinguishes a folder that Bertwright wrote from others: only the former is ever replaced. Of
+files, only regular ones are replaced, never a device, a pipe or a socket.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
@@ -26,13 +28,18 @@ from bertwright.errors import BertwrightError, ConfigError, DataError, Integrity
 
 MANIFEST = "MANIFEST.json"
 
-# A damaged checkpoint of a run may have lost its manifest, a trained vocabulary never had one.
+# Files by which a folder without a manifest is recognized: a damaged checkpoint of a run may have
+# lost its manifest, and a trained vocabulary never has one.
 _TRAINERS = {"trainer.json", "trainer.safetensors"}
 _VOCABULARY = {"training.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex; DataError where it cannot be read."""
+    """Return the SHA-256 of a file in hexadecimal.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -42,9 +49,10 @@ def sha256_file(path: Path) -> str:
 
 
 def refuse_existing(path: Path | None, overwrite: bool = False, option: str = "--out") -> None:
-    """Raise `ConfigError` if `path`, given as `option`, holds something and may not be replaced.
+    """Raise `ConfigError` if `path`, given as `option`, exists and may not be replaced.
 
-    With `overwrite` files and folders may be; a device, a pipe or a socket never is.
+    An empty folder may always be replaced, and with `overwrite` also a file or a folder with
+    content. A device, a pipe or a socket is never replaced.
     """
     if path is not None and path.exists() and not path.is_file() and not path.is_dir():
         raise ConfigError(
@@ -57,10 +65,12 @@ def refuse_existing(path: Path | None, overwrite: bool = False, option: str = "-
 
 
 def refuse_folder(path: Path, overwrite: bool = False, option: str = "--out") -> None:
-    """Raise `ConfigError` if no folder may replace `path`, given as `option`.
+    """Raise `ConfigError` if `path`, given as `option`, may not be replaced by a folder.
 
-    With `overwrite` it may be that of one that a manifest lists whole, of a trained vocabulary or
-    of a checkpoint of a run; never that of a file, or of one with something else in it.
+    Without `overwrite`, only an empty folder may be replaced. With `overwrite`, this also applies
+    to a folder whose whole content is listed in a manifest, a trained vocabulary, or a checkpoint
+    of a run. A file is never replaced, nor a folder with other content, nor the current folder or
+    one that contains it.
     """
     real = Path(os.path.realpath(path))
     if os.path.lexists(real) and not real.is_dir():
@@ -77,7 +87,7 @@ def refuse_folder(path: Path, overwrite: bool = False, option: str = "--out") ->
 
 
 def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None:
-    """Raise `ConfigError` if to replace `path`, given as `option`, would remove what is read."""
+    """Raise `ConfigError` if replacing `path`, given as `option`, would remove the `source`."""
     if Path(os.path.realpath(source)).is_relative_to(os.path.realpath(path)):
         raise ConfigError(
             f"{source} is what is read, and {path} would take its place: choose another {option}"
@@ -85,7 +95,7 @@ def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None
 
 
 def _not_ours(folder: Path) -> str | None:
-    """The name of something in a folder that Bertwright is not known to have written."""
+    """Return a name in a folder that Bertwright is not known to have written, or None."""
     names = set(os.listdir(folder)) if folder.is_dir() else set()
     if folder.name.startswith("step-") and names & _TRAINERS:
         return None
@@ -98,11 +108,14 @@ def _not_ours(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a forbidden folder into a BertwrightError that says so."""
+    """Turn the error of a full disk, or of a path that cannot be written, into a BertwrightError.
+
+    The message of the error names the path and the reason.
+    """
     try:
         yield
     except OSError as error:
-        # NumPy says of a full disk only how many numbers it wrote.
+        # NumPy reports a full disk only by the number of items that it has written.
         short = error.errno is None and re.search(r"requested and \d+ written", str(error))
         if short or error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise BertwrightError(
@@ -115,7 +128,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def sync_file(path: Path) -> None:
-    """Ask the system to put a file, or a folder's entries, on the disk now."""
+    """Flush a file, or the entries of a folder, to the disk (`fsync`)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -124,7 +137,7 @@ def sync_file(path: Path) -> None:
 
 
 def replace_folder(partial: Path, path: Path) -> None:
-    """Move a finished folder to its path; one that was there goes once the new one is there.
+    """Move a finished folder to its path, and then remove the folder that was there before.
 
     Raises the ConfigError of `refuse_folder`.
     """
@@ -136,13 +149,13 @@ def replace_folder(partial: Path, path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.rename(old)
     partial.rename(path)
-    shutil.rmtree(old, ignore_errors=True)  # no reason to fail: the new one stands
+    shutil.rmtree(old, ignore_errors=True)  # errors do not matter: the new folder is in place
     sync_file(path.parent)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a hidden sibling of `path` to write in; it takes its name when the block ends well.
+    """Yield a hidden folder beside `path`, which is moved to `path` if the block succeeds.
 
     Raises the errors of `refuse_folder` and `disk_errors`.
     """
@@ -155,7 +168,7 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
-    """`atomic_path`, opened for text."""
+    """Yield a text file as `atomic_path` does, opened for writing in UTF-8."""
     how: dict[str, Any] = {"encoding": "utf-8", "newline": "\n"}
     with atomic_path(path, overwrite) as partial, partial.open("w", **how) as file:
         yield file
@@ -163,14 +176,14 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a hidden sibling of `path` to be written; it takes its name when the block ends well.
+    """Yield a hidden path beside `path`; its file is moved to `path` if the block succeeds.
 
-    Raises ConfigError where it is a folder, and the errors of `refuse_existing` and `disk_errors`.
+    Raises ConfigError if `path` is a folder, and the errors of `refuse_existing` and `disk_errors`.
     """
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
     refuse_existing(path, overwrite)
-    path = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+    path = Path(os.path.realpath(path))  # a link is kept, and its target is replaced
     with _partial(path) as partial:
         yield partial
         sync_file(partial)
@@ -179,7 +192,7 @@ def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """The hidden sibling of `path` that this process writes; nothing is left of it at the end."""
+    """Yield the hidden path beside `path` that this process writes; at the end, it is removed."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,13 +206,13 @@ def _partial(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
-    """Keep other processes from writing `path` while the block runs; a kill ends that, too.
+    """Keep other processes from writing `path` while the block runs.
 
-    The lock is on a hidden file beside `path`, which is removed at the end. Without effect where
-    the system or its file system has no locks.
+    This locks a hidden file beside `path`, which is removed at the end. The system releases the
+    lock of a killed process. If the system or the file system has no locks, this has no effect.
 
     Raises:
-        DataError: another process is writing it.
+        DataError: another process is writing `path`.
     """
     lock = path.with_name(f".{path.name}.lock")
     descriptor = _locked(lock, path)
@@ -208,12 +221,16 @@ def sole_writer(path: Path) -> Iterator[None]:
     finally:
         if descriptor is not None:
             with contextlib.suppress(OSError):
-                os.unlink(lock)  # before the lock goes: nobody else may hold it yet
+                os.unlink(lock)  # before the lock is released, so that no other process holds it
             os.close(descriptor)
 
 
 def _locked(lock: Path, path: Path) -> int | None:
-    """The descriptor that holds a lock file; None: there are no locks here."""
+    """Lock a file and return the descriptor that holds the lock, or None if locks do not exist.
+
+    Raises:
+        DataError: another process is writing `path`.
+    """
     try:
         import fcntl
     except ImportError:
@@ -222,7 +239,7 @@ def _locked(lock: Path, path: Path) -> int | None:
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it before may have removed it in the meantime.
+            # The process that held the lock before may have removed the file in the meantime.
             if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
                 return descriptor
             os.close(descriptor)
@@ -238,7 +255,7 @@ def _locked(lock: Path, path: Path) -> int | None:
 
 
 def _remove(place: Path) -> None:
-    """Remove a file, a link or a folder, if it is there."""
+    """Remove a file, a link or a folder, if it exists."""
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place, ignore_errors=True)
     else:
@@ -246,18 +263,21 @@ def _remove(place: Path) -> None:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove what processes that are gone left while they wrote `path`."""
-    # What stood at `path` before is removed only where `path` stands: else it is the last copy.
+    """Remove what processes that no longer run left beside `path` while they wrote it."""
+    # What was at `path` before is the last copy if nothing is at `path` now; then it is kept.
     kinds = "partial|read|old" if path.exists() else "partial|read"
     for place in path.parent.glob(f".{glob.escape(path.name)}.*"):
         found = re.fullmatch(rf"({kinds})-(\d{{1,9}})", place.name.removeprefix(f".{path.name}."))
-        own = found and found[1] == "read" and int(found[2]) == os.getpid()  # it is being read
+        own = found and found[1] == "read" and int(found[2]) == os.getpid()  # this process reads it
         if found and not own and not _is_alive(int(found[2])):
             _remove(place)
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether another process has this number; always true where the system does not say."""
+    """Return whether another process has this id.
+
+    Except on POSIX systems, every id but that of this process counts as taken.
+    """
     if pid == os.getpid() or os.name != "posix":
         return pid != os.getpid()
     try:
@@ -269,10 +289,14 @@ def _is_alive(pid: int) -> bool:
 
 @contextlib.contextmanager
 def held(folder: Path, what: str) -> Iterator[None]:
-    """Keep other processes out of a folder, where `what` is done ("training into"): ConfigError if
-    one holds it. The system lets go when this one ends, however it does.
+    """Lock a folder while the block runs, to keep other processes from using it.
 
-    Without effect where the system or its file system has no locks.
+    `what` names what is done in the folder, as "training into", for the message of the error. The
+    system releases the lock when the process ends, also if it is killed. If the system or the file
+    system has no locks, this has no effect.
+
+    Raises:
+        ConfigError: another process holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -290,13 +314,18 @@ def held(folder: Path, what: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Write `MANIFEST.json` over all files of `folder`; return it."""
+def write_manifest(
+    folder: Path, extra: Mapping[str, Any] | None = None, without: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Write `MANIFEST.json` with the files of `folder` and the `extra` keys; return its content.
+
+    Files that are named in `without` are not listed.
+    """
     places = [each for each in sorted(folder.rglob("*")) if each.is_file()]
     files = {
         str(each.relative_to(folder)): {"bytes": each.stat().st_size, "sha256": sha256_file(each)}
         for each in places
-        if each.name != MANIFEST
+        if each.name not in (MANIFEST, *without)
     }
     manifest = {**(extra or {}), "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -304,10 +333,12 @@ def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """`MANIFEST.json`, its "files" a mapping of names within `folder` to "bytes" and "sha256".
+    """Return the content of `MANIFEST.json`.
+
+    Its "files" map names of files within `folder` to mappings with "bytes" and "sha256".
 
     Raises:
-        IntegrityError: no manifest, or one of another form.
+        IntegrityError: there is no manifest, or it is damaged.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -324,17 +355,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def verify_manifest(folder: Path) -> dict[str, Any]:
-    """`read_manifest`, with every file checked against it (`verify_files`)."""
+    """Check every file of a folder against its manifest (`verify_files`); return the manifest."""
     manifest = read_manifest(folder)
     verify_files(folder, manifest["files"])
     return manifest
 
 
 def verify_files(folder: Path, files: Mapping[str, Any], deep: bool = True) -> None:
-    """Raise IntegrityError where a file of a manifest's "files" is missing, truncated or changed,
-    DataError where one cannot be read.
+    """Check the files of a folder against the "files" of its manifest.
 
-    Without `deep` sizes alone are checked, which finds a truncated file and costs nothing.
+    Without `deep` only the sizes are checked, which takes almost no time and finds truncated files.
+
+    Raises:
+        IntegrityError: a file is missing, truncated or changed.
+        DataError: a file cannot be read.
     """
     for name, expected in files.items():
         place, wrong = folder / name, ""

@@ -187,20 +187,26 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, build: Build) -> None:
     assert notes[0].startswith("continuing after")
 
 
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [(ShardWriter, "append"), (build_file, "write_shards_manifest")],
-    ids=["before the first shard", "when all is written"],
-)
-def test_a_full_disk_leaves_nothing_that_cannot_go_on(
-    tmp_path: Path, build: Build, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+def test_a_full_disk_before_the_first_shard_leaves_nothing(tmp_path: Path, build: Build) -> None:
+    raises(BertwrightError, "is full", break_off, build, 0, FULL)
+    assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+@pytest.mark.parametrize("step", ["write_shards_manifest", "replace_folder"])
+def test_what_stops_a_build_when_all_is_written_loses_nothing(
+    tmp_path: Path, build: Build, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def failing(*_: Any) -> None:
+    def failing(*_: Any, **__: Any) -> None:
         raise FULL
 
-    monkeypatch.setattr(where, name, failing)
-    raises(BertwrightError, "is full", build)
-    assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
+    with monkeypatch.context() as patch:
+        patch.setattr(build_file, step, failing)
+        raises(BertwrightError, "is full", build)
+    notes: list[str] = []
+    out = build(on_note=notes.append)
+    finished = len(open_shards(out).manifest["shards"])
+    assert notes[0].startswith(f"continuing after {finished} finished shards")
+    assert hashes(out) == hashes(build("fresh"))
 
 
 def test_an_existing_folder_is_kept_or_replaced_whole(tmp_path: Path, build: Build) -> None:

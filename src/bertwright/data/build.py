@@ -1,15 +1,17 @@
-"""`bertwright data build`: text files to shards, once, for any number of epochs.
+"""Build shards from text files, once for any number of epochs (`bertwright data build`).
 
-The parent reads blocks of raw documents, workers split, clean and encode them, the parent appends
-what comes back in the order of reading; so the bytes are the same for any number of workers and
-memory holds a few blocks. What is built is in a hidden folder beside `out` until it is whole. There
-a journal lists the shards that are finished and how many blocks they hold: a build that was killed
-continues after the last of them when the same command runs again. What was read then is read once
-more, but not encoded.
+The parent process reads blocks of raw documents, workers split, clean and encode them, and the
+parent appends the results in the order of reading. So the bytes are the same for any number of
+workers, and memory holds only a few blocks. The shards are built in a hidden folder beside `out`,
+which takes the name `out` when it is complete. A journal in the hidden folder lists the finished
+shards and the number of blocks that they hold. If a build is killed and the same command is run
+again, it continues after the last finished shard: the blocks before are read again, but not encoded
+again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections import Counter
@@ -67,17 +69,18 @@ def build_shards(
     on_progress: OnProgress = silent,
     on_note: OnNote = lambda note: None,
 ) -> dict[str, Any]:
-    """Encode a corpus into the folder `out`; return its manifest.
+    """Encode a corpus into the folder `out`, and return its manifest.
 
-    `workers` 0 means one for every core; with more than one, a script calls this under
+    `workers` 0 means one for every core. With more than one worker, a script must call this under
     `if __name__ == "__main__":`, because workers start by importing it. `cluster` is the address
-    of a Dask scheduler whose workers encode instead; the bytes are the same. `on_progress` counts
-    bytes of the files; `on_note` gets a line that says whether an earlier build is continued, or
-    why not.
+    of a Dask scheduler whose workers encode instead; the bytes are the same. `on_progress` receives
+    the bytes of the files that are done, and their total. `on_note` receives a line that says
+    whether an unfinished build is continued, or why not.
 
     Raises:
-        ConfigError: `out` holds something, or what is read; or `workers` is below 0.
-        DataError: no documents; a file that cannot be read.
+        ConfigError: `out` exists and may not be replaced, or it contains what is read; or `workers`
+            is below 0.
+        DataError: there are no documents, or a file cannot be read.
         BertwrightError: the disk is full, a worker died, or another build writes to `out`.
     """
     out = Path(out)
@@ -118,9 +121,9 @@ def build_shards(
                 )
                 report.add(journal.report)
                 manifest = _finish(journal, report, tokenizer, inputs)
-                replace_folder(building, out)
+                _move(journal, out)
             except BaseException:
-                if not journal.shards or not (building / JOURNAL).is_file():
+                if not journal.shards:
                     shutil.rmtree(building, ignore_errors=True)
                 raise
     return manifest
@@ -134,7 +137,7 @@ def _encode_all(
     journal: Journal,
     on_block: Callable[[], None],
 ) -> None:
-    """Write all blocks; whatever happens, only finished shards and their journal stay."""
+    """Encode and write all blocks. If this fails, only finished shards and their journal remain."""
     for _ in islice(blocks, journal.blocks):
         on_block()
     writer = ShardWriter(journal.folder, journal.key["shard_tokens"], journal.shards)
@@ -157,7 +160,13 @@ def _encode_all(
 def _finish(
     journal: Journal, report: CorpusReport, tokenizer: Tokenizer, inputs: Sequence[str]
 ) -> dict[str, Any]:
-    """Put the tokenizer and the manifest beside the shards, without times and paths of ours."""
+    """Write the tokenizer and the manifest beside the shards, and return the manifest.
+
+    The manifest contains no times, and no paths but those of the inputs.
+
+    Raises:
+        DataError: there are no documents with text.
+    """
     counts = journal.counts
     if not counts["documents"]:
         raise DataError(
@@ -171,12 +180,27 @@ def _finish(
         "report": {**to_dict(report), "position": 0},
     }
     tokenizer.save(journal.folder / "tokenizer")
-    (journal.folder / JOURNAL).unlink(missing_ok=True)
-    return write_shards_manifest(journal.folder, tokenizer, counts, journal.shards, facts)
+    return write_shards_manifest(
+        journal.folder, tokenizer, counts, journal.shards, facts, without=[JOURNAL]
+    )
+
+
+def _move(journal: Journal, out: Path) -> None:
+    """Move a complete build to its path. If this fails, the build can still be continued."""
+    (journal.folder / JOURNAL).unlink()
+    try:
+        replace_folder(journal.folder, out)
+    except BaseException:
+        if journal.folder.is_dir():
+            with contextlib.suppress(OSError):
+                journal.save()
+        raise
 
 
 def _states(files: list[Path]) -> dict[str, str] | None:
-    """Size and time of each file; None where one is none, as standard input."""
+    """Return the size and the modification time of each file; None if an input is not a file, such
+    as standard input.
+    """
     if not all(path.is_file() for path in files):
         return None
     states = {str(path): path.stat() for path in files}
@@ -185,20 +209,21 @@ def _states(files: list[Path]) -> dict[str, str] | None:
 
 @dataclass
 class Journal:
-    """The state of a build; on the disk, that at the end of its last finished shard."""
+    """The state of a build. The file has the state at the end of the last finished shard."""
 
     folder: Path
     key: dict[str, Any]
-    """Everything the bytes depend on; a build goes on only under an equal key."""
+    """Everything that the bytes depend on. A build is continued only if its key is the same."""
     blocks: int = 0
-    """Blocks of the corpus that the finished shards hold."""
+    """The number of blocks of the corpus that the finished shards hold."""
     counts: Counter[str] = field(default_factory=Counter)
     report: CorpusReport = field(default_factory=CorpusReport)
-    """What the workers counted; the reader counts again."""
+    """The counts of the workers. Those of the reader are not stored, because a build that is
+    continued reads everything again."""
     shards: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self) -> None:
-        """Replace the journal on the disk by one rename."""
+        """Replace the journal on disk atomically."""
         state = to_dict(self)
         del state["folder"]
         with atomic_file(self.folder / JOURNAL, overwrite=True) as file:
@@ -206,9 +231,10 @@ class Journal:
 
 
 def find_journal(folder: Path, key: dict[str, Any], on_note: OnNote) -> Journal:
-    """The journal in `folder` if the build can go on there; else an empty folder and journal.
+    """Return the journal in `folder` if the build there can be continued, else a new journal.
 
-    `on_note` gets a line that says which, and why.
+    Files in `folder` that belong to no finished shard are removed. If there is a journal, `on_note`
+    receives a line that says whether the build is continued, or why not.
     """
     journal = Journal(folder, key)
     if (folder / JOURNAL).is_file():
@@ -224,7 +250,7 @@ def find_journal(folder: Path, key: dict[str, Any], on_note: OnNote) -> Journal:
 
 
 def _read_journal(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, str]:
-    """The journal, or why it cannot be used."""
+    """Return the journal and "", or None and the reason why it cannot be used."""
     try:
         state = json.loads((folder / JOURNAL).read_text(encoding="utf-8"))
         journal = Journal(
@@ -247,7 +273,7 @@ def _read_journal(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, st
 
 
 def _remove_others(folder: Path, journal: Journal) -> None:
-    """Remove what belongs to no finished shard."""
+    """Remove all files and folders that belong to no finished shard."""
     kept = {name for shard in journal.shards for name in (JOURNAL, *shard["files"])}
     for path in folder.iterdir():
         if path.name not in kept:

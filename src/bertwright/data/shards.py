@@ -1,4 +1,4 @@
-"""A corpus as token ids in memory-mapped files, and what is needed to find anything in it.
+"""A corpus as token ids in memory-mapped files, with the bounds of its sentences and documents.
 
 A folder holds `MANIFEST.json` (counts, the tokenizer's fingerprint, the size and SHA-256 of every
 file), `tokenizer/` (a copy) and, for each shard, four files of plain little-endian numbers:
@@ -6,12 +6,12 @@ file), `tokenizer/` (a copy) and, for each shard, four files of plain little-end
 | file | what |
 |---|---|
 | `shard-00000.tokens` | uint16 (uint32 for a vocabulary over 65,536): the ids, no special tokens |
-| `shard-00000.words` | one bit a token, lowest bit first: does the token start a word |
+| `shard-00000.words` | one bit per token, lowest bit first: whether the token starts a word |
 | `shard-00000.sentences` | uint32: where each sentence ends, in tokens of the shard |
 | `shard-00000.documents` | uint32: where each document ends, in sentences of the shard |
 
-Shards end at document bounds. Tokens and words stay on the disk; the bounds (8 bytes a sentence)
-are held in memory. Letters: D documents, S sentences, N tokens.
+Every shard ends at the end of a document. Tokens and words stay on disk; the bounds (8 bytes per
+sentence) are held in memory. Letters: D documents, S sentences, N tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -46,70 +46,70 @@ SUFFIXES = ("tokens", "words", "sentences", "documents")
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """The number type that holds every id of a vocabulary."""
+    """Return the integer type that is large enough for every id of a vocabulary."""
     return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
 
 
 @dataclass(frozen=True)
 class Shards:
-    """A built corpus, all shards as one; positions are counted over all of them."""
+    """A built corpus, with all shards as one: positions are counted over all of them."""
 
     folder: Path
     manifest: dict[str, Any]
     document_sentences: Int64s
-    """[D + 1]: the first sentence of each document; last the number of sentences."""
+    """[D + 1]: the number of each document's first sentence, then the number of all sentences."""
     sentence_tokens: Int64s
-    """[S + 1]: the first token of each sentence; last the number of tokens."""
+    """[S + 1]: the position of each sentence's first token, then the number of all tokens."""
     first_tokens: Int64s = field(repr=False)
-    """[shards + 1]: the first token of each shard; last the number of tokens."""
+    """[shards + 1]: the position of each shard's first token, then the number of all tokens."""
     _tokens: tuple[npt.NDArray[Any], ...] = field(repr=False)
     _words: tuple[npt.NDArray[np.uint8], ...] = field(repr=False)
 
     @property
     def num_documents(self) -> int:
-        """Return D, the number of documents."""
+        """D, the number of documents."""
         return len(self.document_sentences) - 1
 
     @property
     def num_sentences(self) -> int:
-        """Return S, the number of sentences in all documents."""
+        """S, the number of sentences in all documents."""
         return len(self.sentence_tokens) - 1
 
     @property
     def num_tokens(self) -> int:
-        """Return N, the number of tokens in all sentences."""
+        """N, the number of tokens in all sentences."""
         return int(self.sentence_tokens[-1])
 
     @property
     def tokenizer_folder(self) -> Path:
-        """The copy of the tokenizer that encoded the corpus."""
+        """The folder that has a copy of the tokenizer that encoded the corpus."""
         return self.folder / "tokenizer"
 
     @property
     def tokenizer_fingerprint(self) -> str:
-        """What identifies that tokenizer."""
+        """The fingerprint of the tokenizer, which identifies it; see `Tokenizer.fingerprint`."""
         return str(self.manifest["tokenizer"]["fingerprint"])
 
     @property
     def vocab_size(self) -> int:
-        """Entries of its vocabulary."""
+        """V, the number of ids of the tokenizer's vocabulary."""
         return int(self.manifest["tokenizer"]["vocab_size"])
 
     @property
     def special(self) -> dict[str, int]:
-        """The id of each role that a special token of it has; see `Tokenizer.special`."""
+        """The id of each special token by its role; see `Tokenizer.special`."""
         return dict(self.manifest["tokenizer"]["special"])
 
     @property
     def special_ids(self) -> frozenset[int]:
-        """The ids of all special tokens, those that were added too."""
+        """The ids of all special tokens, including added ones without a role."""
         return frozenset(self.manifest["tokenizer"]["special_ids"])
 
     def special_id(self, role: str) -> int:
-        """The id of a special token.
+        """Return the id of the special token with a role.
 
         Raises:
-            DataError: the vocabulary has none for the role.
+            DataError: the vocabulary has no token for the role.
         """
         if role not in self.special:
             raise DataError(
@@ -120,18 +120,19 @@ class Shards:
         return self.special[role]
 
     def tokens(self, start: int, stop: int) -> Int64s:
-        """The ids of tokens `start` to `stop` - 1."""
+        """Return the ids of the tokens at positions `start` to `stop` - 1."""
         return self.tokens_at(np.arange(start, stop))
 
     def word_starts(self, start: int, stop: int) -> Bools:
-        """For tokens `start` to `stop` - 1: does it start a word."""
+        """Return whether each token at positions `start` to `stop` - 1 starts a word."""
         return self.word_starts_at(np.arange(start, stop))
 
     def tokens_at(self, positions: Int64s) -> Int64s:
-        """The ids at `positions` (any order, any shard), [len(positions)].
+        """Return the ids at `positions`, which may be in any order and in any shard.
 
         Raises:
-            IntegrityError: an id is not of the vocabulary: the files were changed.
+            IndexError: a position is below 0, or not below N.
+            IntegrityError: an id is not in the vocabulary, because the files were changed.
         """
         ids = np.empty(len(positions), np.int64)
         for shard, rows, local in self._by_shard(positions):
@@ -144,7 +145,7 @@ class Shards:
         return ids
 
     def word_starts_at(self, positions: Int64s) -> Bools:
-        """For each of `positions`: does the token start a word."""
+        """Return whether the token at each of `positions` starts a word."""
         starts = np.empty(len(positions), np.bool_)
         for shard, rows, local in self._by_shard(positions):
             bits = self._words[shard][local >> 3] >> (local & 7).astype(np.uint8)
@@ -172,14 +173,15 @@ class Shards:
 
 
 def open_shards(folder: Path | str, verify: bool = True) -> Shards:
-    """Open what `bertwright data build` wrote.
+    """Open a folder that `bertwright data build` wrote.
 
     Args:
         folder: the folder.
-        verify: compare every file with its SHA-256, some 1 GB a second; False compares sizes alone.
+        verify: whether to compare every file with its SHA-256, at about 1 GB per second. If False,
+            only sizes are compared.
 
     Raises:
-        DataError: the folder is no built corpus, holds no tokens, or cannot be read.
+        DataError: the folder is not a built corpus, holds no tokens, or cannot be read.
         IntegrityError: a file is missing, truncated, changed, or contradicts the others.
     """
     folder = Path(folder)
@@ -223,7 +225,7 @@ def open_shards(folder: Path | str, verify: bool = True) -> Shards:
 def require_tokenizer(shards: Shards, fingerprint: str, owner: str) -> None:
     """Raise `DataError` unless the shards were built with the tokenizer of this fingerprint.
 
-    `owner` says in the message whose tokenizer that is, as "the checkpoint runs/x".
+    `owner` names in the message what the tokenizer belongs to, such as "the checkpoint runs/x".
     """
     if shards.tokenizer_fingerprint != fingerprint:
         raise DataError(
@@ -234,7 +236,7 @@ def require_tokenizer(shards: Shards, fingerprint: str, owner: str) -> None:
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a built corpus; see `open_shards` for the errors."""
+    """Read the manifest of a built corpus. Raises the errors of `open_shards`."""
     path = folder / MANIFEST
     if not path.is_file():
         command = "bertwright data build {} --tokenizer DIR --out {}"
@@ -275,7 +277,7 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
 def _verify_bounds(
     name: Path, tokens: int, words: int, sentences: Int64s, documents: Int64s
 ) -> None:
-    """The bounds of one shard must rise and end where the files end."""
+    """Raise IntegrityError unless the bounds of a shard ascend and end where its files end."""
     whole = (
         len(documents) > 0
         and len(sentences) > 0
@@ -296,19 +298,19 @@ def _verify_bounds(
 
 @dataclass(frozen=True)
 class EncodedBlock:
-    """Documents as ids: what a worker hands back."""
+    """A block of documents as ids, which a worker returns."""
 
     tokens: npt.NDArray[Any]
-    """[N] of `token_dtype`."""
+    """[N]: the ids, of type `token_dtype`."""
     word_starts: Bools
-    """[N]"""
+    """[N]: whether each token starts a word."""
     sentence_lengths: Int64s
-    """[S], each 1 or more."""
+    """[S]: the number of tokens of each sentence, 1 or more."""
     document_lengths: Int64s
-    """[D] in sentences, each 1 or more."""
+    """[D]: the number of sentences of each document, 1 or more."""
     counts: dict[str, int]
     report: CorpusReport = field(default_factory=CorpusReport)
-    """What splitting and cleaning met."""
+    """The counts of splitting and cleaning the documents."""
 
 
 def write_shards_manifest(
@@ -317,8 +319,12 @@ def write_shards_manifest(
     counts: Mapping[str, int],
     shards: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any],
+    without: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Put the manifest beside finished shards and a tokenizer, without times; it is returned."""
+    """Write the manifest of finished shards and a tokenizer into their folder, and return it.
+
+    The manifest contains no times. Files that are named in `without` are not listed.
+    """
     return write_manifest(
         folder,
         {
@@ -332,14 +338,16 @@ def write_shards_manifest(
                 for shard in shards
             ],
         },
+        without,
     )
 
 
 class ShardWriter:
-    """Writes one shard after the other in `folder`; a block never spans two.
+    """Writes one shard after the other into `folder`. Each block is in one shard only.
 
-    A shard ends with the block that reaches `shard_tokens`, so the bytes depend on the blocks
-    alone. `finished` describes the shards written to the end; the list is added to.
+    A shard ends with the block that brings it to `shard_tokens` tokens, so the bytes depend on the
+    blocks alone. `finished` is the list of descriptions of finished shards, and is extended in
+    place.
     """
 
     def __init__(
@@ -350,10 +358,14 @@ class ShardWriter:
         self.finished = [] if finished is None else finished
         self._waiting: Bools = np.zeros(0, np.bool_)
         self._files: dict[str, BinaryIO] = {}
-        """Those of the open shard."""
+        """The files of the shard that is being written, by suffix; empty between shards."""
 
     def append(self, block: EncodedBlock) -> bool:
-        """Write a block; True if that ended a shard. Raises OSError as files do."""
+        """Write a block, and return whether it completed a shard.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
         if not len(block.tokens):
             return False
         if not self._files:
@@ -383,7 +395,7 @@ class ShardWriter:
             self._files[suffix] = (self.folder / f"{self._name}.{suffix}").open("wb")
 
     def end_shard(self) -> None:
-        """Put what was appended on the disk as a finished shard."""
+        """Complete the shard that is being written, if there is one, and sync it to disk."""
         if not self._files:
             return
         self._files["words"].write(np.packbits(self._waiting, bitorder="little").tobytes())
@@ -397,9 +409,9 @@ class ShardWriter:
         self._files = {}
 
     def abandon(self) -> None:
-        """Close and remove the shard that is not finished."""
+        """Close and remove the files of the shard that is being written, if there is one."""
         for suffix, file in self._files.items():
-            with contextlib.suppress(OSError):  # what a full disk did not take goes away anyway
+            with contextlib.suppress(OSError):  # data that a full disk did not take is removed too
                 file.close()
             (self.folder / f"{self._name}.{suffix}").unlink(missing_ok=True)
         self._files = {}
