@@ -38,6 +38,10 @@ def test_refusals(tiny: Path, tmp_path: Path, ran: Ran) -> None:
     assert "exists already" in ran("convert", tiny, tiny.parent / "model-tokenizer", code=2).err
     assert "no folder" in ran("convert", tmp_path / "none", tmp_path / "x", code=4).err
     ran("convert", tiny, tmp_path / "x", "--to", "caffe", code=2)
+    (tmp_path / "words.txt").write_text("a 1 2\nb 3 4\n")
+    average = ("--average", "3")
+    printed = ran("convert", tmp_path / "words.txt", tmp_path / "x", *average, code=2)
+    assert "--average is for the checkpoints" in printed.err
     assert not (tmp_path / "x").exists()
 
 

@@ -87,6 +87,7 @@ def test_evaluate_shows_it_beside_shared_words(
     low, high = found["intervals"]["ndcg_at_10"]
     assert low <= found["metrics"]["ndcg_at_10"] <= high
     assert run(["evaluate", "--model", str(model), "--data", str(data)]) == 0
+    assert run(["evaluate", "--model", str(model), "--data", str(data), "--metric", "f1"]) == 2
     assert "BM25" in capsys.readouterr().out
 
 

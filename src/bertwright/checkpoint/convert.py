@@ -1,4 +1,4 @@
-"""A model's folder in another format, with a report of every tensor.
+"""Convert a model's folder to another format, and report every tensor.
 
 | to | what is written |
 |---|---|
@@ -7,8 +7,8 @@
 | `sentence-transformers` | the encoder as for `huggingface`, with how vectors are made |
 | `elmo` | `options.json`, `weights.hdf5` and the tokenizer |
 
-Nothing is invented: a part that the source lacks is left out. Except for `elmo`, what was written
-is read back and must be the same bit for bit before the folder takes its name.
+A part that the source lacks is left out. Except for `elmo`, the result is read back and must equal
+the source bit for bit before the folder gets its final name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from bertwright.checkpoint.sentence_transformers import folder as sentence_trans
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.models.bert import tensorflow as tensorflow
+from bertwright.models.bert import tensorflow
 from bertwright.models.catalogue import system_of_config, system_that
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.nn.objective import Learner
@@ -63,25 +63,25 @@ _VOCABULARY = "vocab.txt"
 
 @dataclass(frozen=True)
 class Conversion:
-    """What became of a model."""
+    """A report of a conversion."""
 
     source: str
     source_format: str
     out: str
     to: Layout
     parts: tuple[str, ...]
-    """Parts that were written."""
+    """The parts that were written."""
     parameters: int
     matched: tuple[str, ...]
-    """Tensors of the source that were read, by their names there."""
+    """The tensors of the source that were read, by their names there."""
     missing: tuple[str, ...]
-    """Tensors a BERT may have that the source has not; left out."""
+    """The tensors of parts that the source does not have; they are left out."""
     unused: tuple[str, ...]
-    """Tensors of the source that were not carried over."""
+    """The tensors of the source that were not carried over."""
     left: tuple[str, ...]
-    """What training left in the source, in words."""
+    """Descriptions of training state in the source (optimizer slots, the step)."""
     shapes: dict[str, tuple[int, ...]]
-    """Of what was written, by the names there."""
+    """The shapes of the tensors that were written, by their names there."""
     notes: tuple[str, ...]
 
 
@@ -93,22 +93,23 @@ def convert(
     vectors: Mapping[str, Any] | None = None,
     last: int | None = None,
 ) -> Conversion:
-    """Write a model in a format.
+    """Write a model in another format.
 
     Args:
-        source: a run, a checkpoint, a folder of any format that is read, or one whose weights are
-            `pytorch_model.bin` (`pickled.py`).
+        source: a run, a checkpoint, a folder of any format that is read, or a folder whose weights
+            are `pytorch_model.bin` (`pickled.py`).
         out: the folder to write.
         to: the format.
         overwrite: whether `out` may be replaced, if Bertwright wrote it.
-        vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers; the others are
-            what the source says, or the mean over as many tokens as there are positions.
-        last: write the mean of the newest so many checkpoints; the source is a run.
+        vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers. The other fields
+            are those of the source; without any, the mean is taken over as many tokens as the
+            model has positions.
+        last: the number of newest checkpoints whose mean is written; the source must be a run.
 
     Raises:
-        ConfigError: `out` is there, is no folder of ours or holds the source; or the model has what
-            the format cannot hold.
-        DataError, IntegrityError: as `checkpoint.load`; nothing is written.
+        ConfigError: `out` exists, was not written by Bertwright or holds the source; or the format
+            cannot hold the model.
+        DataError, IntegrityError: as for `checkpoint.load`; nothing is written.
     """
     source, out = Path(source), Path(out)
     if to not in get_args(Layout):
@@ -173,14 +174,15 @@ def convert(
 
 
 def _say_trained_elsewhere(folder: Path) -> None:
-    """Take our version out of `config.json`: it says that Bertwright trained the model."""
+    """Remove the version from `config.json`, because it means that Bertwright trained the model."""
     content = read_json(folder / CONFIG)
     del content[VERSION_KEY]
     write_json(folder / CONFIG, content)
 
 
 def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> EmbeddingDefaults:
-    """Dense layers and dimensions were trained on one pooling: with another they are left out."""
+    """Return the defaults with the requested fields. If the pooling changes, the dense layers and
+    the number of dimensions are dropped, because they were trained on the other pooling."""
     own = requested.get("pooling", known.pooling) == known.pooling
     left = {} if own else {"dense": (), "dimensions": None}
     return replace(known, **{**left, **requested})
@@ -188,7 +190,8 @@ def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> E
 
 @contextmanager
 def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
-    """What `find_checkpoint` finds, or a copy of it whose pickles have become safetensors."""
+    """Yield the folder that `find_checkpoint` returns for a source, or a temporary copy of it in
+    which pickles, or ELMo's published files, are converted to safetensors."""
     if source.is_file() and source.name == pickled.NAME:
         source = source.parent
     elif source.is_file() and not source.name.endswith(".index") and pickled.is_pickle(source):
@@ -207,7 +210,7 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
         return
     root = folders[0]
     sources.check_links(root)
-    sources.read_config(root)  # else nothing is opened
+    sources.read_config(root)  # no pickle is opened unless this succeeds
     with _folder_beside(out) as copy:
         for folder in folders:
             target = copy / folder.relative_to(root)
@@ -225,8 +228,8 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _folder_beside(out: Path) -> Iterator[Path]:
-    """A folder that is removed at the end, on the disk of `out`; where the process is killed, by
-    the next that writes `out`."""
+    """Yield a temporary folder on the disk of `out`. If the process is killed, the next one that
+    writes `out` removes the folder."""
     made = out.absolute().with_name(f".{out.name}.read-{os.getpid()}")
     with disk_errors(out):
         made.mkdir(parents=True)
@@ -238,7 +241,8 @@ def _folder_beside(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
-    """A copy of a folder of ELMo's published files as a model of ours."""
+    """Yield a temporary copy of a folder of ELMo's published files, saved as Bertwright saves a
+    model."""
     if not {"tokenizer.json", _VOCABULARY} & {path.name for path in source.iterdir()}:
         raise DataError(
             f"{source} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
@@ -260,7 +264,7 @@ def _has_weights(folder: Path) -> bool:
 def _write_model(
     folder: Path, loaded: checkpoint.Loaded, given: Mapping[str, Tensor], to: Layout
 ) -> dict[str, tuple[int, ...]]:
-    """Configuration, weights and tasks; the shapes of what was written."""
+    """Write the configuration, weights and tasks, and return the shapes of the written tensors."""
     config, tasks = loaded.config, loaded.tasks
     if to == "elmo":
         own = {n.removeprefix("encoder."): x for n, x in given.items()}
@@ -279,7 +283,7 @@ def _write_model(
     if tasks:
         task_heads.write_tasks(folder, tasks)
     tensorflow.write(folder, tensors.in_model)
-    # google-research/bert knows one "gelu", and takes keys it does not know as they come
+    # google-research/bert has only one "gelu" and ignores keys that it does not know.
     keys = {**tensors.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
     checkpoint.write_config(folder, config, objectives, keys)
     (folder / CONFIG).rename(folder / tensorflow.CONFIG)
@@ -287,7 +291,7 @@ def _write_model(
 
 
 def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:
-    """The tokenizer's files, and what is to be said of them."""
+    """Write the files of the tokenizer, and return notes about them for the user."""
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     if not {"tokenizer.json", _VOCABULARY, "vocab.json"} & set(present):
         return ["no tokenizer in the source, so none beside the model"]
@@ -319,7 +323,11 @@ def _write_card(folder: Path, out: Path, source: Path, to: Layout) -> None:
 
 
 def _compare(folder: Path, given: Mapping[str, Tensor]) -> None:
-    """Read what was written, and hold it against what was to be written."""
+    """Read a written folder, and compare its parameters with those that were given.
+
+    Raises:
+        IntegrityError: a parameter is missing or differs.
+    """
     again = checkpoint.load(folder).learner.state_dict()
     for name, value in given.items():
         if name not in again or not torch.equal(again[name], value):

@@ -2,19 +2,20 @@
 
 How to add a verb
 -----------------
-1. Write `cli/VERB.py` with one function a verb. At its top import the standard library, cyclopts,
+1. Write `cli/VERB.py` with one function per verb. At its top import the standard library, cyclopts,
    `bertwright.config.*`, `bertwright.errors`, `bertwright.console` and `bertwright.cli.*` only;
    import torch, numpy and everything heavy inside the function, so that `--help` and errors of
    usage take no time.
-2. Add its line to `_VERBS` below, and one of `cli/examples.py`.
+2. Add a line for it to `_VERBS` below, and examples to `cli/examples.py`.
 
-A verb has a few options of its own, each explained in its docstring (`cli/fill.py`), or takes a
-whole configuration (`cli/serve.py`): every key of the dataclass is an option, its docstring is its
-help, nested sections are dotted, and `--config FILE.toml` holds the same keys.
+A verb has a few options of its own, which its docstring explains (`cli/fill.py`), or takes a whole
+configuration (`cli/serve.py`): every key of the dataclass is an option, the key's docstring is its
+help, keys of nested sections are written with dots, and `--config FILE.toml` holds the same keys.
 
 A verb raises the errors of `bertwright.errors`; it never prints them and never calls `sys.exit`. It
-may return an exit code (those of `EPILOGUE`; 141: the reader of our output closed it). Which
-options `--help` shows, and which only `--help-all`, is said in `sections.py`.
+may return an exit code. `EPILOGUE` lists the exit codes; in addition, 141 means that the reader of
+standard output has closed it. `sections.py` lists the options that `--help` shows; the others are
+shown by `--help-all` only.
 """
 
 from __future__ import annotations
@@ -103,7 +104,10 @@ EPILOGUE = (
 def make_app(
     verbs: dict[str, tuple[str, str]] = VERBS, words: Sequence[str] = (), everything: bool = False
 ) -> App:
-    """The command line over `verbs`, for `words`; with `everything` the help shows all options."""
+    """Return the application with these verbs, for the command line `words`.
+
+    With `everything` the help shows all options. The options of `pretrain` depend on `words`.
+    """
     app = App(
         name="bertwright",
         help="Pre-train, evaluate and serve BERT, and what led to it, from your own text.",
@@ -144,7 +148,10 @@ def make_app(
 
 
 def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int:
-    """Run one command line and give its exit code; errors become one message on standard error."""
+    """Run one command line and return its exit code.
+
+    An error is printed as one message on standard error.
+    """
     end = tokens.index("--") if "--" in tokens else len(tokens)
     words = [word for word in tokens[:end] if word != "--debug"]
     debug = len(words) != end
@@ -163,7 +170,7 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         sys.stdout.flush()
         return result if isinstance(result, int) and not isinstance(result, bool) else 0
     except BrokenPipeError:
-        # else Python's last flush prints an error
+        # without this, Python's flush at exit would print an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except KeyboardInterrupt:
@@ -185,7 +192,7 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
 
 
 def explain(error: Exception) -> tuple[str, int]:
-    """The message of an error, and its exit code."""
+    """Return the message of an error and its exit code."""
     if isinstance(error, BertwrightError):
         return str(error), error.exit_code
     if isinstance(error, OSError):
@@ -196,13 +203,16 @@ def explain(error: Exception) -> tuple[str, int]:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Print a warning of ours (a damaged checkpoint) as one line, others as Python does."""
+    """Print a warning of Bertwright as one line, and other warnings as Python does."""
     ours = category.__module__.partition(".")[0] == "bertwright"
     whole = warnings.formatwarning(message, category, *where[:2])
     say(f"warning: {message}" if ours else whole.rstrip("\n"))
 
 
 def _terminated(number: int, frame: FrameType | None) -> Any:
-    """Let SIGTERM unwind like Ctrl-C, so that unfinished files go away; training has its own."""
+    """Raise SystemExit on SIGTERM, so that unfinished files are removed as after Ctrl-C.
+
+    Training installs a handler of its own.
+    """
     complain("terminated")
     raise SystemExit(128 + number)

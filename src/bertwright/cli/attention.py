@@ -1,4 +1,4 @@
-"""`bertwright attention`: what attends to what, in one text or on average over many."""
+"""`bertwright attention`: attention maps of one text, or measures of heads over many texts."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ SHORT = {
     "pseudo-bits": "pseudo",
     "minimal pairs": "pairs",
 }
-"""Names of columns for a terminal."""
+"""Name of a column of a table -> the shorter name that is shown in a terminal."""
 MOST_COLUMNS = 7
-"""Of a table in a terminal, beside its first."""
+"""The maximum number of columns of a table in a terminal, without its first column."""
 
 
 def compare(
@@ -79,9 +79,8 @@ def compare(
     if bool(corpus) == (preset is not None):
         came = "no corpus" if not corpus else f"a corpus and --preset {preset}"
         raise ConfigError(f"{came} came; expected files of text, or --preset python: {HOW}")
-    for option, value in (("--test", test),):
-        if value is not None and files is None and preset is None:
-            raise ConfigError(f"{option} is {value}, and there is no task: pass --train FILE too")
+    if test is not None and files is None and preset is None:
+        raise ConfigError(f"--test is {test}, and there is no task: pass --train FILE too")
 
     from bertwright.recipes.compare.ladder import compare as run_comparison
     from bertwright.recipes.compare.ladder import plan_of, refuse_other_folder
@@ -128,7 +127,7 @@ def compare(
 
 
 def _show(results: Mapping[str, Any]) -> None:
-    """The tables, the conclusion, and where the page is, on standard output."""
+    """Print the tables, the conclusion, the reasons of failures, and the path of the page."""
     from bertwright.report.ladder import short_table, text_table
 
     if results["task"]:
@@ -138,7 +137,7 @@ def _show(results: Mapping[str, Any]) -> None:
     columns, rows = text_table(results)
     columns = [SHORT.get(name, name) for name in columns]
     heading = "Text and words (bits: a character of held-out text)"
-    for start in range(1, len(columns), MOST_COLUMNS):  # more would be wrapped within their numbers
+    for start in range(1, len(columns), MOST_COLUMNS):  # with more, numbers would be wrapped
         shown = slice(start, start + MOST_COLUMNS)
         print_table(["", *columns[shown]], [[row[0], *row[shown]] for row in rows], heading)
         heading = "Text and words, further columns"
@@ -151,7 +150,7 @@ def _show(results: Mapping[str, Any]) -> None:
 
 
 def _show_plan(plan: Any, config: CompareConfig) -> None:
-    """What would be done, on standard output."""
+    """Print the steps of a plan, what is left out, and the time and disk space that it needs."""
     from bertwright.recipes.compare.plan import NOT_NAMED
 
     rows: dict[str, list[Any]] = {}

@@ -76,6 +76,14 @@ def convert(
 
     kind = foreign_kind(source)
     came = None if kind is None else kind.format
+    is_table = to in ("word2vec", "fasttext", "arpa") or came in (
+        "word vectors",
+        "fasttext",
+        "arpa",
+    )
+    if average is not None and is_table:
+        what = f"--to {to}" if came is None else f"a file of {came}"
+        raise ConfigError(f"--average is for the checkpoints of a trained network, not for {what}")
     if to == "word2vec" or to == "fasttext" or came in ("word vectors", "fasttext"):
         if to not in ("huggingface", "word2vec", "fasttext"):
             raise ConfigError(
@@ -133,7 +141,7 @@ def _distill(
     overwrite: bool,
     json: bool,
 ) -> None:
-    """Write the token vectors of a model, and print their number and width."""
+    """Distil a model into a table of token vectors, and print their number and width."""
     if average is not None:
         raise ConfigError("--average writes a checkpoint with layers: convert that to static then")
     from bertwright.inference.vectors.distill import DIMENSIONS, distill
@@ -149,7 +157,10 @@ def _distill(
 
 
 def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:
-    """Tensors of all layers in one line."""
+    """Return rows of a name, a count and a shape, with one row for the same tensor of all layers.
+
+    In such a name, `*` stands for the number of the layer.
+    """
     groups = Counter(
         (re.sub(r"(layers?[._])\d+", r"\1*", name), " x ".join(map(str, shape)))
         for name, shape in shapes.items()

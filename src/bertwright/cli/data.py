@@ -118,7 +118,7 @@ def _build_parallel(
     overwrite: bool,
     json: bool,
 ) -> None:
-    """The shards of two files, or of a file of pairs."""
+    """Write the shards of parallel text, in two files or one file of pairs; print their counts."""
     from bertwright.data.parallel.build import build_pair_file, build_parallel
     from bertwright.text.corpus.pairs import open_pairs
     from bertwright.text.corpus.report import CorpusReport
@@ -187,7 +187,7 @@ def check(
     from bertwright.data.doctor import check as check_shards
     from bertwright.data.shards import read_shards_manifest
 
-    read_shards_manifest(folder)  # a wrong folder need not wait for torch
+    read_shards_manifest(folder)  # finds a wrong folder before torch is imported
     from bertwright.recipes.examine import instances_of, run_for
 
     keys: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""`bertwright embed`: a file of texts to a file of vectors."""
+"""`bertwright embed`: turn a file of texts into a file of vectors."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def embed(
 
 
 def _say_of_vectors(embedded: Embedded, embedder: Embedder) -> None:
-    """Say what was resumed, truncated, unknown or clipped."""
+    """Say how many vectors were resumed, and what was truncated, unknown or clipped."""
     if embedded.resumed and not embedded.complete:
         say(f"{embedded.resumed:,} were there already")
     say_truncated(embedded.truncated, embedded.tokens_truncated, embedder)
@@ -111,7 +111,7 @@ def _say_of_vectors(embedded: Embedded, embedder: Embedder) -> None:
 
 
 def _facts(embedded: Embedded, embedder: Embedder, texts: Texts) -> dict[str, Any]:
-    """Return what `--json` prints of the vectors and of the texts."""
+    """Return the facts about the vectors and the texts that `--json` prints."""
     facts = {
         "shape": [embedded.rows, embedded.width],
         "files": embedded.files,

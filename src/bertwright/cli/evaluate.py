@@ -1,4 +1,4 @@
-"""`bertwright evaluate`: a fine-tuned model on a labelled file."""
+"""`bertwright evaluate`: evaluate a fine-tuned model on a labelled file."""
 
 from __future__ import annotations
 
@@ -68,6 +68,15 @@ def evaluate(
 
         judgements = find_judgements(data)
         if judgements is not None:
+            given = {
+                "--label": label,
+                "--label-map": label_map,
+                "--metric": metric,
+                "--bleu-tokenize": bleu_tokenize,
+            }
+            for option, value in given.items():
+                if value:
+                    raise ConfigError(f"{option} is for labelled files, and {data} is of a search")
             _evaluate_search(model, judgements, intervals, out, options)
             return
     other_names = read_label_map(label_map)
@@ -171,7 +180,7 @@ def evaluate(
 def _evaluate_search(
     model: str, judgements: Path, intervals: bool, out: Path | None, options: LabelledOptions
 ) -> None:
-    """Evaluate the vectors of a model by a search, beside TF-IDF and BM25."""
+    """Evaluate the vectors of a model on a retrieval task, with TF-IDF and BM25 as baselines."""
     from bertwright.inference.model import load
     from bertwright.inference.vectors.retrieval import evaluate_search
     from bertwright.report.numbers import baseline_title, show, title

@@ -1,4 +1,4 @@
-"""Command lines of each verb, which its `--help` shows last."""
+"""Example command lines of each verb, which its `--help` shows at the end."""
 
 from __future__ import annotations
 
@@ -121,10 +121,10 @@ bertwright info --json
 
 
 def examples(verb: str) -> list[str]:
-    """The command lines of a verb."""
+    """Return the example command lines of a verb."""
     return [line for line in EXAMPLES.splitlines() if f"{line} ".startswith(f"bertwright {verb} ")]
 
 
 def epilogue(verb: str) -> str:
-    """The last lines of a verb's help."""
+    """Return the end of a verb's help, which lists the examples."""
     return "\n".join(["Examples:", *(f"  {line}" for line in examples(verb))])

@@ -1,4 +1,4 @@
-"""`bertwright fill`: the tokens that a model predicts for [MASK]."""
+"""`bertwright fill`: predict the [MASK] tokens of a text."""
 
 from __future__ import annotations
 

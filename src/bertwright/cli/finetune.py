@@ -1,4 +1,4 @@
-"""`bertwright finetune`: labelled files in, a model for a task out."""
+"""`bertwright finetune`: fine-tune a model on labelled files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def finetune(
     encodes = config.transfer == "features"
     with bar("Encoding" if encodes else "Fine-tuning", "tokens", lines=encodes) as on_progress:
         results = run_finetuning(tasks_to_train, config, speak, overwrite, on_progress)
-    if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one prints
+    if os.environ.get("RANK", "0") != "0":  # only one of torchrun's processes prints
         return
     if json:
         print_json(results)
@@ -84,7 +84,7 @@ def finetune(
         )
     epochs = found[0]["settings"]["epochs"]
     falls = ""
-    if epochs is not None:  # else its head was fitted, without steps
+    if epochs is not None:  # None: the head was fitted without training steps
         learned = [needs_epochs(each, records) for each in found]
         failures = [falling_loss(each, records) for each in useless]
         falls = next(filter(None, failures if useless else learned), "")
@@ -106,11 +106,15 @@ def finetune(
 
 
 Chosen = dict[str, tuple[str, TaskFilesConfig]]
-"""Kind and files of each task, by name."""
+"""Name of a task -> its kind and its files."""
 
 
 def _tasks(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | None) -> Chosen:
-    """The tasks of the command line, or those of a file."""
+    """Return the task of the command line, or for multitask those of the file `tasks`.
+
+    Raises:
+        ConfigError: the options do not fit the kind, or the file to train on is missing.
+    """
     if kind == "multitask":
         if files is not None or tasks is None:
             raise ConfigError(
@@ -132,7 +136,8 @@ def read_tasks(path: Path) -> Chosen:
     """Read a file with a section per task: `kind`, and the keys of `TaskFilesConfig`.
 
     Raises:
-        ConfigError: no TOML, no section, an unknown key (names the nearest), a wrong kind.
+        ConfigError: the file is not TOML or has no section, or a section has an unknown key (the
+            message names the nearest key), a wrong kind, or no `train`.
     """
     chosen: Chosen = {}
     for name, section in values.read_toml(path).items():
@@ -156,7 +161,10 @@ def read_tasks(path: Path) -> Chosen:
 
 
 def _show(results: Mapping[str, Any], said: set[str]) -> None:
-    """The figures of one task, the main one first, with what was not `said` of them before."""
+    """Print the metrics of one task, the main one first, the verdict on it, and advice.
+
+    A warning is printed unless the lines in `said`, which were printed before, include it.
+    """
     from bertwright.report.numbers import show, title
     from bertwright.report.verdict import (
         baselines,

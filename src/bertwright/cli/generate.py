@@ -1,4 +1,4 @@
-"""`bertwright generate`: texts that continue prompts."""
+"""`bertwright generate`: continue prompts with a language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bertwright glue`: the tasks of GLUE, their table, and a submission for its server."""
+"""`bertwright glue`: fine-tune on the tasks of GLUE, and write a table and a submission."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def glue(
     """
     from bertwright.recipes.glue.tasks import find_tasks
 
-    find_tasks(data, tasks)  # a wrong name need not wait for torch
+    find_tasks(data, tasks)  # finds a wrong name before torch is imported
 
     from bertwright.recipes.glue.run import glue as run_glue
 
@@ -53,7 +53,7 @@ def glue(
 
 
 def _print(found: dict[str, Any], config: FinetuneConfig) -> None:
-    """The table, its averages, and what the submission holds."""
+    """Print the table, its averages, warnings, and what the submission contains."""
     from bertwright.recipes.glue.run import SUBMISSION
     from bertwright.report.glue import averages, notes, table
 

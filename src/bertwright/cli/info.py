@@ -1,4 +1,4 @@
-"""`bertwright info`: versions, hardware and installed extras; what a bug report needs."""
+"""`bertwright info`: versions, hardware and installed extras, as a bug report needs them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def info(*, json: Json = False) -> None:
 
 
 def _facts() -> dict[str, Any]:
-    """Versions of what the numbers depend on, hardware, and what torch finds of it."""
+    """Return the versions that results depend on, the hardware, and what torch can use of it."""
     import torch
 
     memory = None
@@ -60,7 +60,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
-    """The installed version of a package, or None."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -68,7 +68,7 @@ def _version(package: str) -> str | None:
 
 
 def installed_extras() -> dict[str, list[str]]:
-    """Each extra of the package with what of it is not installed."""
+    """Return the packages that are missing for each extra of Bertwright."""
     extras: dict[str, list[str]] = {}
     for requirement in importlib.metadata.requires("bertwright") or []:
         if match := re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement):

@@ -1,4 +1,4 @@
-"""`bertwright inspect`: what a model's folder contains, without loading it."""
+"""`bertwright inspect`: show what a model's folder contains, without loading the model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def inspect(model: Annotated[Path, Parameter(name="CKPT")], *, json: Json = Fals
 
 
 def _listed(facts: dict[str, Any]) -> str:
-    """Facts on one line."""
+    """Return facts as one line of text; a list is cut after 12 items."""
     words = []
     for key, value in facts.items():
         if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""`bertwright next-sentence`: whether one text follows another."""
+"""`bertwright next-sentence`: predict whether one text follows another."""
 
 from __future__ import annotations
 

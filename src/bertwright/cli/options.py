@@ -1,4 +1,4 @@
-"""Options that several verbs share, so that they are spelled and explained once."""
+"""Options that several verbs share, so that each is named and explained in one place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     KindOfTask = str
 else:
     KindOfTask = Literal[*KINDS]
-"""A kind of task, whose names the help and the shell's completion list."""
+"""A kind of task. The help and the shell's completion list the names of all kinds."""
 
 ConfigFile = Annotated[
     Path | None,
@@ -27,7 +27,8 @@ ConfigFile = Annotated[
         help="TOML file with these keys, or the name of a recipe (pretrain); options override it.",
     ),
 ]
-"""`config_file: ConfigFile = None`: `cli.app` has read it before the verb is called."""
+"""Declared as `config_file: ConfigFile = None`. `cli/reading.py` reads the file before the verb is
+called, so that the verb ignores this argument."""
 
 Json = Annotated[
     bool,
@@ -38,7 +39,7 @@ Json = Annotated[
     ),
 ]
 Flag = Annotated[bool, Parameter(negative="")]
-"""`resume: Flag = False`: it has no `--no-resume`."""
+"""An option without a negative form: `resume: Flag = False` has no `--no-resume`."""
 
 Overwrite = Annotated[bool, Parameter(negative="", help="Replace the output if it exists.")]
 TokenizerFolder = Annotated[
@@ -47,22 +48,25 @@ TokenizerFolder = Annotated[
         help="Folder of a tokenizer, a run, a checkpoint, a Hugging Face BERT or hf:ORG/NAME."
     ),
 ]
-"""`tokenizer: TokenizerFolder`; `checkpoint/tokenizer_folder.py` finds the folder of its files."""
+"""Declared as `tokenizer: TokenizerFolder`. `checkpoint/tokenizer_folder.py` finds the folder that
+holds the tokenizer's files."""
 
 
 LONGEST_TEXT = 1_000_000
-"""Bytes of a sentence or a prompt in a file."""
+"""The maximum number of bytes of a sentence or a prompt in a file."""
 
 
 def given_texts(
     texts: Sequence[str], file: str | None, column: str | None = None
 ) -> tuple[Iterable[Sequence[str]], int | None]:
-    """The texts of a command line, or else those of a file, in groups of at most 512 that need not
-    be waited for; and how many, if that is known.
+    """Return the texts of a command line or of a file in groups, and their number if it is known.
+
+    The texts of a command line are one group. A file is read while its groups are iterated over;
+    a group has at most 512 texts, and for standard input the texts that have arrived.
 
     Raises:
-        ConfigError: neither came, or both.
-        DataError: no such file or column, or a text of more than `LONGEST_TEXT` bytes.
+        ConfigError: neither texts nor a file are given, or both are.
+        DataError: there is no such file or column, or a text has more than `LONGEST_TEXT` bytes.
     """
     if bool(texts) == (file is not None):
         raise ConfigError("expected texts or --input FILE, and not both")
@@ -83,7 +87,7 @@ Device = Annotated[
 EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""
 EVERY_KEY_OF_SEVERAL = Parameter(name="*", consume_multiple=True)
-"""The same, where an option of a list takes several words: `--label toxic obscene`."""
+"""As `EVERY_KEY`, but the option of a list takes several words: `--label toxic obscene`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""What a verb prints: results on standard output, everything else on standard error.
+"""Printing for the verbs: results go to standard output, everything else to standard error.
 
-rich draws colours only on a terminal, and none where NO_COLOR is set.
+rich uses colours only on a terminal, and only if NO_COLOR is not set.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from bertwright.console import say
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object, in `plain` forms, on one line of standard output; the only line a
-    `--json` verb prints. What standard output cannot hold, as lone surrogates, is escaped."""
+    """Print one JSON object on one line of standard output, converted by `plain`.
+
+    It is the only line that a verb prints with `--json`. Characters that the encoding of standard
+    output cannot represent, such as lone surrogates, are escaped.
+    """
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -34,14 +37,14 @@ def print_json(value: Mapping[str, Any]) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None
 ) -> None:
-    """Print a table on standard output; columns whose cells are all numbers stand to the right."""
+    """Print a table on standard output; columns whose cells are all numbers are right-aligned."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     cells = [list(row) for row in rows]
-    # Text, not markup: "[MASK]" and "[/b]" are words, in a title too
+    # Text, not markup, because "[MASK]" and "[/b]" may be words, also in a title
     shown = None if title is None else Text(title, "table.title")
     table = Table(title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
@@ -53,7 +56,7 @@ def print_table(
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
-    """Print names and values, one a line, values in one column."""
+    """Print names and values, one pair per line, with the values aligned in one column."""
     width = max((len(name) for name in fields), default=0)
     for name, value in fields.items():
         sys.stdout.write(f"{name:<{width}}  {_cell(value)}\n")
@@ -61,9 +64,11 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 @contextlib.contextmanager
 def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], None]]:
-    """What writes a line at once to `out`, or where there is none, if it `prints`, to the screen.
+    """Yield a function that writes a line at once, so that an interrupted run keeps its lines.
 
-    Of an interrupted run stays what was written; a file is opened with its first line.
+    The lines go to the file `out`. If `out` is None, they go to standard output if `prints` is
+    true, and are discarded otherwise. The file is opened when its first line is written, or at the
+    end of the block if there is no line.
 
     Raises:
         DataError: another process is writing `out`.
@@ -91,14 +96,14 @@ def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], Non
 
 
 def counted(number: int, what: str) -> str:
-    """`1 text`, `2,000 texts`"""
+    """Return a number with its noun, as `1 text` or `2,000 texts`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def complain(message: str) -> None:
     """Print an error on standard error, red on a terminal; safe to call in a signal handler.
 
-    Of the processes of a torchrun on one host one prints what is the same of all.
+    If several processes of one torchrun on this host have the same message, one of them prints it.
     """
     if _is_said_by_another(message):
         return
@@ -107,21 +112,24 @@ def complain(message: str) -> None:
 
 
 def _is_said_by_another(message: str) -> bool:
-    """Whether another process of this torchrun has claimed the message: each has a file for errors,
-    in a folder of its own beside those of the others."""
+    """Return whether another process of this torchrun has claimed the message, else claim it.
+
+    torchrun gives each process a file for errors, in a folder of its own. A claim is an empty file
+    beside these folders, named by the CRC-32 of the message.
+    """
     own = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not own or os.environ.get("WORLD_SIZE", "1") == "1":
         return False
     claim = Path(own).parents[1] / f"said-{zlib.crc32(message.encode()):08x}"
     try:
         claim.touch(exist_ok=False)
-    except OSError as error:  # of any other kind: rather twice than never
+    except OSError as error:  # any other error: printing twice is better than not at all
         return isinstance(error, FileExistsError)
     return False
 
 
 def _cell(value: object) -> str:
-    """A value for a reader: few digits, thousands separated, yes and no."""
+    """Return a value as text for people: few digits, thousands separators, and yes or no."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`bertwright data trees` and `bertwright parse`: from a treebank to the trees of sentences."""
+"""`bertwright data trees` and `bertwright parse`: shards of a treebank, and parsing sentences."""
 
 from __future__ import annotations
 

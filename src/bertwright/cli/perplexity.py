@@ -1,4 +1,4 @@
-"""`bertwright perplexity`: text scored by language models, alone or mixed."""
+"""`bertwright perplexity`: score text by language models, alone or mixed."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def perplexity(
 
 
 def _check_spelling(spelling: str | None, models: Sequence[Model], pairs: str | None) -> None:
-    """Raise ConfigError where --spelling would not be read."""
+    """Raise ConfigError if --spelling is given but would not be used."""
     from bertwright.inference.perplexity import have_one_vocabulary
 
     if spelling is not None and (pairs is not None or have_one_vocabulary(models)):
@@ -139,10 +139,12 @@ def _compared(
     out: Path | None,
     spelling: str | None,
 ) -> dict[str, Any] | None:
-    """The figures of models of different vocabularies; None where they have one and are mixed.
+    """Return the measures of models of different vocabularies, or None if they share one.
+
+    Models that share a vocabulary are mixed instead of compared.
 
     Raises:
-        ConfigError: options of a mixture, which such models have not.
+        ConfigError: an option of a mixture is given for models of different vocabularies.
     """
     from bertwright.config.corpus import CorpusConfig
     from bertwright.config.tokenizer import TokenizerConfig
@@ -170,7 +172,7 @@ def _compared(
 
 
 def show_side_by_side(found: Mapping[str, Any]) -> None:
-    """Print the table of models of different vocabularies."""
+    """Print the table that compares models of different vocabularies."""
     rows = []
     for each in found["models"]:
         bits = f"{each['bits_per_character']:.3f}"

@@ -1,4 +1,4 @@
-"""`bertwright predict`: one row per input, for files of any size."""
+"""`bertwright predict`: predict one row per input, for files of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bertwright pretrain`: shards in, a pre-trained model out."""
+"""`bertwright pretrain`: pre-train a model on shards."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from bertwright.models.catalogue import system_of_model, trainable
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
-    """The verb with the options of the system that a command line names.
+    """Return the verb with the options of the system that the command line names.
 
-    That is by --model, else by the checkpoint of --init; a file of --config may hold either.
+    --model names the system, else the checkpoint of --init does. The file of --config may hold
+    either.
 
     Raises:
-        ConfigError: no such model, a file that cannot be read, or an option that the system does
-            not read.
+        ConfigError: there is no such model, the file cannot be read, or the system does not read an
+            option.
     """
     given = {name: _given(words, name) for name in ("model", "init", "config")}
     if given["config"]:
@@ -42,11 +43,11 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
 
 
 def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> None:
-    """Raise ConfigError at an option that the runs of a system do not read."""
+    """Raise ConfigError if the runs of a system do not read one of the options."""
     options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
     for option in options:
         key = option.removeprefix("--").replace("-", "_").removeprefix("no_")
-        # of the length, the run itself says what to give instead
+        # for a wrong option of the length, the run says which one to give instead
         if not run.reads(key) and key not in LENGTHS:
             raise ConfigError(
                 f"{option} came, but {system} does not read it: leave it out. bertwright pretrain "
@@ -55,7 +56,7 @@ def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> 
 
 
 def _verb(run: type[RunConfig]) -> Callable[..., None]:
-    """`pretrain` with the keys of one system's runs as its options."""
+    """Return the verb `pretrain`, whose options are the keys of one system's runs."""
 
     def pretrain(
         *,
@@ -74,12 +75,12 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
             resume: Continue the run in --out; all other options as they were.
             verify: Compare the shards' tokens with their SHA-256, once per change.
         """
-        if Path(config.data).exists():  # what is wrong with it comes first; the recipe says it
-            config.require_length()  # at once: torch takes seconds to import
+        if Path(config.data).exists():  # if it does not, the recipe reports that first
+            config.require_length()  # before torch is imported, which takes seconds
         from bertwright.recipes.pretrain import pretrain as run_pretraining
 
         folder = run_pretraining(config, say, overwrite=overwrite, resume=resume, verify=verify)
-        if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
+        if os.environ.get("RANK", "0") == "0":  # only one of torchrun's processes prints
             _print_end(folder, config)
 
     said = str(pretrain.__doc__)
@@ -95,7 +96,7 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
 
 
 def _models() -> str:
-    """Return how the help of a model is shown, and the names of all models."""
+    """Return the sentence on how to show the help of a model, and the names of all models."""
     names = [f"  {', '.join(run.presets)}" for run in trainable().values()]
     intro = (
         "The options depend on the model: bertwright pretrain --model NAME --help-all shows the "
@@ -105,8 +106,11 @@ def _models() -> str:
 
 
 def _of_the_model(run: type[RunConfig]) -> list[str]:
-    """Return lines for the verb's docstring: the names of a system's models, and of each key of
-    `architecture` what the model's configuration says of it."""
+    """Return lines for the verb's docstring.
+
+    They list the names of a system's models, and describe each key of `architecture` as the class
+    of the model's configuration does.
+    """
     from docstring_parser import parse_from_object
 
     names = f"{', '.join(run.presets)}; unset: {run.default_model}, or the size of `init`."
@@ -119,7 +123,7 @@ def _of_the_model(run: type[RunConfig]) -> list[str]:
 
 
 def _print_end(run: Path, config: RunConfig) -> None:
-    """Print whether the model has learned, and what comes next."""
+    """Print whether the model has learned, and the commands to run next."""
     from bertwright.data.parallel.build import writes_trees
     from bertwright.recipes.examine import verdict_of
     from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -137,19 +141,23 @@ def _print_end(run: Path, config: RunConfig) -> None:
 
 
 def _given(words: Sequence[str], name: str) -> str | None:
-    """The value of an option on the command line; the last, where it is given again."""
-    found = [after for word, after in pairwise(words) if word == f"--{name}"]
-    found += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
-    return found[-1] if found else None
+    """Return the last value of an option on the command line, or None if it is not given."""
+    value = None
+    for word, after in pairwise([*words, ""]):
+        if word.startswith(f"--{name}="):
+            value = word.partition("=")[2]
+        elif word == f"--{name}" and after:
+            value = after
+    return value
 
 
 def _model_type(init: Path) -> str | None:
-    """What config.json of a folder, or of a run's checkpoints, says it is; None where none does."""
+    """Return `model_type` of the config.json in a folder or in a run's checkpoints, or None."""
     runs = init.parent.glob("*/config.json") if init.name == "latest" else []
     for path in (init / "config.json", *init.glob("checkpoints/*/config.json"), *runs):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # `recipes.pretrain` says what is wrong with it
+        except (OSError, ValueError):  # `recipes.pretrain` reports what is wrong with it
             continue
         return str(content.get("model_type")) if isinstance(content, dict) else None
     return None

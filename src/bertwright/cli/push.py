@@ -1,4 +1,4 @@
-"""`bertwright push`: a model's files to the Hugging Face hub."""
+"""`bertwright push`: send a model's files to the Hugging Face hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bertwright quickstart`: the whole pipeline in some minutes, on text of this computer."""
+"""`bertwright quickstart`: run the whole pipeline in a few minutes on text of this computer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def quickstart(
 def _print_end(
     paths: Any, found: Mapping[str, Any], curve: Mapping[str, Any], has_learned: bool
 ) -> None:
-    """Figures, examples and what comes next, on standard output."""
+    """Print the measures, examples, and the commands to run next."""
     from bertwright.recipes.quickstart import run as steps
 
     folder = paths.folder
@@ -142,7 +142,11 @@ def _print_end(
 def _step(
     name: str, title: str, seconds: dict[str, float], unit: str = ""
 ) -> Iterator[tuple[OnProgress, list[str]]]:
-    """Print what is done, draw a bar during it, then print lines of its result and its time."""
+    """Print the title of a step, draw a bar while it runs, then print its results and its time.
+
+    Yields the callable for progress, and a list to which the block adds the lines of its results.
+    The time is stored in `seconds` under `name`.
+    """
     say(f"\n{len(seconds) + 1}/{STEPS}  {title}")
     begin = time.monotonic()
     lines: list[str] = []
@@ -154,7 +158,12 @@ def _step(
 
 
 def _pretrain(paths: Any, config: Any) -> Any:
-    """Pre-train; the verdict. An interruption says how this run and the quickstart go on."""
+    """Pre-train the model and return the verdict on it.
+
+    Raises:
+        Interrupted: a signal came; the message says how to continue this run and how to start the
+            quickstart again.
+    """
     from bertwright.recipes.examine import verdict_of
     from bertwright.recipes.pretrain import pretrain
     from bertwright.train.signals import Signals
@@ -175,7 +184,7 @@ def _pretrain(paths: Any, config: Any) -> Any:
 
 
 def _write_page(paths: Any) -> Any:
-    """Write the page of the run, at the top of the quickstart's folder; the run."""
+    """Write the page of the run at the top of the quickstart's folder, and return the run."""
     from bertwright.report.pages import write_report
     from bertwright.report.read import read_run
 
@@ -185,7 +194,7 @@ def _write_page(paths: Any) -> Any:
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    """Figures and examples, on standard output."""
+    """Print the comparison with the baselines, and examples."""
     percent: Callable[[float], str] = "{:.1%}".format
     print()
     for row in found["comparison"]:
@@ -198,7 +207,7 @@ def _show(found: Mapping[str, Any]) -> None:
 
 
 def _show_curve(curve: Mapping[str, Any]) -> None:
-    """Accuracy by number of labelled examples, on standard output."""
+    """Print the accuracy by number of labelled examples, if it was measured."""
     if "left_out" in curve:
         return
     from bertwright.report.curves import method_title

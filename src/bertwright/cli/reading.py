@@ -1,8 +1,8 @@
-"""How a command line, and the file that `--config` names, become the arguments of a verb.
+"""How a command line and the file that `--config` names become the arguments of a verb.
 
-cyclopts reads and converts. Added here: types of a file as strict as those of the command line,
-"none" as None where it is no word of the option itself, "-" as a value, and messages that name the
-nearest right word.
+cyclopts reads and converts the words. This module adds to it: values in a file are checked as
+strictly as those on the command line, "none" means None unless it is one of an option's own
+choices, "-" may be a value, and messages name the nearest right word.
 """
 
 from __future__ import annotations
@@ -27,29 +27,33 @@ if TYPE_CHECKING:
     from bertwright.config.run import RunConfig
 
 RECIPES = Path(__file__).parents[1] / "recipes"
-"""Where the recipes are that `--config NAME` finds."""
+"""The folder of the recipes that `--config NAME` finds."""
 
 FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
-"""Verbs whose options the environment may give, with the prefix: `BERTWRIGHT_PORT=8081`."""
+"""Verb whose options may be environment variables -> their prefix: `BERTWRIGHT_PORT=8081`."""
 
 LENGTHS = ("steps", "minutes", "epochs")
-"""Keys of which a run has one: one on the command line takes the place of those of the file."""
+"""Keys of a run's length, of which it has one. The command line's replaces that of a file."""
 
 HYPHEN = "\0-"
-"""Stands for the word "-", standard input, while cyclopts would take it for an option."""
+"""Stands for the word "-" (standard input), which cyclopts would read as an option."""
 
 
 def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArguments]:
-    """The function that a command line means, and its arguments, converted and checked.
+    """Return the function that a command line calls, and its arguments, converted and checked.
 
-    Of several errors an unknown option is reported first: it is often why another is missing.
+    If there are several errors, an unknown option is reported first, as it is often the reason
+    why another option is missing.
+
+    Raises:
+        ConfigError: the command line or the file is wrong.
     """
     words = [HYPHEN if word == "-" else word for word in words]
     try:
         for part in app.parse_commands(words)[1]:
             words = _with_present_names(part, words)
             if isfunction(part.default_command):
-                # the list of verbs shows one line; the help of one shows all, as wide as it likes
+                # the list of verbs shows one line each; a verb's help shows its whole docstring
                 text = (getdoc(part.default_command) or "").partition("\n\nArgs:")[0]
                 part.help = re.sub(r"(?<=\S)\n(?=\w)", " ", text)
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
@@ -59,7 +63,7 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
 
 
 def _with_present_names(app: App, words: Sequence[str]) -> list[str]:
-    """The words of a command line with the present names of options that had other ones."""
+    """Return the words of a command line with former names of options replaced by present ones."""
     configured = _configured(app)
     former = {} if configured is None else values.former_keys(configured)
     end = (*words, "--").index("--")
@@ -72,18 +76,19 @@ def _with_present_names(app: App, words: Sequence[str]) -> list[str]:
 
 
 def _configured(app: App) -> type[RunConfig] | None:
-    """The class of runs whose keys the options of `pretrain` are; None: it is another verb."""
+    """Return the class of runs that the options of `pretrain` configure; None for other verbs."""
     command = app.default_command
     return vars(command).get("configures") if isfunction(command) else None
 
 
 def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Put the values of the environment (of `serve`) and of `--config FILE.toml` below those of the
-    command line, in this order; read "none" as None unless it is one of the option's own words.
+    """Add the values of the environment (for `serve`) and of `--config FILE.toml` to the arguments.
 
-    "-" becomes itself again, and `~` in the value of an option the home folder; a text that stands
-    alone is as the shell gave it. cyclopts calls this when the command line is read, before any
-    value is made.
+    Values of the command line take precedence over those of the environment, and these over those
+    of the file. "none" is read as None unless it is one of the option's own choices. `HYPHEN`
+    becomes "-" again, and `~` in the value of an option the home folder; positional arguments stay
+    as the shell gave them. cyclopts calls this function when it has read the command line, before
+    it converts any value.
     """
     for argument in arguments:
         argument.tokens[:] = [t.evolve(value=t.value.replace(HYPHEN, "-")) for t in argument.tokens]
@@ -102,8 +107,11 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
 
 
 def _check_variables(prefix: str, arguments: ArgumentCollection) -> None:
-    """Raise ConfigError at a variable that is nearly one of ours, as BERTWRIGHT_API_KEY: else the
-    server would run without keys. Others may be there: Kubernetes makes some."""
+    """Raise ConfigError for a variable with nearly the name of a known one, as BERTWRIGHT_API_KEY.
+
+    Otherwise the server would run without keys. Other variables with the prefix are allowed, as
+    Kubernetes sets some.
+    """
     known = [prefix + key.upper() for key in _keys(arguments)]
     for name in sorted(name for name in os.environ.keys() - {*known} if name.startswith(prefix)):
         if near := difflib.get_close_matches(name, known, 1, cutoff=0.85):
@@ -113,7 +121,7 @@ def _check_variables(prefix: str, arguments: ArgumentCollection) -> None:
 
 
 def _check_whole(argument: Argument) -> None:
-    """Raise ConfigError at 1.5 for a whole number, which cyclopts would round."""
+    """Raise ConfigError if a whole number is given as 1.5, which cyclopts would round."""
     kinds = {argument.hint, *get_args(argument.hint)}
     for token in argument.tokens if int in kinds and not kinds & {float, str} else ():
         if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", token.value):
@@ -121,14 +129,17 @@ def _check_whole(argument: Argument) -> None:
 
 
 def _none_is_nothing(hint: Any) -> bool:
-    """Whether an option may be None and has no word "none" of its own."""
+    """Return whether an option may be None and "none" is not one of its own choices."""
     return type(None) in get_args(hint) and not values.none_is_a_choice(hint)
 
 
 def _read_file(
     name: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
 ) -> None:
-    """Check the keys and types of a file, a text being no number, and give it to cyclopts."""
+    """Check the keys and types of a file, and pass its values to cyclopts.
+
+    A text in the file is not accepted as a number.
+    """
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
     if (configured := _configured(app)) is None:
@@ -143,13 +154,20 @@ def _read_file(
         values.convert(hints[key], value, key, path)
     if any(t.value != "none" for a in arguments if _key(a.name) in LENGTHS for t in a.tokens):
         mapping = {key: value for key, value in mapping.items() if key not in LENGTHS}
-    for command in reversed(commands):  # cyclopts' place of a command's keys in a file of many
+    for command in reversed(commands):  # where cyclopts looks for the keys of a command
         mapping = {command: mapping}
     Dict(mapping, source=path)(app, commands, arguments)
 
 
 def find_file(name: str, commands: Sequence[str]) -> str:
-    """The file that `--config` names, or that of a recipe where a bare name means no file here."""
+    """Return the path of the file that `--config` names.
+
+    For `pretrain`, a name without a folder and a suffix that is not a file here is the name of a
+    recipe.
+
+    Raises:
+        ConfigError: there is neither such a file nor such a recipe.
+    """
     path = Path(values.at_home(name))
     is_name = path.name == name and not path.suffix and tuple(commands) == ("pretrain",)
     if not is_name or path.exists():
@@ -165,7 +183,7 @@ def find_file(name: str, commands: Sequence[str]) -> str:
 
 
 def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError) -> str:
-    """What to say of an error: what came, what was meant, where to look."""
+    """Return the message of an error: what was given, what was likely meant, and where to look."""
     commands, apps, rest = app.parse_commands(words)
     arguments = ArgumentCollection()  # type: ignore[no-untyped-call]
     if apps[-1].default_command:
@@ -210,21 +228,23 @@ SYNONYMS = {
     "weight_decay": ("optimizer.weight_decay",),
     "dropout": ("architecture.hidden_dropout_prob", "architecture.dropout"),
 }
-"""What other programs call an option -> our keys for it, of which a verb has one."""
+"""Name of an option in other programs -> our keys for it, of which a verb has one."""
 
 
 def _nearest_option(name: str, keys: Sequence[str]) -> str | None:
-    """Return the key that was most likely meant by an option: one of the same meaning, or else one
-    that is spelled like it."""
+    """Return the key that an unknown option most likely means, or None if there is none.
+
+    It is a key of the same meaning (`SYNONYMS`), or else one of similar spelling.
+    """
     same = (key for key in SYNONYMS.get(name, ()) if key in keys)
     return next(same, None) or values.nearest(name, keys)
 
 
 def _key(option: str) -> str:
-    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
+    """Return the key of an option: `--optimizer.learning-rate` -> `optimizer.learning_rate`."""
     return option.lstrip("-").replace("-", "_")
 
 
 def _keys(arguments: ArgumentCollection) -> list[str]:
-    """What can be given: every key of the sections, and not the sections themselves."""
+    """Return the keys that can be given: those in sections, but not the sections themselves."""
     return [_key(a.name) for a in arguments if a.parse and not a.children]

@@ -1,4 +1,4 @@
-"""`bertwright report`: the page of a run, one HTML file that needs no network."""
+"""`bertwright report`: write the page of a run, one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
         say("Running the model on held-out text")
         try:
             write_findings(found.folder)
-        except BertwrightError as error:  # the page is about the run
+        except BertwrightError as error:  # the page can do without examples
             say(f"without examples: {error}")
         found = read_run(run)
-    path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
+    path = write_report(found, out or run / "report.html")  # for a quickstart, in its top folder
     print_json({"report": path}) if json else print(path)

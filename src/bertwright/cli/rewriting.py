@@ -1,8 +1,8 @@
-"""The command to run instead of one that failed, which its error prints.
+"""Commands to run instead of one that failed, which the message of its error suggests.
 
-An error may name a right value for a wrong one, or options that make a labelled file readable. An
-option of an earlier version may have become a verb: `embed --plot page.html` is
-`plot --out page.html` now, and `embed --fit-whitening white.npz` is `whiten --out white.npz`.
+An error may name the right value in place of a wrong one, or options that make a labelled file
+readable. Some options of earlier versions have become verbs: `embed --plot page.html` is now
+`plot --out page.html`, and `embed --fit-whitening white.npz` is `whiten --out white.npz`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VERB_OF = {"--plot": "plot", "--fit-whitening": "whiten"}
 ONLY_OF = {"plot": {"--color", "--projection"}, "embed": {"--dtype", "--resume", "--cluster"}}
 """Verb -> options of the old `embed` that this verb alone has."""
 WITHOUT_EFFECT = {"whiten": {"--normalize", "--no-normalize"}}
-"""Verb -> options that the old form took without an effect, and that the verb does not have."""
+"""Verb -> options that had no effect in the old form, and that the verb does not have."""
 
 LABELLED = ("finetune", "evaluate", "predict")
 """Verbs that have the options of labelled files."""
@@ -25,16 +25,22 @@ OF_PAIRS = (["data", "build"], ["tokenizer", "train"])
 
 
 def with_value(words: Sequence[str], wrong: str, right: str) -> str:
-    """Return the command with `right` where `wrong` was given, also as `--option=wrong` and
-    `NAME=wrong`; empty where it came from elsewhere, as from a file."""
+    """Return the command with the value `wrong` replaced by `right`.
+
+    The value may also be given as `--option=wrong` or `NAME=wrong`. The result is empty if it is
+    not on the command line, for instance because it came from a file.
+    """
     pattern = rf"(^|=){re.escape(wrong)}$"
     changed = [re.sub(pattern, lambda match: match[1] + right, word) for word in words]
     return "" if changed == list(words) else shlex.join(["bertwright", *changed])
 
 
 def with_options(words: Sequence[str], options: Sequence[str]) -> str:
-    """Return the command with these options in place of its own; empty for a verb that does not
-    have the options of labelled files, or of files of pairs."""
+    """Return the command with these options in place of its own options of the same names.
+
+    The result is empty for a verb that does not have the options of labelled files or of files of
+    pairs.
+    """
     of_pairs = [*words[:2]] in OF_PAIRS and "--source" in options
     if not options or not words or not (of_pairs or words[0] in LABELLED):
         return ""
@@ -49,8 +55,11 @@ def with_options(words: Sequence[str], options: Sequence[str]) -> str:
 
 
 def as_new_verb(words: Sequence[str]) -> str:
-    """Return what replaces a command line of an old form: a sentence, and the commands, one for
-    each file that it was to write; empty if the form is not old."""
+    """Return a message with the commands that replace a command line of an old form.
+
+    There is one command for each file that the old command was to write. The result is empty if the
+    form is not old.
+    """
     if words[:1] != ["embed"]:
         return ""
     options = _by_option(words[1:])
@@ -81,15 +90,17 @@ def _writes(file_option: str, options: Sequence[tuple[str, list[str]]]) -> str:
 
 
 def _joined(options: Sequence[tuple[str, list[str]]]) -> str:
-    """Return the command of a verb and its options."""
+    """Return the command that consists of a verb and its options."""
     return shlex.join(
         ["bertwright", *(word for name, values in options for word in (name, *values))]
     )
 
 
 def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the words of a command line by option, each with the words that follow it; the verb
-    stands first."""
+    """Return the options of a command line, each with the words that follow it.
+
+    The first entry is the verb.
+    """
     options: list[tuple[str, list[str]]] = []
     for word in words:
         name, sign, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""What `--help` shows: the common options; `--help-all` the others too, in sections."""
+"""The options that `--help` shows: the common ones. `--help-all` shows all options, in sections."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ COMMON = {
     "max-length precision overwrite json",
     "serve": "model host port device precision api-keys config",
 }
-"""Verb -> the options that `--help` shows; a verb that is not here shows all it has. The others
-follow by the part before their dot."""
+"""Verb -> the options that `--help` shows; a verb that is not here shows all its options. The other
+options are put in sections by the part of their name before the dot."""
 
 
 def options_of(verb: str, everything: bool, reads: Callable[[str], bool] | None = None) -> Group:
-    """The group of a verb's options, which knows how to show them; `reads` says which keys it has,
-    where that depends on the model."""
+    """Return the group of a verb's options, which formats their help.
+
+    Args:
+        verb: the verb.
+        everything: show all options, not the common ones alone.
+        reads: returns whether the verb has a key; None: it has all of them.
+    """
 
     def show(console: Any, options: Any, panel: Any) -> None:
         from cyclopts.help import DefaultFormatter
@@ -54,12 +59,12 @@ def options_of(verb: str, everything: bool, reads: Callable[[str], bool] | None 
 
 
 def _key(entry: Any) -> str:
-    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
+    """Return the key of an option: `--optimizer.learning-rate` -> `optimizer.learning_rate`."""
     return str(entry.positive_names[0]).removeprefix("--").replace("-", "_")
 
 
 def _split(entries: Any, verb: str) -> dict[str, list[Any]]:
-    """The entries of a panel by section; texts in lines of the console."""
+    """Return the entries of a panel by section, with the line breaks in their texts removed."""
     common = [f"--{name}" for name in COMMON.get(verb, "").split()]
     sections: dict[str, list[Any]] = {"Common options": []} if common else {}
     for entry in entries:
@@ -69,6 +74,6 @@ def _split(entries: Any, verb: str) -> dict[str, list[Any]]:
         sections.setdefault(title, []).append(entry)
         if text := getattr(entry.description, "primary_renderable", None):
             text.plain = re.sub(r"\s*\n\s*", " ", text.plain)
-        if entry.default == "()":  # a list without a word is no default to show
+        if entry.default == "()":  # an empty list is not worth showing as a default
             entry.default = None
     return sections

@@ -1,4 +1,4 @@
-"""`bertwright senses`: a word's vectors in its sentences, by model and layer."""
+"""`bertwright senses`: how well a word's vectors separate its senses, by model and layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bertwright serve`: models behind HTTP."""
+"""`bertwright serve`: serve models over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def serve(
     Each option may also come from the environment, as BERTWRIGHT_PORT=8081, which overrides
     --config. SIGTERM finishes the running requests and ends; SIGHUP reloads the models.
     """
-    # it would kill the process until the server handles it
+    # SIGHUP would kill the process until the server handles it
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sleep_when_idle()
     config.exports  # noqa: B018  (names and folders are checked before anything heavy is imported)
@@ -34,5 +34,5 @@ def serve(
             raise MissingExtra("serve", package.replace("_", "-"), "bertwright serve") from error
     from bertwright.serve.process import serve as run
 
-    # for people; a log that a machine reads is JSON alone
+    # lines for people, on a terminal only: a log that a program reads contains nothing but JSON
     return run(config, say if sys.stderr.isatty() else lambda line: None)

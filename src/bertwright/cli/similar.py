@@ -1,4 +1,4 @@
-"""`bertwright similar`: the texts of a corpus that are nearest to a query."""
+"""`bertwright similar`: find the texts of a corpus that are nearest to a query."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _mine(
     overwrite: bool,
     json: bool,
 ) -> None:
-    """Write the hard negatives of pairs."""
+    """Write the hard negatives of pairs to a file."""
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import open_texts

@@ -57,7 +57,7 @@ def train(
 
     for path in find_files(corpus):
         refuse_source(out, path)
-    refuse_folder(out, overwrite)  # before the work, not after
+    refuse_folder(out, overwrite)  # before the work starts
     from bertwright.text.corpus.report import CorpusReport
     from bertwright.text.tokenizer.files import write_training
     from bertwright.text.tokenizer.train import count_corpus, train_on_counts, train_tokenizer
@@ -112,7 +112,7 @@ def train(
 def _pairs_of(
     corpus: Sequence[str], source: str | None, target: str | None, reading: CorpusConfig
 ) -> PairFile | None:
-    """The file of pairs that the corpus is, if it is one."""
+    """Return the file of pairs that the corpus is, or None if it is not one."""
     from bertwright.text.corpus.pairs import clear_pairs, open_pairs
 
     if source is None and target is None:
@@ -130,8 +130,10 @@ def _pairs_of(
 
 
 def accents_note(training: Mapping[str, Any]) -> str:
-    """What stripping accents does to the words of the corpus, and the option that decides it; empty
-    where it does nothing."""
+    """Return a note on the words that stripping accents changes, and on the option that decides it.
+
+    The note is empty if no word has accents.
+    """
     fraction = training.get("accented_words_share", 0.0)
     if not fraction:
         return ""
@@ -212,7 +214,7 @@ def extend(
 
 
 def _with_tokenizer(corpus: Sequence[str], out: Path, parallel: str = "") -> str:
-    """The arguments of `data build`; `parallel` are the options of a file of pairs."""
+    """Return the arguments of `data build`; `parallel` holds the options of a file of pairs."""
     from bertwright.text.corpus.files import are_parallel
 
     named = ["FILE" if each == "-" else shlex.quote(each) for each in corpus]

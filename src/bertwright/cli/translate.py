@@ -1,4 +1,4 @@
-"""`bertwright translate`: texts by a translation model, and its BLEU."""
+"""`bertwright translate`: translate texts with a translation model, and compute its BLEU."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def translate(
 
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
         total, references = len(sources), list(given)
-        translation.bleu_for(references, bleu_tokenize)  # what is missing, before the work
+        translation.bleu_for(references, bleu_tokenize)  # finds a missing package early
         groups = chunks(iter(sources), translation.TEXTS)
     loaded = load(model, device, precision)
     if reference is not None:
@@ -81,7 +81,7 @@ def translate(
         for each in translation.translate(loaded.runner, groups, config):
             found.append(asdict(each))
             as_object = out is not None and out.suffix == ".jsonl"
-            line = " ".join(each.text.splitlines())  # a model of bytes may write a newline
+            line = " ".join(each.text.splitlines())  # a byte-level model may generate a newline
             write(dumps(found[-1], ensure_ascii=False) if as_object else line)
             on_progress(len(found), total)
     translations = [each["text"] for each in found]

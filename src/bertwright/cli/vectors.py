@@ -1,5 +1,5 @@
-"""What `embed`, `plot` and `whiten` have in common: the options that say which vectors to make, the
-model that makes them, and what is said of the texts."""
+"""What `embed`, `plot` and `whiten` have in common: the options that determine the vectors, loading
+the model that makes them, and the messages about the texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bertwright.inference.vectors.embed import Embedder
 
 SAMPLE = 128
-"""Texts on which a backend or a precision is compared with float32."""
+"""The number of texts on which a backend or a precision is compared with float32."""
 
 ModelPath = Annotated[
     str,
@@ -89,7 +89,7 @@ class VectorOptions:
     """Folder of bertwright export, for onnx and openvino."""
 
     def check(self) -> None:
-        """Raise ConfigError where options contradict each other."""
+        """Raise ConfigError if options contradict each other."""
         if self.pooling == "first-last":
             if self.layers:
                 raise ConfigError("--pooling first-last has its own layers; leave out --layers")
@@ -97,7 +97,7 @@ class VectorOptions:
                 raise ConfigError(f"first-last is a mean; leave out --combine {self.combine}")
 
     def require_text_vectors(self, verb: str) -> None:
-        """Raise ConfigError where a verb needs one vector per text, and one per token is asked."""
+        """Raise ConfigError if `pooling` gives a vector per token; the verb needs one per text."""
         if self.pooling == "none":
             raise ConfigError(
                 f"--pooling none gives a vector per token, and {verb} needs one per text; choose "
@@ -105,7 +105,7 @@ class VectorOptions:
             )
 
     def open_texts(self, path: str, color: str | None = None) -> Texts:
-        """Open the file of texts, with the column that colours a plot."""
+        """Open the file of texts; `color` is the column that colours a plot."""
         from bertwright.inference.text_files import open_texts
 
         return open_texts(path, self.text, self.text2, color, self.bad_rows)
@@ -127,13 +127,14 @@ def make_embedder(
     dimensions: int | None = None,
     whitening: Path | None = None,
 ) -> tuple[Embedder, dict[str, Any]]:
-    """Load a model, say what its folder decides, and return what makes the vectors.
+    """Load a model, say which of its folder's settings apply, and return the embedder.
 
-    Where the backend or the precision is not exact, the first texts are read ahead as a sample.
+    Unless the vectors are computed by torch in fp32, the first texts are read ahead as a sample for
+    the comparison with fp32.
 
     Returns:
-        The embedder, and the settings of `Model.embedder` with which another process makes the
-        same.
+        The embedder, and the arguments of `Model.embedder` with which another process makes the
+        same embedder.
     """
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
@@ -192,7 +193,7 @@ def say_truncated(texts: int, tokens: int, embedder: Embedder) -> None:
 
 
 def say_of_texts(texts: Texts, embedder: Embedder) -> None:
-    """Say what was wrong with the texts that were read, and what became of blank ones."""
+    """Say what was wrong with the texts that were read, and how blank ones were treated."""
     for note in [*texts.log.warnings, *texts.log.summary()]:
         say(note)
     if texts.empty:

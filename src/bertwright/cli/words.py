@@ -1,4 +1,4 @@
-"""`bertwright words`: word vectors looked up, compared and evaluated."""
+"""`bertwright words`: look up, compare and evaluate word vectors."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = 
 
 
 def _opened(model: Path, layer: int | None) -> WordTable:
-    """The words of a model or a file; what was left out of it is said."""
+    """Return the word vectors of a model or a file, and print notes on how they were read."""
     from bertwright.inference.word_vectors.table import open_words
 
     table = open_words(model, layer)
@@ -112,7 +112,7 @@ def _opened(model: Path, layer: int | None) -> WordTable:
 
 
 def _near(table: WordTable, vector: Float32s, top: int, without: list[str]) -> list[dict[str, Any]]:
-    """The words nearest to a vector, with their cosines."""
+    """Return the words nearest to a vector with their cosines, except for the words `without`."""
     if top < 1:
         raise ConfigError(f"--top is {top}; expected 1 or more")
     near = table.nearest(vector, top, [table.spelling(word) or word for word in without])

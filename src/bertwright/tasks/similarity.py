@@ -3,17 +3,19 @@
 **Instances.** Each text is a sequence of its own, [CLS] A [SEP], after its prompt if there is one.
 A text that is longer than a window is truncated, as sentence-transformers does.
 
-**Head.** The pooled vectors of the encoder's last layer, through dense layers if the model has some
-(Reimers and Gurevych, "Sentence-BERT", EMNLP 2019, section 3). A siamese network: the texts of a
-pair are encoded by the same encoder, one by one. The losses are in `tasks/similarity_losses.py`;
-they relate all vectors of a step (`nn/objective.py`, `StepObjective`).
+**Head.** The tokens of the encoder's last layer are pooled; dense layers follow if the model has
+them (Reimers and Gurevych, "Sentence-BERT", EMNLP 2019, section 3). The network is siamese: the
+texts of a pair are encoded by the same encoder, one by one. The losses are in
+`tasks/similarity_losses.py`; they depend on all vectors of a step (`nn/objective.py`,
+`StepObjective`).
 
-**Predictions.** The cosine of the two vectors. Pairs without a score or class are evaluated as a
-search: the rank of the second text among all second texts and hard negatives of the file. Other
-second texts of the same first text, and the first text itself, are left out of the ranking; of
-equally near texts, half count as nearer.
+**Predictions.** The prediction is the cosine of the two vectors. Pairs without a score or class are
+evaluated as a search, by the rank of the second text among all second texts and hard negatives of
+the file. Other second texts of the same first text, and the first text itself, are left out of the
+ranking. Half of the texts that are equally near count as nearer.
 
-Letters: B windows, E examples, R texts, W numbers of a vector, M texts that are searched.
+Letters: B windows, E examples, R texts, W the width of a vector, M texts that are searched, T texts
+of an example.
 """
 
 from __future__ import annotations
@@ -74,22 +76,22 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
 }
 RANKED = ("ndcg_at_10", "mrr", "recall_at_1", "recall_at_10", "triplet_accuracy")
-"""The metrics of pairs."""
+"""The metrics of pairs without a score or class."""
 
 
 @dataclass(frozen=True)
 class SimilarityInstance(Instance):
-    """The texts of an example, a window each: the first, the second, the hard negatives."""
+    """The texts of an example, one window for each: the first, the second, the hard negatives."""
 
     label: float | None = None
     keys: tuple[int, ...] = ()
     """A number for each text, equal for equal texts."""
     targets: tuple[Float32s, ...] = ()
-    """The vectors that a teacher gives the texts."""
+    """The teacher's vectors of the texts, if there is a teacher."""
 
 
 def config_of(task: TaskConfig) -> SimilarityConfig:
-    """Return the section of a task that says how its vectors are made."""
+    """Return the section of a task's configuration for its vectors and their training."""
     assert task.similarity is not None
     return task.similarity
 
@@ -102,7 +104,7 @@ def make_instances(
     `Lengths` counts the tokens of an example's longest text.
 
     Raises:
-        DataError: a text is empty; names its line.
+        DataError: a text is empty; the message names its line.
     """
     first_prompt, second_prompt = config_of(task).first_prompt, config_of(task).second_prompt
 
@@ -165,7 +167,7 @@ def collate(
 
 
 class SimilarityHead(StepObjective[LabelledBatch], Head):
-    """Pools the vector of each text, and trains it by the texts of the whole step."""
+    """Head that computes a vector for each text. The loss compares all texts of a step."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
@@ -175,7 +177,7 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
             task: a task of kind `similarity`.
 
         Raises:
-            ConfigError: a size or the dimensions are more than a vector has.
+            ConfigError: one of the `sizes` is larger than the width of the vectors.
         """
         super().__init__()
         self.task, self.mix = task, None
@@ -185,10 +187,17 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
         for layer in self.config.dense:
             self.dense.append(nn.Linear(width, layer.size, bias=layer.bias))
             width = layer.size
-        width = self.config.dimensions or width
+        dimensions = self.config.dimensions
+        if dimensions is not None and dimensions > width:
+            raise ConfigError(
+                f"dimensions is {dimensions}, and a vector of this model has {width} numbers"
+            )
+        width = dimensions or width
         for size in self.config.sizes:
             if size > width:
-                raise ConfigError(f"sizes has {size}, and a vector of this model {width} numbers")
+                raise ConfigError(
+                    f"sizes has {size}, and a vector of this model has {width} numbers"
+                )
 
     def count(self, batch: LabelledBatch) -> int:
         """Return E, the number of examples in a batch."""
@@ -223,7 +232,10 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
         return self.vectors(encoded, batch)
 
     def facts(self, batch: LabelledBatch) -> Tensor:
-        """Return the role, key and label of each text, `[R, 3]`, and the vectors of a teacher."""
+        """Return the role, key and label of each text, `[R, 3]`.
+
+        If there is a teacher, its vectors follow in further columns.
+        """
         assert batch.labels is not None
         roles = flat([FIRST, SECOND, *[HARD] * (count - 2)] for count in batch.counts)
         labels = batch.labels.double().cpu().repeat_interleave(torch.tensor(batch.counts))
@@ -242,7 +254,7 @@ def decode(
     instances: Sequence[SimilarityInstance],
     scored: Iterator[Scored],
 ) -> Iterator[tuple[int, SimilarityPrediction]]:
-    """Yield the cosine of each example, and in an evaluation of pairs its rank."""
+    """Yield the prediction of each example; see `compare`."""
     vectors: dict[int, Float32s] = {}
     for batch, _, x in scored:
         unit = nn.functional.normalize(x, dim=1).cpu()
@@ -254,10 +266,10 @@ def decode(
 def compare(
     task: TaskConfig, examples: Sequence[SimilarityExample], vectors: Mapping[int, Float32s]
 ) -> Iterator[tuple[int, SimilarityPrediction]]:
-    """Yield the cosine of each example, and in an evaluation of pairs its rank.
+    """Yield the cosine of each example, and in an evaluation of pairs the rank of its second text.
 
     Args:
-        task: the task, whose form says what is evaluated.
+        task: the task, whose form decides whether ranks are computed.
         examples: the examples.
         vectors: the unit vectors of the texts of each example, `[T, W]`, by its index.
     """
@@ -298,7 +310,7 @@ def rank_second(
     Args:
         examples: E examples, whose second texts are among the texts.
         texts: the M different texts that are searched.
-        score: returns the scores of all texts for a part of the examples, `[e, M]`.
+        score: returns the scores of all texts for a slice of the examples, `[e, M]`.
     """
     index = {text: number for number, text in enumerate(texts)}
     right: dict[str, set[int]] = {}
@@ -325,7 +337,7 @@ def similarity_metrics(
     examples: Sequence[SimilarityExample],
     predictions: Sequence[SimilarityPrediction],
 ) -> Metrics:
-    """Return the metrics that suit what the examples have (`SimilarityConfig.form`)."""
+    """Return the metrics for the form of the examples (`SimilarityConfig.form`)."""
     cosines = np.array([each.value for each in predictions], dtype=np.float64)
     if not np.isfinite(cosines).all():
         row = int(np.flatnonzero(~np.isfinite(cosines))[0])
@@ -389,7 +401,7 @@ def _search_metrics(predictions: Sequence[SimilarityPrediction], degenerate: str
 
 
 def _label_metrics(gold: Bools, cosines: Float64s, degenerate: str) -> Metrics:
-    """Return average precision, and accuracy and F1 at the threshold that is best for each."""
+    """Return average precision, and the accuracy and F1 of the threshold that is best for each."""
     order = np.argsort(-cosines, kind="stable")
     ordered = cosines[order]
     last = np.searchsorted(-ordered, -ordered, side="right") - 1  # of equal cosines
@@ -433,7 +445,7 @@ def baselines(
     dev: Sequence[SimilarityExample],
     seed: int,
 ) -> Mapping[str, Sequence[SimilarityPrediction]]:
-    """Return predictions for `dev` by shared words: TF-IDF, and in a search also BM25."""
+    """Return predictions for `dev` by TF-IDF, and in an evaluation of pairs also by BM25."""
     first = [example.text for example in dev]
     if config_of(task).form != "pairs":
         cosines = tfidf_cosines(first, [example.text2 for example in dev])
@@ -453,7 +465,7 @@ def _of_part(score: Scorer, queries: Sequence[str], part: slice) -> Float32s:
 def prepare(
     task: TaskConfig, files: TaskFilesConfig, examples: Sequence[SimilarityExample]
 ) -> tuple[TaskConfig, list[SimilarityExample], list[str]]:
-    """Return the task with its objective, the examples to train on, and sentences for the user."""
+    """Return the task with its objective, the examples to train on, and messages for the user."""
     wanted: SimilarityObjective | None = None
     if files.objective != "auto":
         wanted = files.objective
@@ -479,7 +491,7 @@ def prepare(
 
 
 def as_evaluated(task: TaskConfig, examples: Sequence[SimilarityExample]) -> TaskConfig:
-    """Return the task whose metrics suit the labels of some examples."""
+    """Return the task with the form of the examples, which decides the metrics."""
     return replace(task, similarity=replace(config_of(task), form=form_of(examples)))
 
 

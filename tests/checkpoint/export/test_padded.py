@@ -32,6 +32,8 @@ TASKS = {
     "classes": task("classification", ABC),
     "mix-max": task("classification", ABC, layers="mix", pooling="max"),
     "last-mean": task("classification", ABC, layers="last"),
+    "mean-sqrt": task("classification", ABC, layers="last", pooling="mean-sqrt"),
+    "weighted": task("classification", ABC, layers="last", pooling="weighted"),
     "below-cls": task("classification", ABC, layers="second-to-last", pooling="cls"),
     "ulmfit": task("classification", ABC, layers="last", pooling="last+max+mean", hidden_size=7),
     "hidden": task("classification", ABC, hidden_size=7),
@@ -77,12 +79,19 @@ def test_every_head_is_ours(name: str) -> None:
     lengths = [1, 17, 5, 9, 2, 9]
     ids = [chance.integers(0, CONFIG.vocab_size, n).tolist() for n in lengths]
     types = [[0] * (n // 2) + [1] * (n - n // 2) for n in lengths]
-    theirs, own = exported.run_all(ids, types), ours(learner, exported, config, ids, types)
+    theirs, own = exported.run_all(ids, types), ours(learner, exported, ids, types)
     for output, arrays in own.items():
         assert max(float(np.abs(array).max()) for array in arrays) > 1e-3
         for a, b in zip(arrays, theirs[output], strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def test_a_head_that_compares_two_texts_is_refused() -> None:
+    config = task("classification", ABC, layers="last", compares=True)
+    learner = make_learner(CONFIG, (), {"pairs": config})
+    with pytest.raises(ConfigError, match=r"pairs compares.*--transfer features"):
+        PaddedBert(learner, "pairs", config)
 
 
 def test_layers_are_told_apart() -> None:
@@ -92,7 +101,7 @@ def test_layers_are_told_apart() -> None:
     low = PaddedBert(learner, layers=(0, 1)).eval()
     assert low.top == 1  # the graph stops there
     exported = stand_in(padded)
-    own = ours(learner, exported, None, [[3, 4, 5]], [[0, 0, 1]])
+    own = ours(learner, exported, [[3, 4, 5]], [[0, 0, 1]])
     theirs = exported.run_all([[3, 4, 5]], [[0, 0, 1]])
     for output, arrays in own.items():
         np.testing.assert_allclose(arrays[0], theirs[output][0], atol=2e-5)

@@ -1,1 +1,1 @@
-"""ONNX and OpenVINO graphs: the same weights behind a padded signature."""
+"""Export models as ONNX and OpenVINO graphs, which take padded batches."""

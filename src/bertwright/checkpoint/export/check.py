@@ -1,8 +1,9 @@
-"""An exported model held against ours: on random lengths, and where it is int8, on text.
+"""Compare an exported model with the original: on sequences of random lengths, and for int8 also on
+text.
 
-What ours gives is computed end to end, without padding, by the very heads that training uses, and
-sequence by sequence; so the second writing of the computation (`padded.py`), the exporter, the
-runtime and the padding are all in what is compared.
+The reference outputs are computed sequence by sequence, without padding, by the heads that training
+uses. The comparison therefore covers the second implementation of the computation (`padded.py`),
+the exporter, the runtime and the padding.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LARGEST_DIFFERENCE = 1e-4
-"""Between ours and an export in float32, relative to the largest number of an output above 1."""
+"""The largest difference allowed between the outputs of our model and of a float32 export, relative
+to the largest magnitude in the output, or to 1 if that is smaller."""
 
 SAMPLE = (
     "The river rose after three days of rain, and the bridge was closed.",
@@ -62,30 +64,29 @@ SAMPLE = (
     "Paris is the capital of France, and Lyon its third largest city.",
     "The experiment was repeated with twice as many people, and the result was the same.",
 )
-"""Sentences of our own, for an int8 export that is given no text."""
+"""The sentences on which an int8 export is evaluated if no texts are given."""
 
 
 def ours(
     learner: Learner,
     exported: Exported,
-    task: TaskConfig | None,
     ids: Sequence[Sequence[int]],
     types: Sequence[Sequence[int]],
 ) -> dict[str, Arrays]:
-    """What our model gives each sequence, as `Exported.run_all` gives it."""
+    """Compute the outputs of the learner for each sequence, in the form of `Exported.run_all`."""
     found: dict[str, Arrays] = {name: [] for name in exported.outputs}
     for row, kinds in zip(ids, types, strict=True):
         with torch.inference_mode():
-            tensors = _of_one(learner, exported, task, list(row), list(kinds))
+            tensors = _of_one(learner, exported, list(row), list(kinds))
         for name, tensor in zip(exported.outputs, tensors, strict=True):
             found[name].append(tensor.float().numpy())
     return found
 
 
 def _of_one(
-    learner: Learner, exported: Exported, task: TaskConfig | None, row: list[int], kinds: list[int]
+    learner: Learner, exported: Exported, row: list[int], kinds: list[int]
 ) -> list[torch.Tensor]:
-    """The outputs of one sequence."""
+    """Return the outputs of one sequence, in the order of `Exported.outputs`."""
     encoder = learner.encoder
     graph = exported.graph
     of_tokens = graph is not None and graph.of_tokens
@@ -114,11 +115,13 @@ def _of_one(
     return [scores.reshape(1) if graph.one_number and not graph.choices else scores[0]]
 
 
-def check_random(learner: Learner, exported: Exported, task: TaskConfig | None) -> float:
-    """The largest difference to ours on random lengths in rectangles of several.
+def check_random(learner: Learner, exported: Exported) -> float:
+    """Return the largest relative difference between an export and our model, on sequences of
+    random lengths in batches of several.
 
     Raises:
-        BertwrightError: it is over `LARGEST_DIFFERENCE`.
+        NotFinite: the outputs of our model are infinite or NaN.
+        BertwrightError: the difference exceeds `LARGEST_DIFFERENCE`.
     """
     generator, spec = np.random.default_rng(0), learner.encoder.spec
     most = min(exported.longest, 512)
@@ -126,7 +129,7 @@ def check_random(learner: Learner, exported: Exported, task: TaskConfig | None) 
     ids = [generator.integers(0, spec.vocab_size, length).tolist() for length in lengths]
     types = [np.sort(generator.integers(0, spec.segments, length)).tolist() for length in lengths]
     theirs = exported.run_all(ids, types, batch_tokens=2048)
-    own = ours(learner, exported, task, ids, types)
+    own = ours(learner, exported, ids, types)
     for name, arrays in own.items():
         for array in arrays:
             require_finite(array, name)
@@ -135,13 +138,14 @@ def check_random(learner: Learner, exported: Exported, task: TaskConfig | None) 
         scale = max(1.0, max(float(np.abs(array).max()) for array in arrays))
         for a, b in zip(arrays, theirs[name], strict=True):
             difference = float(np.abs(a - b).max()) / scale if a.shape == b.shape else np.inf
-            if not difference <= worst:  # NaN is worse than all
+            if not difference <= worst:  # true for NaN as well
                 worst, output = difference, name
     return accept(worst, output)
 
 
 def accept(worst: float, output: str) -> float:
-    """The largest difference to ours, of the output that has it; BertwrightError if it is off."""
+    """Return the largest difference `worst`, which is that of `output`; raise BertwrightError if it
+    exceeds `LARGEST_DIFFERENCE`."""
     if not worst <= LARGEST_DIFFERENCE:
         raise BertwrightError(
             f"the export is off: its {output} and ours differ by {worst:.2g} on random input; "
@@ -159,23 +163,24 @@ def check_text(
     texts: Sequence[str],
     least: float,
 ) -> dict[str, Any]:
-    """How near an int8 export is to ours on texts.
+    """Measure how close an int8 export is to our model on texts.
 
     Returns:
-        `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_texts` (of the
-        means of tokens) of the layer that fares worst, its mean and least; with one `agreement`,
-        the fraction of texts (or of tokens, where those are labelled) for which both predict the
-        same, or for a number and a choice `correlation` of the scores.
+        `texts` and `tokens`, their numbers; `largest_difference`, over all outputs; and one figure
+        that depends on the head. Without a head, it is `cosine_texts`, the cosine between the means
+        of a text's token vectors: its `mean` and its `least` over texts, for the layer with the
+        lowest mean. With a head that gives one number per text or choice, it is `correlation`, that
+        of the scores. With any other head, it is `agreement`, the fraction of texts, tokens or
+        labels for which both predict the same.
 
     Raises:
-        BertwrightError: that mean cosine of texts, the agreement or the correlation is below
-            `least`.
+        BertwrightError: the mean cosine, the correlation or the agreement is below `least`.
     """
     encodings = [tokenizer.encode(text) for text in texts]
     ids = [_truncated(encoding.ids, exported.longest) for encoding in encodings]
     types = [encoding.type_ids[: exported.longest] for encoding in encodings]
     theirs = exported.run_all(ids, types)
-    own = ours(learner, exported, task, ids, types)
+    own = ours(learner, exported, ids, types)
     pairs = {name: list(zip(own[name], theirs[name], strict=True)) for name in own}
     figures: dict[str, Any] = {
         "texts": len(ids),
@@ -212,20 +217,20 @@ def _truncated(ids: list[int], longest: int) -> list[int]:
 
 
 def _same(a: Any, b: Any, task: TaskConfig | None) -> Any:
-    """Whether both say the same: of a text, of each token, or of each label."""
+    """Return whether two outputs predict the same: for a text, each token or each label."""
     if task is not None and task.multi_label:
         return (a > 0) == (b > 0)
     return np.atleast_1d(a.argmax(-1) == b.argmax(-1))
 
 
 def _cosine(a: Any, b: Any) -> float:
-    """Of two `[H]`; -1 where numbers are none."""
+    """Return the cosine of two vectors `[H]`; -1 if it is NaN."""
     cosine = a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-12)
     return float(np.nan_to_num(cosine, nan=-1.0))
 
 
 def _correlation(a: Any, b: Any) -> float:
-    """Pearson's; 1 where neither varies."""
+    """Return Pearson's correlation; 1 for fewer than two numbers or if neither series varies."""
     if len(a) < 2 or (a.std() == 0 and b.std() == 0):
         return 1.0
     return float(np.corrcoef(a, b)[0, 1])

@@ -1,8 +1,8 @@
-"""Exported decoders held against ours, with the state that goes in and comes out.
+"""Compare exported decoders, and the state that they take and return, with the original model.
 
-Rows of unlike random lengths, padded, are read several tokens at once and then one by one; ours
-reads each row alone, without padding, all at once. So the cache, the masks and the exporter are all
-in what is compared.
+The export reads a padded batch of texts of different random lengths, several tokens at once and
+then one by one; the original model reads each text alone, without padding, in a single pass. The
+comparison therefore covers the cache, the masks and the exporter.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def check_decoder(learner: Learner, graphs: Sequence[Graph], sessions: Sequence[Session]) -> float:
-    """The largest difference to ours of the logits that the graphs give, run by `sessions`.
+    """Return the largest difference between the logits of the graphs, which `sessions` run, and
+    those of the learner, relative to the largest logit, or to 1 if that is smaller.
 
     Raises:
-        BertwrightError: it is over `LARGEST_DIFFERENCE` of the largest logit above 1.
+        BertwrightError: the difference exceeds `LARGEST_DIFFERENCE`.
     """
     random = np.random.default_rng(0)
     spec = learner.encoder.spec
@@ -49,11 +50,12 @@ def check_decoder(learner: Learner, graphs: Sequence[Graph], sessions: Sequence[
 def _run(
     graphs: Sequence[Graph], sessions: Sequence[Session], texts: Sequence[list[int]], new: Any
 ) -> npt.NDArray[Any]:
-    """Logits after each of some new tokens `[B, t]`, behind prompts or of targets: `[B, t, V]`."""
+    """Compute the logits `[B, t, V]` after each of the new tokens `[B, t]`, which continue prompts
+    or, in a translation, are the targets of sources."""
     longest = max(map(len, texts))
     ids = np.zeros((len(texts), longest), np.int64)
     mask = np.zeros_like(ids)
-    one = len(graphs) == 1  # what is read, it goes on with
+    one = len(graphs) == 1  # a GPT, which continues the text that it reads
     for row, text in enumerate(texts):
         where = slice(longest - len(text), None) if one else slice(len(text))
         ids[row, where], mask[row, where] = text, 1
@@ -64,7 +66,7 @@ def _run(
         state[name] = np.zeros((len(texts), *sizes), np.float32)
     _advance(graphs[0], sessions[0], ids, mask, state)
     found = []
-    # two at once, so that a target that is given is compared too
+    # The first two tokens are read at once, so that a step of several tokens is compared too.
     for some in (new[:, :2], *np.split(new[:, 2:], max(new.shape[1] - 2, 1), 1)):
         if one:
             mask = np.concatenate([mask, np.ones_like(some)], 1)
@@ -76,7 +78,7 @@ def _run(
 def _advance(
     graph: Graph, session: Session, ids: Any, mask: Any, state: Arrays
 ) -> npt.NDArray[Any]:
-    """What a graph gives first; the state is changed by the rest."""
+    """Run a graph, update `state` with its other outputs, and return its first output."""
     names = list(graph.inputs)
     feed = {names[0]: ids, names[1]: mask, **{name: state[name] for name in graph.state}}
     first, *rest = session(feed)
@@ -86,7 +88,7 @@ def _advance(
 
 
 def _own(learner: Learner, text: list[int], new: list[int]) -> torch.Tensor:
-    """Ours: logits `[t, V]` after each new token."""
+    """Compute the logits `[t, V]` of our model after each new token."""
 
     def inputs(ids: list[int]) -> Inputs:
         return Inputs(torch.tensor(ids), Sequences([len(ids)]))

@@ -1,8 +1,8 @@
-"""Models that write token by token, as graphs over rectangles whose state goes in and comes out.
+"""Models that generate token by token, as graphs over padded batches that take and return a state.
 
-What a graph gives as `present.X` is fed to it as `past_key_values.X` with the next token (names and
-axes of a GPT as Optimum has them). The state is the caller's: to drop, copy or reorder rows, as
-beams, is to index the first axis of all of it.
+The outputs `present.X` of a graph are its inputs `past_key_values.X` in the next step (for a GPT,
+names and axes are those of Optimum). The caller holds the state: to drop, copy or reorder rows, as
+beam search does, it indexes the first axis of every tensor in the state.
 
 | file | takes | gives |
 |---|---|---|
@@ -13,10 +13,10 @@ beams, is to index the first axis of all of it.
 | `decoder_model.onnx` | `input_ids [B, T]`, `encoder_attention_mask [B, S]`, `past_key_values.*` |
         `logits [B, T, V]`, `present.L.decoder.*`; `L.encoder.*` stay |
 
-Rows of unlike lengths: the mask is 0 at padding, on either side of a prompt (a source: behind it);
-positions count what the mask shows.
+Rows may have different lengths. The mask is 0 at padding, which may be before or after a prompt,
+but only after a source. The positions of a GPT count only the tokens whose mask is 1.
 
-Layers compute as they do everywhere; attention alone is written for rectangles (`attend_rows`).
+The layers are those that training uses; only attention is replaced, by `attend_rows`.
 
 Letters: B rows, T new tokens, P tokens before them, S longest source, L a layer's number, H hidden,
 A heads, D = H / A, V vocabulary.
@@ -52,7 +52,7 @@ from bertwright.nn.transformer.layers import DecoderLayer
 
 
 class CachedGpt(Graph):
-    """A GPT, or a left-to-right BERT, that goes on from keys and values."""
+    """A GPT, or a left-to-right BERT, that continues from cached keys and values."""
 
     def __init__(self, encoder: Gpt | Bert, head: NextToken) -> None:
         super().__init__()
@@ -62,7 +62,13 @@ class CachedGpt(Graph):
         self.outputs = _given(LOGITS, self.state)
 
     def forward(self, ids: Tensor, mask: Tensor, past: list[Tensor]) -> list[Tensor]:
-        """`[B, T]`, `[B, P + T]`, keys and values layer by layer"""
+        """Return the logits `[B, T, V]`, and the keys and values of all P + T tokens.
+
+        Args:
+            ids: the new tokens `[B, T]`.
+            mask: `[B, P + T]`, 0 at padding.
+            past: the keys and values of the P earlier tokens, layer by layer.
+        """
         new, every = _positions(ids, past[0])
         positions = (mask.cumsum(1) - 1).clamp(min=0).index_select(1, new)
         seen = mask.index_select(1, every)[:, None] * (every <= new[:, None])  # [B, T, P + T]
@@ -75,7 +81,8 @@ class CachedGpt(Graph):
 
 
 class SourceGraph(Graph):
-    """The encoder, a Transformer or a BERT; its keys and values for each layer of the decoder."""
+    """The encoder of a translation model, with the keys and values of its output for each layer of
+    the decoder."""
 
     file = "encoder_model"
 
@@ -86,7 +93,14 @@ class SourceGraph(Graph):
         self.outputs = _given(LAST, _caches(decoder.layers, ".encoder", "source"))
 
     def forward(self, ids: Tensor, mask: Tensor, past: list[Tensor]) -> list[Tensor]:
-        """Two of `[B, S]`"""
+        """Return the vectors of the source `[B, S, H]`, and its keys and values for each layer of
+        the decoder.
+
+        Args:
+            ids: `[B, S]`.
+            mask: `[B, S]`, 0 at padding.
+            past: not used; an encoder has no state.
+        """
         bias = hide(mask, self.encoder.embeddings.token.weight)[:, None, None]
         x = self.encoder.embeddings(ids, torch.arange(ids.shape[1], device=ids.device))
         for layer in self.encoder.layers:
@@ -99,7 +113,7 @@ class SourceGraph(Graph):
 
 
 class CachedDecoder(Graph):
-    """The decoder of a Transformer."""
+    """The decoder of a translation model, which continues from cached keys and values."""
 
     file = "decoder_model"
 
@@ -115,7 +129,14 @@ class CachedDecoder(Graph):
         self.inputs |= _caches(decoder.layers, ".encoder", "source")
 
     def forward(self, ids: Tensor, mask: Tensor, past: list[Tensor]) -> list[Tensor]:
-        """`[B, T]`, `[B, S]`; keys and values of targets, then of sources, layer by layer"""
+        """Return the logits `[B, T, V]`, and the keys and values of all P + T target tokens.
+
+        Args:
+            ids: the new target tokens `[B, T]`.
+            mask: the mask of the source `[B, S]`, 0 at padding.
+            past: the keys and values of the P earlier target tokens, layer by layer, then those of
+                the source.
+        """
         new, every = _positions(ids, past[0])
         causal = hide((every <= new[:, None]).long(), self.head.bias)  # [T, P + T]
         bias = hide(mask, self.head.bias)[:, None, None]
@@ -130,10 +151,10 @@ class CachedDecoder(Graph):
 
 
 def graphs_of(learner: Learner) -> list[Graph]:
-    """The graphs of a model that writes.
+    """Return the graphs of a model that generates text.
 
     Raises:
-        ConfigError: it keeps no keys and values that go in and out of a graph.
+        ConfigError: the model is of a kind that has no such graphs.
     """
     encoder, heads = learner.encoder, dict(learner.objectives.items())
     token, translation = heads.get("next_token"), heads.get("translation")
@@ -151,7 +172,7 @@ def graphs_of(learner: Learner) -> list[Graph]:
 
 
 def _caches(layers: nn.ModuleList, of: str, axis: str) -> dict[str, tuple[str | int, ...]]:
-    """Keys and values of each layer: input -> axes."""
+    """Return the inputs for the keys and values of each layer: name -> axes."""
     attention: Any = layers[0].attention
     size = attention.qkv.in_features // attention.heads
     return {
@@ -162,7 +183,7 @@ def _caches(layers: nn.ModuleList, of: str, axis: str) -> dict[str, tuple[str | 
 
 
 def _given(first: str, state: Iterable[str]) -> dict[str, bool]:
-    """Outputs: one, and the state as it is fed to the next run."""
+    """Return the outputs of a graph: `first`, and the new state under the names of outputs."""
     return dict.fromkeys([first, *(PRESENT + name.removeprefix(PAST) for name in state)], True)
 
 
@@ -171,7 +192,12 @@ def _decoder_layers(decoder: TransformerDecoder) -> list[DecoderLayer]:
 
 
 def _positions(ids: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """ids `[B, T]`, a key `[B, A, P, D]` -> positions of the new tokens `[T]`, of all `[P + T]`"""
+    """Return the indices of the new tokens `[T]` and of all tokens `[P + T]`.
+
+    Args:
+        ids: the new tokens `[B, T]`.
+        key: the keys of the earlier tokens in one layer, `[B, A, P, D]`.
+    """
     before, length = key.shape[2], ids.shape[1]
     new = before + torch.arange(length, device=ids.device)
     return new, torch.arange(before + length, device=ids.device)

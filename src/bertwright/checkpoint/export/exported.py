@@ -1,10 +1,10 @@
-"""Exported folders, opened and run: ONNX Runtime or OpenVINO over rectangles of ids.
+"""Open and run exported folders, with ONNX Runtime or OpenVINO.
 
-`checkpoint/export/write.py` writes the folder; `export.json` says what is in it. Sequences go in
-without padding and come out without it: they are sorted by length, put into rectangles of about so
-many positions, and each gets its own rows back.
+`checkpoint/export/write.py` writes such a folder, and its `export.json` describes it. The caller
+passes sequences without padding and gets outputs without padding. In between, the sequences are
+sorted by length and padded in batches with a limited number of positions.
 
-Letters: T a sequence's length, H hidden, C scores.
+Letters: B sequences in a batch, T a sequence's length, H hidden, C scores.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Runtime = Literal["onnx", "openvino"]
 Arrays = list[Float32s]
 Feed = Mapping[str, npt.NDArray[Any]]
 Session = Callable[[Feed], list[npt.NDArray[Any]]]
-"""Inputs by name -> one array an output, in the order of `Exported.outputs`."""
+"""Maps the inputs by name to one array per output, in the order of `Exported.outputs`."""
 
 _FILES: dict[Runtime, str] = {"onnx": ONNX, "openvino": OPENVINO}
 PACKAGES: dict[Runtime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
@@ -47,24 +47,24 @@ class Exported:
     """An exported model, ready to run."""
 
     folder: Path
-    """Holds `config.json`, the tokenizer and, with a task head, `task.json` too."""
+    """The folder, which has `config.json`, the tokenizer and, with a task head, `task.json`."""
     runtime: Runtime
     int8: bool
     head: str | None
-    """`masked_lm`, `next_sentence` or a task's name; None: vectors."""
+    """`masked_lm`, `next_sentence` or the name of a task; None: the outputs are vectors."""
     kind: str | None
-    """The kind of the task, if the head is a task's."""
+    """The kind of the task, if the head is a task head."""
     outputs: dict[str, bool]
-    """Name -> whether it has a row for each token."""
+    """The name of each output -> whether it has a row for each token."""
     layers: tuple[int, ...]
-    """Without a head: the layers that are given, 0 the embeddings."""
+    """Without a head, the layers that are returned; 0 is the embeddings."""
     longest: int
-    """Tokens of a sequence, at most."""
+    """The maximum number of tokens of a sequence."""
     session: Session
 
     @cached_property
     def graph(self) -> ScoreGraph | None:
-        """How the graph gives the scores of a task's head."""
+        """How the graph returns the scores of a task head; None without a task head."""
         found: ScoreGraph | None = None if self.kind is None else kind_of(self.kind).graph
         return found
 
@@ -74,16 +74,18 @@ class Exported:
         types: Sequence[Sequence[int]] | None = None,
         batch_tokens: int = 4096,
     ) -> dict[str, Arrays]:
-        """Run sequences of ids, each with its [CLS] and [SEP].
+        """Run the model on sequences of ids, including [CLS] and [SEP].
 
         Args:
-            ids: n sequences. With a multiple-choice head each is one choice.
-            types: their segments; unset: all 0.
-            batch_tokens: positions of a rectangle, about; at least one sequence goes.
+            ids: n sequences. With a multiple-choice head, each is one choice.
+            types: the segments of each sequence; unset: all 0.
+            batch_tokens: the maximum number of positions in a batch. A single sequence may have
+                more.
 
         Returns:
-            Each output by name: n arrays in the order of `ids`, `[T, H]` or `[T, C]` where it has a
-            row for each token (`[T]` for start and end), else `[H]`, `[C]` or `[]`.
+            The outputs by name. Each is a list of n arrays in the order of `ids`: `[T, H]` or
+            `[T, C]` if the output has a row for each token (`[T]` for the start and end of spans),
+            else `[H]`, `[C]` or `[]`.
 
         Raises:
             DataError: a sequence is empty, or longer than the model's positions.
@@ -111,16 +113,17 @@ class Exported:
 
 
 def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
-    """Open what `bertwright export` wrote.
+    """Open a folder that `bertwright export` wrote.
 
     Args:
-        folder: of the export.
-        threads: of the runtime; unset: as the runtime likes.
+        folder: the folder of the export.
+        threads: the number of threads of the runtime; unset: the runtime's default.
 
     Raises:
-        DataError: no export, or one of another version.
-        ConfigError: int8 for processors unlike this one.
-        IntegrityError: a file was changed.
+        DataError: the folder is not an export, is of another version, or holds a decoder with a
+            cache.
+        ConfigError: the int8 weights would give wrong results on this processor.
+        IntegrityError: a file was changed or is missing.
         MissingExtra: the runtime is not installed.
     """
     folder = Path(folder)
@@ -134,7 +137,10 @@ def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
 
 
 def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) -> Exported:
-    """`open_exported` of a folder whose `export.json` says, or is to say, `facts`."""
+    """Open an exported folder with the content of `export.json`, which need not be written yet.
+
+    The manifest is not verified. For the arguments and errors, see `open_exported`.
+    """
     try:
         if facts["format"] != FORMAT:
             raise DataError(
@@ -169,7 +175,7 @@ def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) 
 
 
 def require(runtime: Runtime, *more: str) -> None:
-    """Raise MissingExtra unless a runtime, and `more` packages before it, are installed."""
+    """Raise MissingExtra unless the package of a runtime and `more` packages are installed."""
     for package in (*more, PACKAGES[runtime]):
         if importlib.util.find_spec(package) is None:
             raise MissingExtra("export", package, f"an exported model of {runtime}")
@@ -178,7 +184,8 @@ def require(runtime: Runtime, *more: str) -> None:
 def pad(
     ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
 ) -> dict[str, Int64s]:
-    """`input_ids`, `attention_mask` and `token_type_ids`, `[B, T]` each, zeros behind the text."""
+    """Return `input_ids`, `attention_mask` and `token_type_ids`, `[B, T]` each, with zeros after
+    each sequence."""
     longest = max(map(len, ids))
     feed = {
         name: np.zeros((len(ids), longest), dtype=np.int64)
@@ -193,7 +200,7 @@ def pad(
 
 
 def _rectangles(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Rows of each rectangle, the longest sequences first."""
+    """Yield the indices of the sequences in each batch, the longest sequences first."""
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     start = 0
     while start < len(order):
@@ -203,7 +210,8 @@ def _rectangles(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
 
 
 def start(runtime: Runtime, path: Path, outputs: list[str], threads: int | None = None) -> Session:
-    """Open a graph of a runtime; `outputs` in the order in which it is to give them."""
+    """Open the graph in a file, and return a function that runs it and returns these outputs in
+    order."""
     run = _start_onnx if runtime == "onnx" else _start_openvino
     return run(path, outputs, threads)
 
@@ -227,7 +235,7 @@ def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
 def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Session:
     import openvino
 
-    # On a processor with bf16 OpenVINO computes in it by default.
+    # By default, OpenVINO computes in bfloat16 on a processor that supports it.
     settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32"}
     if threads is not None:
         settings["INFERENCE_NUM_THREADS"] = threads
@@ -241,7 +249,7 @@ def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Sess
 
 
 def has_vnni() -> bool:
-    """Whether this processor adds products of 8-bit integers in 32 bits (AVX-512 VNNI)."""
+    """Return whether this processor sums products of 8-bit integers in 32 bits (AVX-512 VNNI)."""
     check = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
         torch.cpu, "_is_vnni_supported", None
     )
@@ -249,12 +257,14 @@ def has_vnni() -> bool:
 
 
 def weight_bits() -> int:
-    """Bits of a weight that this processor sums without saturation."""
+    """Return the number of bits, 7 or 8, of weights whose products this processor sums without
+    saturation."""
     saturates = platform.machine() in ("x86_64", "AMD64") and not (has_vnni() or _has_avx_vnni())
     return 7 if saturates else 8
 
 
 def _has_avx_vnni() -> bool:
-    """Whether Linux lists the same products in 256 bits, which torch does not report."""
+    """Return whether Linux lists AVX-VNNI, the same operation over 256 bits, which torch does not
+    report."""
     flags = Path("/proc/cpuinfo")
     return flags.is_file() and "avx_vnni" in flags.read_text("utf-8", "replace").split()

@@ -1,16 +1,17 @@
-"""Modules to files: torch's own exporter writes ONNX, OpenVINO converts that file, and int8 stores
-the weights of products and embeddings in 8 bits, a scale a channel:
+"""Write the files of exported graphs: torch's exporter writes ONNX, OpenVINO converts that file,
+and int8 stores the weights of matrix products and embeddings in 8 bits:
 
 | | weights | activations |
 |---|---|---|
-| ONNX Runtime | int8 a channel; without VNNI 7 bits | quantized while it runs, a scale a product |
-| OpenVINO | int8 a channel, embeddings a row | as OpenVINO chooses: f32, or 8 bits in groups |
+| ONNX Runtime | int8 per channel; 7 bits without VNNI | quantized at run time, per product |
+| OpenVINO | int8 per channel, embeddings per row | chosen by OpenVINO: f32, or 8 bits in groups |
 
-A weight becomes `round(w / s)` in int8 with a scale `s = max |w| / 127` of its own for each output
-channel of a product and each row of a table. x86 before VNNI adds two 8-bit products in 16 bits,
-which saturate; there the weights that ONNX Runtime gets have 7 bits, whose sums always fit.
+A weight becomes `round(w / s)` in int8, with a separate scale `s = max |w| / 127` for each output
+channel of a product and for each row of an embedding table. x86 processors without VNNI add two
+8-bit products in 16 bits, which saturate; for them, ONNX Runtime gets weights of 7 bits, whose sums
+always fit.
 
-Weights of 2 GB and more are in `NAME.onnx.data` beside the graph.
+Weights of 2 GiB or more are in `NAME.onnx.data` beside the graph.
 """
 
 from __future__ import annotations
@@ -33,26 +34,27 @@ from bertwright.checkpoint.export.exported import PACKAGES, Runtime, weight_bits
 from bertwright.checkpoint.export.padded import PAST, Graph
 from bertwright.errors import BertwrightError
 
-_SMALLEST = 256  # numbers: a smaller weight is not worth a scale
+_SMALLEST = 256  # numbers; a smaller weight is not worth a scale and stays in float32
 
 OPSET = 23
-"""The newest that torch 2.10, ONNX Runtime 1.22 and OpenVINO 2025 all know."""
+"""The newest ONNX opset that torch 2.10, ONNX Runtime 1.22 and OpenVINO 2025 all support."""
 
 EXPORTERS = ("onnx", "onnxscript")
-"""Packages that write a graph, whatever runs it."""
+"""The packages that are needed to write a graph for any runtime."""
 
 _SIZES = {"batch": 3, "choices": 4, "sequence": 5, "past": 7, "source": 6, "all": 12}
-"""Of the traced example: neither 1 nor alike, or the exporter would take a size for fixed."""
+"""The axis sizes of the traced example. None is 1 and all differ, because the exporter would
+otherwise treat a size as fixed."""
 
 
 def versions(runtime: Runtime) -> dict[str, str]:
-    """Of torch and of the packages that write a graph and run it."""
+    """Return the versions of torch and of the packages that write and run a graph."""
     names = ("torch", *EXPORTERS, PACKAGES[runtime])
     return {name: importlib.metadata.version(name) for name in names}
 
 
 def write_onnx(graph: Graph, path: Path) -> None:
-    """Trace a graph in eval mode.
+    """Export a graph, which must be in eval mode, to an ONNX file.
 
     Raises:
         BertwrightError: torch cannot export it.
@@ -84,8 +86,12 @@ def write_onnx(graph: Graph, path: Path) -> None:
 
 
 def finish_model(path: Path, runtime: Runtime, int8: bool) -> None:
-    """Turn an ONNX file, in float32, into the files of the runtime: `NAME.onnx` itself, or
-    `openvino_NAME.xml` and `.bin`."""
+    """Convert a float32 ONNX file to the files of a runtime: `NAME.onnx` itself, or
+    `openvino_NAME.xml` and `.bin`.
+
+    Raises:
+        BertwrightError: OpenVINO could not write its files.
+    """
     if runtime == "onnx":
         if int8:
             quantize_for_onnx(path)
@@ -97,7 +103,7 @@ def finish_model(path: Path, runtime: Runtime, int8: bool) -> None:
     model = openvino.convert_model(str(path))
     try:
         openvino.save_model(model, str(runtime_file(path, runtime)), compress_to_fp16=False)
-    except RuntimeError as error:  # of a full disk too, and it does not say so
+    except RuntimeError as error:  # also if the disk is full, which the message does not say
         free = shutil.disk_usage(path.parent).free / 1e6
         raise BertwrightError(
             f"OpenVINO could not write the model ({error}; {free:.0f} MB are free on its disk): "
@@ -106,19 +112,19 @@ def finish_model(path: Path, runtime: Runtime, int8: bool) -> None:
 
 
 def runtime_file(path: Path, runtime: Runtime) -> Path:
-    """What a runtime opens in place of an ONNX file."""
+    """Return the file that a runtime opens for the graph that was written to an ONNX file."""
     return path if runtime == "onnx" else path.with_name(f"openvino_{path.stem}.xml")
 
 
 def remove_onnx(folder: Path) -> None:
-    """Delete the ONNX files of a folder, where another runtime's are there."""
+    """Delete the ONNX files of a folder, after they were converted for another runtime."""
     for left in folder.glob("*.onnx*"):
         left.unlink()
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the exporters' notes on packages nobody needs; errors are raised all the same."""
+    """Suppress warnings and log messages of the exporters; errors are still raised."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -130,11 +136,11 @@ def quiet() -> Iterator[None]:
 
 
 def quantize_for_onnx(path: Path) -> None:
-    """Replace the float32 graph of a file by one that ONNX Runtime runs in int8."""
+    """Replace the float32 graph in a file with one that ONNX Runtime computes in int8."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # The tool turns some weights around and then trips over the shapes that the graph notes.
+    # `quantize_dynamic` transposes some weights, which then contradict the shapes in `value_info`.
     model = onnx.load(path)
     del model.graph.value_info[:]
     _replace(model, path)
@@ -155,7 +161,8 @@ def quantize_for_onnx(path: Path) -> None:
 
 
 def weights_to_int8(path: Path) -> None:
-    """Replace the weights of products and tables in a file by int8 and a scale a channel."""
+    """Replace the weights of products and embedding tables in a file with int8 weights and one
+    scale per channel or row."""
     import onnx
 
     model = onnx.load(path)
@@ -171,7 +178,7 @@ def weights_to_int8(path: Path) -> None:
         array = onnx.numpy_helper.to_array(weights[name])
         if array.dtype != np.float32 or array.ndim != 2 or array.size < _SMALLEST:
             continue
-        axis = min(found)  # a table that is also a product's weight keeps a scale a row
+        axis = min(found)  # an embedding table that is also used in a product has scales per row
         small, scale = to_int8(array, axis)
         graph.initializer.remove(weights[name])
         graph.initializer.extend(
@@ -196,15 +203,15 @@ def weights_to_int8(path: Path) -> None:
 
 
 def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]:
-    """A matrix in 8 bits.
+    """Quantize a matrix to 8 bits.
 
     Args:
-        array: two axes.
-        axis: the one along which every index has a scale.
+        array: the matrix.
+        axis: the axis along which each index has a scale of its own.
 
     Returns:
-        int8 of the same shape, and the scales; the product of the two is the matrix, within half a
-        scale.
+        The int8 matrix of the same shape, and the scales. Their product differs from the matrix by
+        at most half a scale.
     """
     largest = np.abs(array).max(axis=1 - axis)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
@@ -213,7 +220,7 @@ def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]
 
 
 def _replace(model: Any, path: Path) -> None:
-    """Write a graph in place of another, its weights beside it where they are over 2 GB."""
+    """Replace the graph in a file. Weights of 2 GiB or more are written to a file beside it."""
     import onnx
 
     beside = path.with_name(f"{path.name}.data")

@@ -1,25 +1,25 @@
-"""A learner's weights behind the signature that others expect: rectangles of ids, and a mask.
+"""A learner's weights behind the interface of other libraries: padded batches of ids and a mask.
 
     input_ids [B, T], attention_mask [B, T], token_type_ids [B, T]  ->  one tensor or two
 
-Here sequences lie end to end and nothing is padded; runtimes of exported models are fed rectangles.
-So attention and pooling are written a second time, with nothing in them but what every runtime
-knows. Where the mask is 0 a score becomes so low that its probability is exactly 0, and pooling
-leaves the position out: a real token's numbers are those it has alone. Results at padded positions
-mean nothing. Positions count from the first column, as in transformers: padding comes after the
-text.
+In Bertwright, sequences are concatenated and nothing is padded; the runtimes of exported models
+expect padded batches. Attention and pooling are therefore implemented a second time, with only the
+operations that every runtime supports. Where the mask is 0, a score is so low that its probability
+is exactly 0, and pooling ignores the position, so that padding does not change the results of real
+tokens. The results at padded positions are meaningless. Positions count from the first column, as
+in transformers, so padding must come after the text.
 
 | head | outputs |
 |---|---|
 | none | `last_hidden_state [B, T, H]` or `hidden_states.N [B, T, H]`; `pooler_output [B, H]` |
 | masked LM | `logits [B, T, V]` |
 | next sentence; classes, labels, a number | `logits [B, 2]`; `logits [B, C]` |
-| tagging | `logits [B, T, C]`: read at each word's first token; a CRF decodes them afterwards |
+| tagging | `logits [B, T, C]`, valid at each word's first token; a CRF decodes them afterwards |
 | span | `start_logits [B, T]`, `end_logits [B, T]` |
 | multiple choice | inputs are `[B, M, T]`, `logits [B, M]` |
 
-Letters: B sequences, T the longest, P tokens before them, H hidden, A attention heads, D = H / A,
-V vocabulary, C scores, M choices, F width of a feature.
+Letters: B sequences, T the length of the longest, P cached tokens before them, H hidden,
+A attention heads, D = H / A, V vocabulary, C scores, M choices, F width of a feature.
 """
 
 from __future__ import annotations
@@ -47,23 +47,24 @@ PAST, PRESENT = "past_key_values.", "present."
 
 
 class Graph(nn.Module):
-    """A model, or a part of one: (ids, mask, list of the rest) -> what `outputs` names."""
+    """A model to export, or a part of one: (ids, mask, list of all other inputs) -> outputs."""
 
     file: str = "model"
-    """Its name, as Optimum has it."""
+    """The name of its file without a suffix, as in Optimum."""
     inputs: dict[str, tuple[str | int, ...]]
-    """Name -> axes: a name where the size is open. Those of `PAST` are float32, others int64."""
+    """The name of each input -> its axes, as a size or as the name of a dynamic size. Inputs whose
+    names begin with `PAST` are float32, all others int64."""
     outputs: dict[str, bool]
-    """Name -> whether it has a row for each token."""
+    """The name of each output -> whether it has a row for each token."""
 
     @property
     def state(self) -> list[str]:
-        """The inputs that an earlier run, or another graph, gives."""
+        """The inputs that are outputs of an earlier step or of another graph."""
         return [name for name in self.inputs if name.startswith(PAST)]
 
 
 class PaddedBert(Graph):
-    """A BERT, and one head or none, over rectangles."""
+    """A BERT with one head, or without a head, over padded batches."""
 
     def __init__(
         self,
@@ -72,17 +73,17 @@ class PaddedBert(Graph):
         task: TaskConfig | None = None,
         layers: tuple[int, ...] = (),
     ) -> None:
-        """Share the parameters of a learner.
+        """Create the graph. It shares the parameters of the learner.
 
         Args:
-            learner: whose parameters are used, in eval mode.
-            head: the name of one of its heads; None: vectors of layers, and the pooler.
-            task: what the head is for, if it is a task head.
-            layers: without a head, the layers to give, 0 the embeddings; none: the last, and the
-                pooler, which is left out where layers are named.
+            learner: the learner, in eval mode.
+            head: the name of one of its heads; None: the outputs are vectors.
+            task: the task of the head, if it is a task head.
+            layers: without a head, the layers to return, where 0 is the embeddings; empty: the last
+                layer and the output of the pooler, if there is one.
 
         Raises:
-            ConfigError: the head has an LSTM.
+            ConfigError: the head has an LSTM, or compares the vectors of two texts.
         """
         super().__init__()
         bert = learner.encoder
@@ -95,6 +96,11 @@ class PaddedBert(Graph):
             raise ConfigError(
                 f"the head {head} has an LSTM, and an export is of linear heads: run it here, or "
                 "train one without --network"
+            )
+        if task is not None and task.head.compares:
+            raise ConfigError(
+                f"the head {head} compares the vectors of two texts, and an exported graph reads "
+                "one sequence: use it here, or train one without --transfer features"
             )
         last = bert.config.num_hidden_layers
         self.layers = layers or (last,)
@@ -114,7 +120,13 @@ class PaddedBert(Graph):
             self.outputs = {LOGITS: isinstance(self.head, MaskedLM)}
 
     def forward(self, ids: Tensor, mask: Tensor, more: list[Tensor]) -> list[Tensor]:
-        """Ids, mask and segments, `[B, T]` each, or `[B, M, T]`"""
+        """Return the outputs, in the order of `outputs`.
+
+        Args:
+            ids: `[B, T]`; `[B, M, T]` for a head over choices.
+            mask: of the same shape, 0 at padding.
+            more: a list of one tensor of the same shape, the segments.
+        """
         if not self.of_choices:
             return self._outputs(ids, mask, more[0])
         (scores,) = self._outputs(ids.flatten(0, 1), mask.flatten(0, 1), more[0].flatten(0, 1))
@@ -161,8 +173,15 @@ class PaddedBert(Graph):
 def over(
     layer: Any, bias: Tensor, past: Sequence[Tensor] = (), present: list[Tensor] | None = None
 ) -> Callable[[Tensor], Tensor]:
-    """What stands for a layer's attention: of tokens to themselves and to those before, whose keys
-    and values are `past`; those of all are put into `present`."""
+    """Return a function that replaces the attention of a layer: queries, keys and values
+    `[B, T, 3 H]` -> `[B, T, H]`.
+
+    Args:
+        layer: the layer.
+        bias: added to the scores.
+        past: the keys and the values of the P earlier tokens; empty: there are none.
+        present: a list to which the keys and the values of all tokens are appended.
+    """
 
     def attention(qkv: Tensor) -> Tensor:
         q, k, v = heads_of(qkv, layer.attention.heads, 3)
@@ -176,23 +195,28 @@ def over(
 
 
 def hide(mask: Tensor, like: Tensor) -> Tensor:
-    """What is added to scores: 0, and the lowest number where the mask is 0."""
+    """Return what is added to the scores: the lowest number of the type of `like` where the mask is
+    0, else 0."""
     return (mask == 0).to(like.dtype) * torch.finfo(like.dtype).min
 
 
 def _linear(scorer: nn.Linear, x: Tensor) -> Tensor:
-    """`Scorer.forward` without its autocast, which exporters do not take."""
+    """Compute `Scorer.forward` without its autocast context, which exporters do not support."""
     return nn.functional.linear(x, scorer.weight, scorer.bias)
 
 
 def _pool(x: Tensor, mask: Tensor, how: str) -> Tensor:
-    """x `[B, T, F]` -> `[B, F]` over the positions where the mask is 1."""
+    """Pool x `[B, T, F]` to `[B, F]` over the positions where the mask is 1."""
     if how == "cls":
         return x[:, 0]
     if how == "last":
         index = (mask.sum(1) - 1)[:, None, None].expand(-1, 1, x.shape[2])
         return x.gather(1, index)[:, 0]
     real = (mask != 0)[:, :, None]
-    if how == "mean":
-        return (x * real).sum(1) / real.sum(1)
-    return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
+    if how == "max":
+        return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
+    weights = real.to(x.dtype)
+    if how == "weighted":  # by position from 1
+        weights = weights * torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]
+    total, weight = (x * weights).sum(1), weights.sum(1)
+    return total / (weight.sqrt() if how == "mean-sqrt" else weight)

@@ -1,15 +1,16 @@
-"""`bertwright export`: a checkpoint as ONNX or OpenVINO, held against ours before it appears.
+"""Export a checkpoint as ONNX or OpenVINO (`bertwright export`), and compare the export with the
+original model before the folder appears.
 
 ```
 DIR/  model.onnx, or openvino_model.xml and .bin     inputs and outputs: see padded.py
       encoder_model.onnx, decoder_model.onnx          of a translation model: see decoders.py
       config.json  tokenizer files  task.json (with a task head)
       modules.json and its parts      of a folder of sentence-transformers: pooling, dense layers
-      export.json     what it is, what it was written with, and how far it is from ours
+      export.json     the graph, the versions that wrote it, its difference from the original
       MANIFEST.json   size and SHA-256 of every file
 ```
 
-How a graph becomes a file, and int8: `graph_files.py`.
+`graph_files.py` writes the graphs and converts them to int8.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ENCODER = "encoder"
-"""What `head` is to have vectors, whatever heads there are."""
+"""The value of `head` that exports the encoder's vectors, whatever heads the model has."""
 
 
 def export(
@@ -75,49 +76,46 @@ def export(
     overwrite: bool = False,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> dict[str, Any]:
-    """Write a checkpoint in the form of another runtime.
+    """Export a checkpoint to the format of another runtime.
 
     Args:
         source: a checkpoint, a run or a Hugging Face folder.
         out: the folder to write.
-        runtime: whose form.
-        head: `masked_lm`, `next_sentence`, a task's name, or `encoder`; unset: the task's, if there
-            is one, else the encoder's vectors.
-        layers: without a head, the layers to give (0 the embeddings, negative from the top) in
-            place of the last and the pooler. Higher ones are left out of the graph.
-        int8: weights of 8 bits.
-        sample: texts that int8 is evaluated on; unset: 32 sentences of our own.
-        least: mean cosine, agreement or correlation on them below which int8 is an error.
-        overwrite: replace what stands in `out`, if Bertwright wrote it.
-        on_step: called with what is done next.
+        runtime: the runtime whose format is written.
+        head: `masked_lm`, `next_sentence`, the name of a task, or `encoder`; unset: the task, if
+            there is one, else the encoder's vectors.
+        layers: without a head, the layers to return (0 is the embeddings, negative numbers count
+            from the top) in place of the last layer and the pooler. Layers above them are left out
+            of the graph.
+        int8: whether the weights are stored in 8 bits.
+        sample: the texts on which an int8 export is evaluated; unset: the 32 sentences `SAMPLE`.
+        least: the mean cosine, agreement or correlation on these texts below which an int8 export
+            is an error.
+        overwrite: whether `out` may be replaced, if Bertwright wrote it.
+        on_step: called with a description of each step before it begins.
 
     Returns:
-        What `export.json` holds.
+        The content of `export.json`.
 
     Raises:
         MissingExtra: a package is not installed.
-        ConfigError: `out` is there, is no folder of ours or holds the source; no such head or
-            layer, or one that rectangles of tokens cannot have.
-        DataError: no model, texts that are none or too few, or a folder of sentence-transformers
-            whose vectors are not made as ours.
-        BertwrightError: what was written differs from ours.
+        ConfigError: `out` exists, was not written by Bertwright or holds the source; or the head or
+            layer does not exist or cannot be exported.
+        DataError: there is no model, there are no texts or too few, or the source is a folder of
+            sentence-transformers whose vectors are not supported.
+        BertwrightError: the outputs of the export differ from those of the original model.
     """
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
     system = system_of_config(loaded.config)
-    if system.is_padded_elsewhere:  # an encoder, and not a decoder
+    if system.is_padded_elsewhere:  # an encoder, not a decoder
         system_that(lambda system: system.is_exported, loaded.config, "an export of an encoder")
     require(runtime, *EXPORTERS)
     learner = loaded.learner.eval().requires_grad_(False)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
-    system = system_of_config(loaded.config)
-    if system.is_padded_elsewhere:
-        system_that(
-            lambda system: system.is_exported, loaded.config, "an export of vectors or heads"
-        )
     if system.is_exported:
         bert = _of_bert(loaded, head, layers)
         task, graphs = bert.task, [bert]
@@ -166,7 +164,7 @@ def export(
             del sessions
         else:
             exported = open_as(folder, facts | {"int8": False}, threads)
-            facts["largest_difference"] = check_random(learner, exported, task)
+            facts["largest_difference"] = check_random(learner, exported)
             del exported
         if int8:
             on_step("to 8 bits, and comparing on text")
@@ -186,7 +184,7 @@ def export(
 
 
 def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int]) -> PaddedBert:
-    """The graph of a BERT with the head that is meant, or of its layers."""
+    """Return the graph of a BERT with the requested head, or of the requested layers."""
     head = _head(head, loaded.learner, loaded.tasks, str(loaded.folder))
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
@@ -205,7 +203,7 @@ def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int])
 
 
 def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
-    """Raise DataError unless int8 can be evaluated on texts."""
+    """Raise DataError unless an int8 export can be evaluated on these texts."""
     if not any(text.strip() for text in texts):
         raise DataError("the sample has no text: give a file with a text a line")
     graph = None if task is None else kind_of(task.kind).graph
@@ -214,7 +212,8 @@ def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
 
 
 def _facts_of_bert(graph: PaddedBert, learner: Learner) -> dict[str, Any]:
-    """What `export.json` says of the graph of a BERT; the numbers of a CRF decode its tags."""
+    """Return the description of a BERT's graph for `export.json`, with the parameters of a CRF,
+    which are needed to decode tags."""
     heads = learner.objectives.items()
     crf = getattr(graph.head, "crf", None)
     return {
@@ -230,8 +229,9 @@ def _facts_of_bert(graph: PaddedBert, learner: Learner) -> dict[str, Any]:
 def _facts_of_decoder(
     graphs: Sequence[Graph], learner: Learner, tokenizer: Tokenizer, runtime: Runtime
 ) -> dict[str, Any]:
-    """What `export.json` says of graphs with a state: what goes in (type, axes) and comes out, and
-    which ids begin a text, end it and are never written."""
+    """Return the description of a decoder's graphs for `export.json`: the inputs with their types
+    and axes, the outputs, and the ids that begin a text, that end it and that are never
+    generated."""
     special = tokenizer.special
     ends = {special[role] for role in ("sep", "eos") if role in special}
     made = {}
@@ -256,7 +256,7 @@ def _facts_of_decoder(
 def _head(
     requested: str | None, learner: Learner, tasks: dict[str, TaskConfig], where: str
 ) -> str | None:
-    """The head that is meant; None: the encoder's vectors."""
+    """Return the name of the head to export; None for the encoder's vectors."""
     if requested == ENCODER:
         return None
     if requested is None:
@@ -273,7 +273,7 @@ def _head(
 
 
 def _numbers(layers: Sequence[int], depth: int) -> tuple[int, ...]:
-    """Layers counted from 0, the embeddings."""
+    """Return the numbers of the layers, counted from 0, the embeddings."""
     if not layers:
         return ()
     numbers = VectorConfig(tuple(layers)).numbers(depth)
@@ -283,7 +283,7 @@ def _numbers(layers: Sequence[int], depth: int) -> tuple[int, ...]:
 
 
 def _write_config(folder: Path, config: Any, head: str | None, task: TaskConfig | None) -> None:
-    """`config.json` of the model with this head alone, and `task.json`."""
+    """Write `config.json` of the model with this head alone and, for a task head, `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
     system = system_of_config(config)
     names, pooled = system.names, system.spec(config).pooled

@@ -1,4 +1,4 @@
-"""Vectors of texts as a transformer of scikit-learn.
+"""Compute vectors of texts in a transformer of scikit-learn.
 
     make_pipeline(BertVectors("runs/news"), LogisticRegression()).fit(texts, labels)
 
@@ -24,15 +24,15 @@ from bertwright.inference.vectors.embed import Embedder, layer_tuple
 
 
 class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Transforms texts to `[n, W]` float32. Parameters that are None are as the model's folder
-    states.
+    """Transforms texts to vectors, `[n, W]` float32. Parameters that are None have the values that
+    the model's folder states.
     """
 
     def __init__(
         self,
         model: str | Path = "",
         layers: int | Sequence[int] | None = None,
-        combine: Combine = "concat",
+        combine: Combine | None = None,
         pooling: str | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
