@@ -49,12 +49,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Look a public name up in the module it lives in."""
+    """Return the object of a public name from the module that defines it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'bertwright' has no attribute {name!r}; it has {__all__}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """The public names, those not looked up yet too."""
+    """Return the public names, including those that have not been looked up yet."""
     return sorted(__all__)

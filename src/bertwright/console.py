@@ -58,14 +58,17 @@ def bar(label: str, unit: str = "", lines: bool = True) -> Iterator[OnProgress]:
 
 
 OnStep = Callable[[str, float, float, float], None]
-"""Called before each of several steps with its name and the seconds it may take at most, with the
-seconds of the steps before it and those of all; after the last step with an empty name."""
+"""Called before each step with its name, the seconds that it may take at most, the seconds of the
+steps before it, and the seconds of all steps; called after the last step with an empty name."""
 
 
 @contextmanager
 def step_bars(label: str) -> Iterator[OnStep]:
-    """Show the progress of long work by the time that its steps may take: a bar of all of it, and
-    one of the present step. Where there is no terminal, a line every half minute at most."""
+    """Show the progress of work whose steps have known maximum times.
+
+    On a terminal, one bar shows the whole work and one the present step. Elsewhere, a line is
+    written at most every half minute.
+    """
     if not sys.stderr.isatty():
         yield _written_steps(label)
         return
@@ -75,7 +78,7 @@ def step_bars(label: str) -> Iterator[OnStep]:
     now = _Step()
 
     class Clocked(Progress):
-        """Bars that go on with the clock."""
+        """Bars that advance with the clock."""
 
         def get_renderables(self) -> Iterable[Any]:
             """Draw both bars as they are now."""
@@ -95,7 +98,7 @@ def step_bars(label: str) -> Iterator[OnStep]:
 
 
 class _Step:
-    """The present step, and when it began."""
+    """The present step and the time at which it began."""
 
     def __init__(self) -> None:
         self.begin("", 0.0, 0.0, 1.0)
@@ -105,11 +108,11 @@ class _Step:
         self.began = time.monotonic()
 
     def own(self) -> tuple[float, float]:
-        """Seconds of the step, and how many it may have; at its end it waits."""
+        """Return the seconds spent in the step, at most those it may take, and the latter."""
         return min(self.seconds, time.monotonic() - self.began), max(self.seconds, 1e-9)
 
     def all(self) -> tuple[float, float]:
-        """The same of all steps."""
+        """Return the seconds of the steps so far, and the seconds that all steps may take."""
         return self.done + self.own()[0] * bool(self.name), max(self.total, 1e-9)
 
 

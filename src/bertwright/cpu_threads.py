@@ -1,11 +1,11 @@
-"""Threads on a CPU of which each computes whole batches on one core, and what they draw.
+"""CPU threads that each compute whole batches on one core, and the random numbers they draw.
 
-Two threads that share a product wait for each other at its end, and a thread whose core another
-process has taken is waited for, hundreds of times a batch. A thread that computes whole batches
-alone waits for nobody.
+Threads that share a matrix product wait for each other at its end, hundreds of times per batch, and
+so they all wait for a thread whose core is taken by another process. A thread that computes whole
+batches alone waits for no other thread.
 
-What it gains in training, as tokens a second against sharing each product on two cores
-(`benchmarks/README.md`, "Beside other processes"; two processors):
+The table shows the speed of training in tokens per second, relative to sharing each product between
+two cores, on two processors (`benchmarks/README.md`, "Beside other processes"):
 
 | | bert-mini | bert-tiny |
 |---|---|---|
@@ -13,8 +13,8 @@ What it gains in training, as tokens a second against sharing each product on tw
 | beside one busy process | 1.5, 1.7 | 1.1 |
 | beside two busy processes | 1.3, 2.9 | 2.1 |
 
-`own_draws` gains no speed. Threads that drew from torch's one generator would draw in the order in
-which they happen to run, and no step could be repeated.
+`own_draws` makes training reproducible, not faster: threads that shared torch's generator would
+draw from it in the order in which they happen to run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def one_core_each(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """Let torch's operations in this thread use this number of threads within the block."""
+    """Set the number of threads that torch's operations use in this thread, within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -62,8 +62,9 @@ _draws = _Draws()
 
 @contextmanager
 def own_draws(seed: int) -> Iterator[None]:
-    """Let modules draw in this thread on a CPU what they would draw after
-    `torch.manual_seed(seed)`, whatever other threads draw.
+    """Give this thread a random generator of its own for modules on a CPU, within the block.
+
+    Modules draw what they would draw after `torch.manual_seed(seed)`, whatever other threads draw.
     """
     _draws.generator = torch.Generator().manual_seed(seed)
     try:
@@ -73,5 +74,8 @@ def own_draws(seed: int) -> Iterator[None]:
 
 
 def generator_on(device: torch.device | str) -> torch.Generator | None:
-    """Return the generator that a module draws from: this thread's own, or None for torch's."""
+    """Return the generator that a module on a device draws from, or None for torch's own.
+
+    On a CPU it is the generator of `own_draws`, if this thread has one.
+    """
     return _draws.generator if torch.device(device).type == "cpu" else None

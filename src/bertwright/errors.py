@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit code the command line ends with.
+"""Errors of Bertwright, each with the exit code with which the command line ends.
 
 | exit code | class | means |
 |---|---|---|
@@ -22,8 +22,8 @@ class BertwrightError(Exception):
 
     exit_code = 1
     retry: tuple[str, str] | None = None
-    """A word of the command line that failed, and the one that works in its place; the command
-    line prints the command with it."""
+    """A wrong value on the command line and the right one; the message of the command line then
+    shows the corrected command."""
 
 
 class ConfigError(BertwrightError, ValueError):
@@ -53,12 +53,12 @@ class DataError(BertwrightError, ValueError):
     def __init__(self, message: str, options: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.options = tuple(options)
-        """Options with which the command may work, as `("--label", "2")`; the command line prints
-        the whole command with them."""
+        """Options with which the command may succeed, as `("--label", "2")`; the message of the
+        command line then shows the whole command with them."""
 
 
 class IntegrityError(BertwrightError):
-    """A file that was truncated, changed or does not belong."""
+    """A file that is missing, was truncated or changed, or does not belong to the others."""
 
     exit_code = 5
 

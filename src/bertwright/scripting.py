@@ -1,8 +1,9 @@
-"""Bertwright from a script or a notebook: `build_data`, `pretrain`, `finetune` and `evaluate`.
+"""Functions for scripts and notebooks: `build_data`, `pretrain`, `finetune`, `compare`, `evaluate`.
 
-They run the recipes behind the command line's verbs with plain arguments, print their progress in a
-terminal or a notebook, and return a `Run`: its metrics, its log, its model and its page. Data may
-be a file, a list of rows, a pandas DataFrame or a `datasets` Dataset. docs/python.md shows them.
+They run the recipes behind the verbs of the command line with plain arguments, and print their
+progress. `pretrain` and `finetune` return a `Run`, which gives its metrics, its log, its model and
+its page. Labelled data may be a file, a list of rows, a pandas DataFrame or a `datasets` Dataset.
+docs/python.md has examples.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.train.log import OnLog, open_board, read_records, summary_writer
 
 Data = str | Path | Iterable[Any]
-"""A file, or rows: mappings, tuples, a DataFrame, a `datasets` Dataset."""
+"""A file, or rows: mappings, tuples, a pandas DataFrame or a `datasets` Dataset."""
 LogTo = Literal["tensorboard", "wandb"]
 
 
@@ -63,19 +64,23 @@ class Run:
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """The content of `results.json`, of a fine-tuned run; else empty."""
+        """The content of `results.json` of a fine-tuned run; empty for a pre-training run."""
         path = self.folder / RESULTS
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The log: an object for each line of `metrics.jsonl`."""
+        """The log, with one record for each line of `metrics.jsonl`."""
         return read_records(self.folder / "metrics.jsonl")
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """Figures on held-out data: of the best seed where it was fine-tuned (by `TASK.METRIC` with
-        several tasks), of the last validation where it was pre-trained."""
+        """The metrics on held-out data.
+
+        They are those of the best seed for a fine-tuned run, with the names `TASK.METRIC` if it has
+        several tasks, and those of the last validation for a pre-training run. For a pre-training
+        run without validation, they are those of the last record of the log.
+        """
         if "tasks" in self.results:
             tasks = self.results["tasks"].items()
             return {f"{name}.{k}": v for name, each in tasks for k, v in each["metrics"].items()}
@@ -92,16 +97,16 @@ class Run:
 
     @cached_property
     def report(self) -> Path:
-        """The page of the run, written when it is first used."""
+        """The path of the run's HTML page, which is written when it is first used."""
         return write_report(read_run(self.folder))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What `evaluate` measured."""
+    """The result of `evaluate`."""
 
     results: dict[str, Any]
-    """All of it, as `bertwright evaluate --json` prints it."""
+    """The whole result, as `bertwright evaluate --json` prints it."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -110,7 +115,7 @@ class Scores:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know about the data and the figures."""
+        """Warnings about the data and the metrics."""
         return list(self.results["warnings"])
 
 
@@ -125,29 +130,30 @@ def build_data(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Path:
-    """Write text as shards to pre-train on, with a vocabulary of its own; the folder.
+    """Turn text into shards for pre-training, and return their folder.
 
     Args:
         inputs: files, folders or globs, as `bertwright data build` reads them.
-        out: the folder of shards.
-        tokenizer: the folder of a tokenizer or a model, or `hf:ORG/NAME`; None: one is trained on
-            the text.
-        vocab_size: of the tokenizer that is trained.
-        reading: how documents and sentences are found, as `{"documents": "line"}`.
-        workers: processes; 0: one a core. With more than one, a script calls this under
-            `if __name__ == "__main__":`.
+        out: the folder to write the shards to.
+        tokenizer: the folder of a tokenizer or a model, or `hf:ORG/NAME`; None: a vocabulary is
+            trained on the text.
+        vocab_size: the size of the vocabulary that is trained.
+        reading: options of `bertwright data build` for finding documents and sentences, as
+            `{"documents": "line"}`.
+        workers: the number of processes; 0: one per core. With more than one, a script must call
+            this function under `if __name__ == "__main__":`.
         overwrite: replace what is in `out`.
         progress: show a bar.
 
     Raises:
-        ConfigError: an unknown key, or a folder that is taken.
+        ConfigError: an unknown key, or a folder that exists already.
         DataError: no documents, or a file that cannot be read.
     """
     files = [str(each) for each in ([inputs] if isinstance(inputs, str | Path) else inputs)]
     corpus = values.from_dict(CorpusConfig, reading or {})
     with TemporaryDirectory() as temporary:
         if tokenizer is None:
-            refuse_folder(Path(out), overwrite)  # before the work, not after
+            refuse_folder(Path(out), overwrite)  # before the work starts
             config = TokenizerConfig(vocab_size=vocab_size, workers=workers)
             with _bar(progress, "Training the vocabulary", "bytes") as on_read:
                 trained, _ = train_tokenizer(files, corpus, config, on_read=on_read)
@@ -186,22 +192,23 @@ def pretrain(
     Args:
         data: the folder of shards.
         out: the folder of the run.
-        system: what to train; the keys of its runs are those of `bertwright pretrain --help-all`.
-        preset: the size, as `mini` or `bert-mini`.
+        system: the kind of model to train, as `bert` or `gpt`.
+        preset: the size of the model, as `mini` or `bert-mini`.
         config: settings to start from: a configuration, a mapping or a TOML file.
-        resume: continue the run in `out`; starts it where there is none.
+        resume: continue the run in `out`, or start it if there is none.
         overwrite: replace the run in `out`.
         progress: print the log.
         on_log: called with each record of `metrics.jsonl`.
-        log_to: `tensorboard` or `wandb`, or both.
-        settings: any key of the configuration; of a section as
-            `optimizer={"learning_rate": 1e-3}` or `**{"optimizer.learning_rate": 1e-3}`.
+        log_to: where the log is sent to in addition: `tensorboard` or `wandb`, or both.
+        settings: any key that `bertwright pretrain --model MODEL --help-all` lists; they override
+            `config`. A key of a section is given as `optimizer={"learning_rate": 1e-3}` or
+            `**{"optimizer.learning_rate": 1e-3}`.
 
     Raises:
-        ConfigError: an unknown key, a wrong value, or a folder that is taken.
+        ConfigError: an unknown key, a wrong value, or a folder that exists already.
         DataError: shards that cannot be trained on.
-        MissingExtra: what `log_to` names is not installed.
-        Interrupted: Ctrl-C; the run is saved, and `resume=True` continues it.
+        MissingExtra: a package that `log_to` needs is not installed.
+        Interrupted: Ctrl-C was pressed; the run is saved, and `resume=True` continues it.
     """
     if system not in trainable():
         raise ConfigError(f"no system {system!r}; expected {', '.join(trainable())}")
@@ -256,22 +263,23 @@ def finetune(
         train: examples: a file, or rows as mappings or tuples: `(text, label)`,
             `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,
             `(text, choices, index)`, `(source, target)`; a pandas DataFrame; a `datasets` Dataset.
-            None: `similarity` with plain text, as `corpus=["articles/"]`.
+            None only for `similarity` on plain text, which is given as `corpus=["articles/"]`.
         dev: examples to evaluate on, in any of these forms; None: a tenth of `train`.
         out: the folder of the run.
-        name: of the task in the model.
-        text, text2, label: columns of a text, of the second of a pair, and of the label; None:
-            found by their names. With `multi_label=True` several labels: a column for each class,
-            or the names of the classes of a list of 0 and 1.
-        config, overwrite, progress, on_log, log_to: as of `pretrain`.
-        settings: any key of `bertwright finetune --help-all`, as `epochs=3` or `multi_label=True`.
+        name: the name of the task in the model.
+        text, text2, label: the columns of the text, of the second text of a pair, and of the label;
+            None: they are found by their names. With `multi_label=True`, `label` is a list: a
+            column for each class, or the names of the classes if a column holds lists of 0 and 1.
+        config, overwrite, progress, on_log, log_to: as for `pretrain`.
+        settings: any key that `bertwright finetune --help-all` lists, as `epochs=3` or
+            `multi_label=True`.
 
     Raises:
-        ConfigError: an unknown key, a wrong value, or a folder that is taken.
+        ConfigError: an unknown key, a wrong value, or a folder that exists already.
         DataError: examples that cannot be read.
-        MissingExtra: what `log_to` names is not installed.
-        Diverged: every seed came to numbers that are not finite.
-        Interrupted: Ctrl-C; the seeds that were finished are saved.
+        MissingExtra: a package that `log_to` needs is not installed.
+        Diverged: in every seed, numbers became infinite or NaN.
+        Interrupted: Ctrl-C was pressed; the seeds that were finished are saved.
     """
     check_kind(kind)
     examples = {"train": train, "dev": dev}
@@ -314,18 +322,18 @@ class Ladder:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each system and fraction of the labels, and one for each baseline, as
-        `results.csv` has them."""
+        """The rows of `results.csv`: one for each system and fraction of the labels, and one for
+        each baseline."""
         return rows_of(self.results)
 
     @property
     def conclusion(self) -> str:
-        """What the figures support, in a sentence or two."""
+        """The conclusion that the results support, in a sentence or two."""
         return str(self.results["conclusion"])
 
     @property
     def report(self) -> Path:
-        """Return the path of the page that shows the comparison."""
+        """The path of the HTML page that shows the comparison."""
         return self.folder / "report.html"
 
     def to_pandas(self) -> Any:
@@ -362,29 +370,33 @@ def compare(
 
         ladder = bertwright.compare("corpus", train="labelled.tsv", out="runs/ladder", minutes=3)
 
-    The same call goes on after an interruption, and does only what is new.
+    After an interruption, the same call continues the comparison. A call with more systems, seeds
+    or fractions computes only what is new.
 
     Args:
         corpus: files, folders or globs, as `bertwright data build` reads them.
         out: the folder of the comparison.
-        train: labelled examples, in any form that `finetune` takes; None: language models and
-            words are compared alone.
-        dev: examples that choose; None: a tenth of `train`.
-        test: examples that are evaluated once; None: figures are of dev.
-        kind: of the task, as `finetune` takes it.
-        text, text2, label: columns, as of `finetune`.
-        reading: how documents and sentences are found, as `{"documents": "line"}`.
+        train: labelled examples, in any form that `finetune` takes; None: the systems are compared
+            only as language models and by their words.
+        dev: examples for model selection; None: a tenth of `train`.
+        test: examples that are evaluated once, at the end; None: the metrics are those of dev.
+        kind: the kind of the task, as for `finetune`.
+        text, text2, label: columns, as for `finetune`.
+        reading: options of `bertwright data build` for finding documents and sentences, as
+            `{"documents": "line"}`.
         overwrite: begin from scratch.
         progress: print what is done.
-        settings: any key of `bertwright compare --help-all`, as `systems=["gpt2", "bert"]`.
+        settings: any key that `bertwright compare --help-all` lists, as
+            `systems=["gpt2", "bert"]`.
 
     Returns:
-        The comparison. Systems that failed are rows with their `reasons`.
+        The comparison. A system that failed has a row with its `reasons`.
 
     Raises:
-        ConfigError: an unknown key, a wrong value, or a folder that was begun otherwise.
+        ConfigError: an unknown key, a wrong value, or a folder that holds something else or a
+            comparison with other settings.
         DataError: a corpus or examples that cannot be used.
-        Interrupted: Ctrl-C; the same call goes on.
+        Interrupted: Ctrl-C was pressed; the same call continues.
     """
     check_kind(kind)
     folder = Path(out)
@@ -423,7 +435,7 @@ def compare(
 
 
 def _labelled_file(data: Data, kind: str, name: str, folder: Path) -> str:
-    """A labelled file; rows in memory are written into the folder of a comparison."""
+    """Return the path of a labelled file; rows in memory are first written to one in `folder`."""
     rows = _rows(data, kind, name)
     if isinstance(rows, str):
         return rows
@@ -457,20 +469,23 @@ def evaluate(
     Args:
         model: a loaded model, or the folder of one.
         data: examples with labels, in any form that `finetune` takes.
-        task: which of the model's tasks; None where it has one.
-        text, text2, label: columns; None: those of training, or found by their names. Several
-            labels: a column for each class.
-        label_map: other names of labels in the data, as `{"0": "bad", "1": "good"}`.
-        metric: the metric to put first; None: the usual one of the kind.
-        null_threshold: of a span task, in place of the model's; `inf`: never "no answer".
-        intervals: whether to bootstrap 95 % intervals.
-        bleu_tokenize: sacreBLEU's tokenizer of a generation task; None: that of training.
-        precision: of the matrix products.
+        task: the name of the task; None: the model has only one.
+        text, text2, label: columns; None: those of training, or found by their names. With several
+            labels, `label` is a list with a column for each class.
+        label_map: name of a label in the data -> its name in the model, as
+            `{"0": "bad", "1": "good"}`.
+        metric: the metric to put first; None: the usual one of the kind of task.
+        null_threshold: for a span task, the threshold for predicting no answer, in place of the
+            model's; `inf`: an answer is always predicted.
+        intervals: whether to compute 95 % intervals by bootstrap.
+        bleu_tokenize: sacreBLEU's tokenizer for a generation task; None: that of training.
+        precision: the precision of matrix products.
         progress: show a bar.
 
     Raises:
-        ConfigError: no such task or metric.
-        DataError: no task head, or examples that cannot be read; a label unseen in training.
+        ConfigError: there is no such task or metric.
+        DataError: the model has no task head, examples cannot be read, or a label did not occur in
+            training.
     """
     loaded = model if isinstance(model, Model) else load(model)
     kind = loaded.tasks[loaded.task_name(task)].kind
@@ -492,7 +507,11 @@ def evaluate(
 
 
 def _rows(data: Data, kind: str, name: str) -> str | Rows:
-    """A file's path, or rows as mappings from column to value."""
+    """Return the path of a file, or rows in memory as mappings from column to value.
+
+    Raises:
+        DataError: a row is neither a mapping nor a tuple, or a tuple has a wrong number of items.
+    """
     if isinstance(data, str | Path):
         return str(data)
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
@@ -517,7 +536,10 @@ def _rows(data: Data, kind: str, name: str) -> str | Rows:
 
 
 def _named(row: Sequence[Any], kind: str, where: str) -> dict[str, Any]:
-    """The items of a tuple by the names of their columns."""
+    """Return the items of a tuple as a mapping from the names of their columns.
+
+    An answer that is given as a string is looked up in its context.
+    """
     known = kind_of(kind).fields
     fields = next((each for each in known if len(each) == len(row)), None)
     if fields is None:
@@ -531,7 +553,11 @@ def _named(row: Sequence[Any], kind: str, where: str) -> dict[str, Any]:
 
 
 def _class_names(data: Any) -> dict[str, Callable[[Any], Any]]:
-    """Of a `datasets` Dataset: what gives the names of a column's class numbers."""
+    """Return a function for each column of class numbers, which turns a number into its name.
+
+    Only a `datasets` Dataset has such columns. A negative number, which means no label, becomes
+    None.
+    """
 
     def names(feature: Any) -> Callable[[Any], Any]:
         def name(value: Any) -> Any:
@@ -547,14 +573,14 @@ def _class_names(data: Any) -> dict[str, Callable[[Any], Any]]:
 
 
 def _mapping(config: Any) -> dict[str, Any]:
-    """A configuration, a mapping or a TOML file as nested mappings."""
+    """Return a configuration, a mapping or a TOML file as nested mappings."""
     if isinstance(config, str | Path):
         return values.read_toml(config)
     return {} if config is None else _nested(values.to_dict(config))
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"optimizer.learning_rate": 1e-3}` as `{"optimizer": {"learning_rate": 1e-3}}`."""
+    """Return `{"optimizer.learning_rate": 1e-3}` as `{"optimizer": {"learning_rate": 1e-3}}`."""
     nested: dict[str, Any] = {}
     for key, value in settings.items():
         for section in reversed(key.split(".")):
@@ -566,13 +592,20 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _bar(
     progress: bool, label: str, unit: str, lines: bool = True
 ) -> AbstractContextManager[OnProgress]:
-    """What shows how work advances, as on the command line."""
+    """Return the progress bar of the command line, or one that shows nothing without `progress`."""
     return bar(label, unit, lines) if progress else nullcontext(silent)
 
 
 @contextmanager
 def _sinks(on_log: OnLog, targets: set[str], out: str, config: Any) -> Iterator[OnLog]:
-    """Where records go beside `metrics.jsonl`: `on_log`, TensorBoard's events, wandb."""
+    """Yield a function that passes each record of the log on to `on_log`, TensorBoard and wandb.
+
+    `targets` says whether TensorBoard and wandb are used.
+
+    Raises:
+        ConfigError: a target is unknown.
+        MissingExtra: the package of a target is not installed.
+    """
     if unknown := targets - {"tensorboard", "wandb"}:
         raise ConfigError(f"log_to is {min(unknown)!r}; expected 'tensorboard' or 'wandb'")
     sinks = [on_log]
@@ -592,7 +625,7 @@ def _sinks(on_log: OnLog, targets: set[str], out: str, config: Any) -> Iterator[
             )
         if "tensorboard" in targets:
             summary_writer()
-            writers: dict[Any, Any] = {}  # one a seed, made when the run's folder is there
+            writers: dict[Any, Any] = {}  # one per seed, made when the run's folder exists
 
             def write(record: dict[str, Any]) -> None:
                 seed = f"seed-{record.get('seed', 1)}"

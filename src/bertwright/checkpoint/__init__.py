@@ -1,1 +1,1 @@
-"""Folders to encoders and back."""
+"""Load models from folders and save them there."""

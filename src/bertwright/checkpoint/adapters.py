@@ -1,13 +1,13 @@
-"""How the folders of each layout are opened: one adapter a layout.
+"""Open the folders of each layout, with one adapter per layout.
 
 | layout | weights | configuration |
 |---|---|---|
 | `huggingface` | `model.safetensors`, or shards with an index | `config.json` |
 | `tensorflow` | `NAME.index`, `NAME.data-*` | `bert_config.json`, else `config.json` |
 
-A source is a folder, or a TensorFlow checkpoint by its name without `.index`. An adapter opens
-files; what their tensors are called is the `Layout` of the model (`models/layout.py`). Our own
-checkpoints have the layout `huggingface`.
+A source is a folder, or the name of a TensorFlow checkpoint without `.index`. An adapter opens the
+files; the `Layout` of the model (`models/layout.py`) defines the names of their tensors.
+Bertwright's own checkpoints have the layout `huggingface`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from bertwright.storage.tensor_bundle import BundleEntry, read_tensor
 
 AnyHeader = Header | BundleEntry
 Headers = Mapping[str, AnyHeader]
-"""Name -> file, shape and type."""
+"""The name of each tensor -> its file, shape and type."""
 
 
 class Adapter(ABC):
-    """Opens the folders of one layout."""
+    """An adapter that opens the folders of one layout."""
 
     name: str
-    """As `bertwright inspect` calls it."""
+    """The name of the layout in the output of `bertwright inspect`."""
 
     @abstractmethod
     def is_one(self, source: Path) -> bool:
@@ -45,51 +45,57 @@ class Adapter(ABC):
 
     @abstractmethod
     def config_file(self, source: Path) -> Path:
-        """Return the path of the configuration, which may be missing."""
+        """Return the path of the configuration file, which may not exist."""
 
     def config(self, source: Path) -> Any:
-        """Return the configuration of a model, of the class that its system has.
+        """Return the configuration of a model, an instance of its system's configuration class.
 
         Raises:
-            DataError: no configuration, or one of a model that is not read.
+            DataError: there is no configuration, or the model is of a kind that is not read.
         """
         path = self.config_file(source)
         content = read_json(path)
         return system_of_folder(content, path).names.read_config(content, path)
 
     def system(self, source: Path, config: Any) -> System:
-        """Return the system of a model, with the names of tensors that this layout has.
+        """Return the system of a model, with the tensor names of this layout.
 
         Raises:
-            ConfigError: the layout has no models of this configuration.
+            ConfigError: the layout cannot hold models of this configuration.
         """
         return system_of_config(config)
 
     @abstractmethod
     def weight_files(self, source: Path) -> list[Path]:
-        """Return the files that the weights are read from, without heads in a file of their own.
+        """Return the files that hold the weights, without the separate file of task heads.
 
         Raises:
-            DataError, IntegrityError: as `headers`.
+            DataError, IntegrityError: as for `headers`.
         """
 
     @abstractmethod
     def headers(self, source: Path) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
-        """Return where each tensor is, by name; and what training left beside them, in words.
+        """Return the position of each tensor by name, and descriptions of the training state that
+        is stored beside the tensors.
 
         Raises:
-            DataError: no weights, a pickle, or a checkpoint of another model.
-            IntegrityError: truncated, damaged, or not of this configuration.
+            DataError: there are no weights, they are a pickle, or the checkpoint is of another
+                kind of model.
+            IntegrityError: the files are truncated or damaged, or do not fit the configuration.
         """
 
     def read(self, headers: Headers, names: Sequence[str]) -> dict[str, Tensor]:
-        """Return tensors by name; errors are those of `model_folder`."""
+        """Return the tensors with these names.
+
+        Raises:
+            DataError, IntegrityError: as for `model_folder.read_tensors`.
+        """
         plain = {name: header for name, header in headers.items() if isinstance(header, Header)}
         return model_folder.read_tensors(plain, list(names))
 
 
 class SafetensorsFolder(Adapter):
-    """The folders of transformers, and our own."""
+    """The adapter for folders of transformers and of Bertwright."""
 
     name = "huggingface"
 
@@ -107,7 +113,7 @@ class SafetensorsFolder(Adapter):
 
 
 class TensorFlowCheckpoint(Adapter):
-    """The checkpoints of google-research/bert."""
+    """The adapter for checkpoints of google-research/bert."""
 
     name = "tensorflow"
 
@@ -120,8 +126,8 @@ class TensorFlowCheckpoint(Adapter):
         return next((path for path in both if path.is_file()), both[0])
 
     def config(self, source: Path) -> Any:
-        """Return the configuration of a BERT; its `hidden_act` may be under a key of ours, as
-        google-research/bert knows one "gelu"."""
+        """Return the configuration of a BERT. Its activation may be under a key of Bertwright's
+        own, because google-research/bert has only one "gelu"."""
         path, config = self.config_file(source), super().config(source)
         activation = read_json(path).get(tensorflow.ACTIVATION)
         if path.name != tensorflow.CONFIG or activation is None:
@@ -142,7 +148,8 @@ class TensorFlowCheckpoint(Adapter):
         return dict(variables), left
 
     def read(self, headers: Headers, names: Sequence[str]) -> dict[str, Tensor]:
-        """Return variables, and tensors of task heads, which have a safetensors file beside."""
+        """Return variables by name, and tensors of task heads, which are in a separate safetensors
+        file."""
         variables: dict[str, Tensor] = {}
         for name in names:
             if isinstance(header := headers[name], BundleEntry):
@@ -159,11 +166,12 @@ class TensorFlowCheckpoint(Adapter):
 
 SAFETENSORS, TENSORFLOW = SafetensorsFolder(), TensorFlowCheckpoint()
 ADAPTERS: tuple[Adapter, ...] = (SAFETENSORS, TENSORFLOW)
-"""In the order in which they are tried: a folder that has weights of both is one of safetensors."""
+"""The adapters in the order in which they are tried: if a folder has both kinds of weights, its
+safetensors are read."""
 
 
 def adapter_of(source: Path) -> Adapter:
-    """Return the adapter of a source; that of safetensors also for a folder without weights."""
+    """Return the adapter of a source. A folder without weights gets `SAFETENSORS`."""
     if not source.is_dir():
         return TENSORFLOW
     return next((each for each in ADAPTERS if each.is_one(source)), SAFETENSORS)

@@ -1,4 +1,4 @@
-"""The mean of the last checkpoints of a run (Vaswani et al. 2017, section 6.1)."""
+"""Average the parameters of the last checkpoints of a run (Vaswani et al. 2017, section 6.1)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bertwright.errors import ConfigError
 
 
 def average(run: Path, count: int) -> dict[str, Tensor]:
-    """The parameters of a learner, each the mean over the newest `count` checkpoints of a run.
+    """Return the parameters of a learner, averaged over the newest `count` checkpoints of a run.
 
     Raises:
-        ConfigError: the run has fewer, or it is no run.
+        ConfigError: the folder is not a run, or has fewer checkpoints.
     """
     there = list_checkpoints(run)
     if not 1 <= count <= len(there):

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder that is a model by itself, and from which training goes on.
+"""Save and load checkpoints: folders that hold a complete model and can resume training.
 
 ```
 runs/NAME/checkpoints/
@@ -6,12 +6,13 @@ runs/NAME/checkpoints/
                    task.json  heads.safetensors, if it was fine-tuned
                    MANIFEST.json, written last: size and SHA-256 of every file
   latest           a text file: the name of the newest folder
-runs/NAME/model    a link to the same, for other programs
+runs/NAME/model    a link to the newest folder, for other programs
 ```
 
-`model_type` in `config.json` says which model it is; its record (`models/catalogue.py`) says how it
-is built and named. Loading plans before it allocates: `config.json` is checked, then the names and
-shapes in the header of the weights are held against it, then memory is taken.
+The `model_type` in `config.json` identifies the model; its entry in `models/catalogue.py` defines
+how it is built and what its tensors are called. Memory is allocated only after the folder has been
+checked: first `config.json` is validated, then the names and shapes in the header of the weights
+are compared with it.
 """
 
 from __future__ import annotations
@@ -65,37 +66,37 @@ _READ = (CONFIG, WEIGHTS, TASKS, HEADS, TENSORFLOW_CONFIG, *TOKENIZER_FILES)
 
 
 class DamagedCheckpoint(UserWarning):
-    """A checkpoint of a run was skipped, as its files are not what its manifest lists."""
+    """Warns that a checkpoint was skipped because its files differ from its manifest."""
 
 
 class Loaded(NamedTuple):
-    """A learner, and what was found in its folder."""
+    """A learner and the content of the folder that it was loaded from."""
 
     learner: Learner
     config: Any
-    """Of its encoder, of the class that its format has."""
+    """The configuration of the encoder, an instance of its system's configuration class."""
     report: Report
     folder: Path
     tasks: dict[str, TaskConfig]
-    """What its task heads are for, by their names in the learner."""
+    """The tasks of the task heads, by the names of the heads in the learner."""
 
 
 class LoadPlan(NamedTuple):
-    """What `load` makes, checked against headers: no weights are read yet."""
+    """What `load` will build, checked against the headers of the files before weights are read."""
 
     config: Any
-    """The configuration of the model: the folder's, without a pooler if the folder has none and
-    nothing that is loaded reads one."""
+    """The folder's configuration of the model, without a pooler if the folder has none and no
+    loaded head reads it."""
     learner: Learner
-    """On the meta device."""
+    """The learner, on the device `meta`."""
     report: Report
     tasks: dict[str, TaskConfig]
     new: list[str]
-    """Its heads that the folder does not have."""
+    """The heads of the learner that are not in the folder."""
     mappings: list[ParameterMapping]
-    """Of its parameters that the folder has."""
+    """A mapping for each parameter of the learner that is in the folder."""
     adapter: Adapter
-    """Reads the tensors."""
+    """The adapter that reads the tensors."""
     headers: Headers
     repeats: list[tuple[str, str]]
     """Pairs of tensors in the folder that must be equal."""
@@ -111,23 +112,25 @@ def save(
     tasks: Mapping[str, TaskConfig] | None = None,
     trained_length: int | None = None,
 ) -> None:
-    """Write a learner into an existing folder; the caller makes it atomic and adds the manifest.
+    """Write a learner into an existing folder. The caller makes the write atomic and adds the
+    manifest.
 
     Args:
-        folder: where to write.
-        learner: an encoder that a format stores, with its objectives.
-        tokenizer_folder: whose tokenizer files are copied.
-        card: text of `README.md`.
-        extra_files: more files, by name.
-        state: the learner's parameters gathered elsewhere (sharded training); None: its own.
-        tasks: what each task head of the learner is for, by its name.
-        trained_length: tokens whose positions were trained, which `sources.read_length` gives
-            again; None: as the tokenizer's files say.
+        folder: the folder to write to.
+        learner: an encoder of a system that can be stored, with its objectives.
+        tokenizer_folder: the folder whose tokenizer files are copied; None: none are written.
+        card: the text of `README.md`.
+        extra_files: the contents of further files, by name.
+        state: the learner's parameters, gathered elsewhere in sharded training; None: they are
+            taken from the learner.
+        tasks: the task of each task head of the learner, by the head's name.
+        trained_length: the number of positions that were trained, which `sources.read_length`
+            returns again; None: as in the tokenizer's files.
 
     Raises:
-        ConfigError: no format stores the encoder, or `tasks` are not those of the learner's heads.
+        ConfigError: the encoder cannot be stored, or `tasks` does not match the learner's heads.
         IntegrityError: a parameter has no name in the files, or is missing.
-        BertwrightError: one is not finite.
+        BertwrightError: a parameter holds numbers that are not finite.
     """
     config = getattr(learner.encoder, "config", None)
     if config is None:
@@ -159,9 +162,16 @@ def save(
 def write_config(
     folder: Path, config: Any, objectives: frozenset[str], more: Mapping[str, Any] | None = None
 ) -> None:
-    """Write `config.json` of a model with these pre-training heads, and `more` keys of a task head.
+    """Write the `config.json` of a model with these pre-training heads.
 
-    [PAD] is what the tokenizer that is there has, unless the model depends on another.
+    The ids of special tokens are those of the tokenizer in the folder, except for a `pad_token_id`
+    that the configuration of the model itself contains.
+
+    Args:
+        folder: the folder to write to.
+        config: the configuration of the model.
+        objectives: the names of its pre-training heads.
+        more: further keys, which describe a task head.
     """
     content = system_of_config(config).names.write_config(config, objectives)
     ids = model_folder.special_ids(folder)
@@ -182,24 +192,27 @@ def load(
 ) -> Loaded:
     """Load a learner on the CPU in float32.
 
-    Without `objectives` and `tasks`, every head of the folder is loaded; with one of them, only
-    the heads they name.
+    Without `objectives` and `tasks`, every head of the folder is loaded; with either of them, only
+    the heads that they name.
 
     Args:
-        path: a checkpoint, a run or a Hugging Face folder, as `find_checkpoint` takes it.
-        objectives: names of the pre-training heads to load (`masked_lm`, `next_sentence`).
-        generator: initializes heads that are requested but not in the folder; None: they are an
-            error. A pooler that is not there (a masked LM of transformers has none) is
-            initialized if a head reads it; else the model has none.
-        config: used in place of the folder's (another dropout); the sizes must be the same.
-        tasks: the task heads to load. The weights of one are the folder's if it has a head of the
-            same name for the same kind, labels and `HeadConfig` (but for dropout); what else a
-            `TaskConfig` says may differ.
+        path: a checkpoint, a run or a Hugging Face folder; see `find_checkpoint`.
+        objectives: the names of the pre-training heads to load (`masked_lm`, `next_sentence`).
+        generator: initializes requested heads that are not in the folder; None: such heads are an
+            error. A pooler that is not in the folder (a masked LM of transformers has none) is
+            initialized if a head reads it; otherwise the model has no pooler.
+        config: replaces the folder's configuration, to change the dropout for example; the sizes
+            must be the same.
+        tasks: the task heads to load. A head's weights are read from the folder if it has a head
+            of the same name that suits the task (`task_heads.same_head`): the kind, the labels
+            and the settings that determine the weights are the same. All else in a `TaskConfig`
+            may differ.
 
     Raises:
-        ConfigError: a task that no model of this configuration can have.
-        DataError: a model that is not read, or a head that is requested is not there.
-        IntegrityError: files are truncated, changed or do not belong together.
+        ConfigError: no model of this configuration can have one of the tasks, or the model does
+            not fit in memory.
+        DataError: the model is of a kind that is not read, or a requested head is not there.
+        IntegrityError: files are truncated, were changed or do not belong together.
     """
     source = find_checkpoint(path)
     folder = sources.folder_of(source)
@@ -224,7 +237,7 @@ def load(
         tensors = read(headers, list(mapping.theirs))
         state[mapping.ours] = stack(mapping, tensors).to(empty[mapping.ours].dtype)
     system, encoder = system_of_config(config), learner.encoder
-    std = getattr(config, "initializer_range", 0.02)  # of the matrices of new heads
+    std = getattr(config, "initializer_range", 0.02)  # for the matrices of new heads
     learner.load_state_dict(state, strict=False, assign=True)
     if "pooler" in report.started:
         assert encoder.pooler is not None
@@ -248,7 +261,7 @@ def load(
     for name, other in begun.items():
         parameters[name].data.copy_(read(headers, [other])[other])
     if missing := [name for name, buffer in learner.named_buffers() if buffer.is_meta]:
-        # what is not saved, as a table of sinusoids: a new learner has it
+        # Buffers that are not saved, such as a table of sinusoids, are taken from a new learner.
         whole = make_learner(config, [n for n in learner.objectives if n not in tasks], tasks)
         for name in missing:
             parent, _, leaf = name.rpartition(".")
@@ -263,9 +276,17 @@ def plan(
     tasks: Mapping[str, TaskConfig] | None = None,
     may_initialize: bool = False,
 ) -> LoadPlan:
-    """Check a folder's headers against its configuration and what is requested; see `load`.
+    """Check the headers of a source against its configuration and the request, and return a plan.
 
-    `may_initialize` allows heads that are not in the folder.
+    Args:
+        source: a folder, or the name of a TensorFlow checkpoint.
+        config: the configuration of the model.
+        objectives: as for `load`.
+        tasks: as for `load`.
+        may_initialize: whether requested heads may be missing from the folder.
+
+    Raises:
+        ConfigError, DataError, IntegrityError: as for `load`.
     """
     folder, adapter = sources.folder_of(source), adapter_of(source)
     system = adapter.system(source, config)
@@ -318,8 +339,8 @@ def plan(
 
 
 def require_memory(learner: Learner, what: str) -> None:
-    """Raise ConfigError if the weights of a learner, which may be one without memory (on the device
-    `meta`), need more memory than this machine has."""
+    """Raise ConfigError if the weights of a learner need more memory than this machine has. The
+    learner may be on the device `meta`."""
     tensors = [*learner.parameters(), *learner.buffers()]
     size, most = sum(x.numel() * x.element_size() for x in tensors), usable_memory()
     if most is not None and size > most:
@@ -333,10 +354,10 @@ def require_memory(learner: Learner, what: str) -> None:
 def make_learner(
     config: Any, objectives: Collection[str], tasks: Mapping[str, TaskConfig] | None = None
 ) -> Learner:
-    """An encoder with pre-training heads and task heads by name, as their modules initialize them.
+    """Build an encoder with pre-training heads and task heads, as their modules initialize them.
 
     Raises:
-        ConfigError: no such objective, or a task that no such encoder can have.
+        ConfigError: an objective does not exist, or the encoder cannot have one of the tasks.
     """
     system, tasks = system_of_config(config), tasks or {}
     learner = system.make_learner(config, objectives)
@@ -352,9 +373,9 @@ def make_learner(
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """The folder of weights that a path means; see `look_up_checkpoint`.
+    """Return the folder of weights that a path refers to; see `look_up_checkpoint`.
 
-    Newer ones that are damaged are skipped with a `DamagedCheckpoint` warning each.
+    A `DamagedCheckpoint` warning is given for each newer checkpoint that is skipped as damaged.
     """
     folder, damages = look_up_checkpoint(path)
     for damage in damages.values():
@@ -364,17 +385,19 @@ def find_checkpoint(path: str | Path) -> Path:
 
 
 def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
-    """The folder of weights that a path means; the newer ones of its run that are damaged, and how.
+    """Return the folder of weights that a path refers to, and the damage of each newer checkpoint
+    of the same run, by the checkpoint's name.
 
-    A folder with a `config.json` or with a TensorFlow checkpoint is itself, and so is such a
-    checkpoint by its name; a run, its `model`, its `checkpoints` and `checkpoints/latest` are the
-    newest checkpoint whose manifest verifies; the folder of a quickstart is its run. `hf:ORG/NAME`
-    is fetched from the Hugging Face hub (`huggingface/hub.py`); no other name asks it.
+    A folder with a `config.json` or with a TensorFlow checkpoint refers to itself, as does the name
+    of such a checkpoint. A run, its `model`, its `checkpoints` and its `checkpoints/latest` refer
+    to the newest checkpoint whose manifest verifies. The folder of a quickstart refers to its run.
+    `hf:ORG/NAME` is fetched from the Hugging Face hub (`huggingface/hub.py`); no other path
+    accesses the hub.
 
     Raises:
         DataError: there is nothing to load, or the run has no checkpoint yet.
-        MissingExtra: an id of the hub, and huggingface_hub is not installed.
-        IntegrityError: a run has checkpoints, all of them damaged.
+        MissingExtra: the path is an id of the hub, and huggingface_hub is not installed.
+        IntegrityError: all checkpoints of the run are damaged.
     """
     path = Path(path)
     if path.name == LATEST and not path.is_dir():
@@ -407,7 +430,8 @@ def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
 
 
 def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:
-    """The newest checkpoint of a run whose manifest verifies."""
+    """Return the newest checkpoint of a run whose manifest verifies, and the damage of each newer
+    one by its name."""
     damages: dict[str, str] = {}
     for folder in reversed(list_checkpoints(run)):
         try:
@@ -422,7 +446,7 @@ def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:
 
 
 def list_checkpoints(run: Path) -> list[Path]:
-    """The `step-N` folders of a run, oldest first."""
+    """Return the `step-N` folders of a run, oldest first."""
     found = [
         (int(number[1]), folder)
         for folder in (run / CHECKPOINTS).glob("step-*")
@@ -432,9 +456,9 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def write_latest(run: Path, name: str) -> None:
-    """Let `checkpoints/latest` name a folder beside it, and `model` lead to it, by a rename each.
+    """Write the name of a checkpoint to `checkpoints/latest`, and link `model` to the checkpoint.
 
-    Where the disk has no links there is no `model`.
+    Each is replaced by a rename. On a disk without symbolic links, no `model` is written.
     """
     latest = run / CHECKPOINTS / LATEST
     partial = latest.with_name(f".{LATEST}.partial-{os.getpid()}")
@@ -449,23 +473,22 @@ def write_latest(run: Path, name: str) -> None:
 
 
 def verify_folder(folder: Path, files: Collection[str] = ()) -> None:
-    """Check a folder before anything of it is read: no link leads out of it, and the files that are
-    read are those of its manifest; see `verify_what_is_read`.
+    """Check a folder before anything in it is read: no link may lead out of it (see
+    `sources.check_links`), and its files must match its manifest (see `verify_what_is_read`).
 
     Raises:
-        IntegrityError: one of them is not so.
+        IntegrityError: a link leads out of the folder, or a file does not match the manifest.
     """
     sources.check_links(folder)
     verify_what_is_read(folder, files)
 
 
 def verify_what_is_read(folder: Path, more: Collection[str] = ()) -> None:
-    """Check the model's and the tokenizer's files, and `more` by name, against the manifest, if
-    there is one.
+    """Check the files of the model and of the tokenizer, and the files named in `more`, against the
+    manifest, if the folder has one.
 
     Raises:
-        IntegrityError: one of them was changed, is missing or not listed, or the manifest is
-            damaged.
+        IntegrityError: a file was changed, is missing or is not listed, or the manifest is damaged.
     """
     if not (folder / MANIFEST).is_file():
         return

@@ -1,5 +1,5 @@
-"""Folders of ELMo's published files, opened and written; their names and layout are in
-`models/elmo/published.py`."""
+"""Read and write folders of ELMo's published files; `models/elmo/published.py` defines their names
+and layout."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
     """Return the encoder in a folder, with the vocabulary of a tokenizer.
 
     Raises:
-        ConfigError: it does not fit the memory.
-        DataError: options of another architecture, or not those of the weights; says which array.
-        IntegrityError: the weights are truncated, or not what the folder's manifest says.
+        ConfigError: the encoder does not fit in memory.
+        DataError: the options are of another architecture, or do not fit the weights; the message
+            names the array.
+        IntegrityError: the weights are truncated, or do not match the folder's manifest.
         MissingExtra: h5py is not installed.
     """
     config, weights = check(folder, tokenizer.vocab_size)
@@ -55,11 +56,11 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
 
 
 def check(folder: Path, vocab_size: int) -> tuple[ElmoConfig, Path]:
-    """Return the configuration of a folder and the path of its weights, after checking them. Names
-    and shapes are compared; no weights are read.
+    """Return the configuration of a folder and the path of its weights, after comparing the names
+    and shapes of the arrays with the configuration. No weights are read.
 
     Raises:
-        ConfigError, DataError, IntegrityError, MissingExtra: as `read`.
+        ConfigError, DataError, IntegrityError, MissingExtra: as for `read`.
     """
     checkpoint.verify_folder(folder, (OPTIONS, *(path.name for path in folder.glob("*.hdf5"))))
     config = parse_options(read_json(folder / OPTIONS), folder / OPTIONS, vocab_size)
@@ -74,11 +75,18 @@ def check(folder: Path, vocab_size: int) -> tuple[ElmoConfig, Path]:
 
 
 def write(folder: Path, config: ElmoConfig, state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Write the parameters of an encoder, by our names, as `options.json` and `weights.hdf5`, and
-    return the shape of each array by its name there.
+    """Write the parameters of an encoder as `options.json` and `weights.hdf5`.
+
+    Args:
+        folder: the folder to write to.
+        config: the configuration of the encoder.
+        state: the parameters, by our names.
+
+    Returns:
+        The shape of each array, by its name in the file.
 
     Raises:
-        ConfigError: a model of one direction, which has no such files.
+        ConfigError: the model reads in one direction only, for which the format has no files.
     """
     options = make_options(config)
     shapes = hdf5.write_arrays(folder / WEIGHTS, make_arrays(config, state))

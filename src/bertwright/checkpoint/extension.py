@@ -1,11 +1,13 @@
-"""More rows for the token embeddings of a trained BERT, and for the bias of its masked LM.
+"""Extend the vocabulary of a trained model: add rows to its token embeddings and to the bias of its
+masked LM.
 
     e_new = mean of e_p over the wordpieces p that the new entry replaces
 
 (Yao et al. 2021, *Adapt-and-Distill*; Gee et al. 2022, *Fast Vocabulary Transfer*.) An entry that
-replaces nothing, a new character, begins as the mean of all rows (Hewitt 2021, *Initializing New
-Word Embeddings for Pretrained Language Models*), which bounds what it takes from the others. The
-output is tied, so the same row scores the word; its bias starts from the mean of the same biases.
+replaces no wordpieces, such as a new character, is initialized to the mean of all rows (Hewitt
+2021, *Initializing New Word Embeddings for Pretrained Language Models*), which bounds the
+probability that it takes from the other entries. The output layer is tied to the embeddings, so the
+same row scores the entry; its bias is initialized to the mean of the corresponding biases.
 
 Letters: V vocabulary, H hidden.
 """
@@ -32,21 +34,22 @@ def extend_learner(
     first: int,
     pieces: Sequence[Sequence[int]],
 ) -> tuple[Learner, Any]:
-    """A learner with more entries.
+    """Return a copy of a learner whose vocabulary has more entries.
 
     Args:
-        learner: with the old vocabulary; it is left as it is.
-        config: of its model.
-        tasks: of its task heads.
-        first: id of the first new entry: the tokenizer's size. Rows of the model from there on
-            belong to no token and are overwritten.
-        pieces: of each new entry, the old ids it replaces; none: it begins as the mean of all.
+        learner: the learner with the old vocabulary; it is not changed.
+        config: the configuration of its model.
+        tasks: the tasks of its task heads.
+        first: the id of the first new entry, which is the size of the tokenizer. Rows of the model
+            from this id on belong to no token and are overwritten.
+        pieces: for each new entry, the old ids that it replaces; empty: the entry is initialized
+            to the mean of all rows.
 
     Returns:
-        The learner, and its configuration.
+        The new learner, and its configuration.
 
     Raises:
-        ConfigError: a model whose vocabulary cannot be extended.
+        ConfigError: the vocabulary of the model cannot be extended.
     """
     system = system_that(lambda system: bool(system.vocabulary), config, "a larger vocabulary")
     state = dict(learner.state_dict())
@@ -63,7 +66,14 @@ def extend_learner(
 
 
 def _grown(old: Tensor, first: int, size: int, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """`[V]` or `[V, H]` -> the same with the new entries from `first` on."""
+    """Return a tensor of `size` rows with the rows of `old` and the new entries from `first` on.
+
+    Args:
+        old: `[V]` or `[V, H]`.
+        first: the id of the first new entry.
+        size: the number of rows of the result.
+        pieces: as for `extend_learner`.
+    """
     new = old.new_zeros(size, *old.shape[1:])
     new[: len(old)] = old
     whole = old[:first].mean(0)

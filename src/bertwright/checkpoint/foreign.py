@@ -1,8 +1,8 @@
-"""Files of other programs that `bertwright convert` turns into folders: one row a kind of file.
+"""The kinds of files of other programs that `bertwright convert` turns into folders.
 
-A row says how a path is recognized, and what the files hold. They are parsed by the model that they
-are of (`models/word_vectors/files.py`, `models/word_vectors/fasttext_file.py`,
-`models/ngram/arpa.py`, `models/elmo/published.py`).
+Each entry of `KINDS` recognizes the paths of its kind and describes their contents. The files are
+parsed in the folder of their model (`models/word_vectors/files.py`,
+`models/word_vectors/fasttext_file.py`, `models/ngram/arpa.py`, `models/elmo/published.py`).
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 @dataclass(frozen=True)
 class Contents:
-    """What files of another program hold."""
+    """The contents of files of another program."""
 
     sizes: dict[str, Any]
-    """Names of sizes -> their values."""
+    """The name of each size -> its value."""
     parameters: int = 0
     notes: tuple[str, ...] = ()
-    """What a user may want to know before using them."""
+    """Notes that a user may want to read before using the files."""
 
 
 @dataclass(frozen=True)
 class ForeignKind:
-    """One kind of files of another program."""
+    """A kind of files of another program."""
 
     format: str
-    """As `bertwright inspect` calls it."""
+    """The name of the kind in the output of `bertwright inspect`."""
     is_one: Callable[[Path], bool]
-    """Whether a path is of this kind."""
+    """Returns whether a path is of this kind."""
     contents: Callable[[Path], Contents]
-    """Reads what the files hold; raises what `bertwright convert` would."""
+    """Reads the contents of the files; raises the same errors as `bertwright convert`."""
     architecture: str | None = None
-    """The name of the model, where the files are of one alone."""
+    """The name of the model, if all files of this kind hold the same model."""
     used_as_is: bool = field(default=False, kw_only=True)
-    """Whether a verb reads the files without a conversion (`bertwright words`)."""
+    """Whether a command (`bertwright words`) reads the files without a conversion."""
 
 
 def foreign_kind(path: Path) -> ForeignKind | None:
-    """Return the kind of the files at a path; None for any other path."""
+    """Return the kind of the files at a path; None if they are of no such kind."""
     return next((kind for kind in KINDS if kind.is_one(path)), None)
 
 
@@ -69,7 +69,7 @@ def _fasttext(path: Path) -> Contents:
 
 
 def _row_of_unknown(words: list[str]) -> dict[str, str]:
-    """Return which row is that of unknown words."""
+    """Return which row holds the vector of unknown words, for the sizes of a file."""
     return {"unknown words": unknown_of(words) or "no row of their own: the mean of all"}
 
 
@@ -81,7 +81,8 @@ def _ngrams(path: Path) -> Contents:
 
 
 def _is_elmo(path: Path) -> bool:
-    """Return whether a folder holds ELMo's published files, and is not converted yet."""
+    """Return whether a folder holds ELMo's published files and no `config.json` of a converted
+    model."""
     return path.is_dir() and elmo_folder.is_published(path) and not (path / CONFIG).is_file()
 
 
@@ -91,7 +92,7 @@ def _elmo(path: Path) -> Contents:
     if any((path / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         try:
             tokens = load_tokenizer(path).vocab_size
-        except BertwrightError:  # `inspect` says why it cannot be used
+        except BertwrightError:  # `inspect` reports why the tokenizer cannot be used
             tokens = 1
     else:
         notes = ("no tokenizer: copy one of words into the folder before it is converted",)
@@ -108,5 +109,6 @@ KINDS: tuple[ForeignKind, ...] = (
     ForeignKind("arpa", arpa.is_arpa, _ngrams),
     ForeignKind("elmo", _is_elmo, _elmo, "Elmo"),
 )
-"""In the order in which they are tried: a `.bin` of fastText is a file of vectors by its name. They
-are compared here alone; `bertwright convert` and `inspect` go by `format`."""
+"""The kinds in the order in which they are tried. fastText comes first, because the name of its
+`.bin` is also that of a file of word vectors. Paths are recognized only here; `bertwright convert`
+and `inspect` use the `format`."""

@@ -1,7 +1,7 @@
 """Inspect a folder by its headers, without loading weights. Files of other programs
-(`checkpoint/foreign.py`) are read whole, because nothing less says whether they are complete.
+(`checkpoint/foreign.py`) are read completely, because only then is it known whether they are whole.
 
-What does not load is inspected too; the reason is in the result.
+A folder that does not load is inspected too; the result states the reason.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ class Inspection:
 
     folder: str
     format: str
-    """`huggingface`, `tensorflow`, `sentence-transformers`, `pickle`, or `onnx` or `openvino`, as
-    `bertwright export` writes them; of what `bertwright convert` reads also `elmo`, `arpa`,
-    `word vectors` and `fasttext`."""
+    """`huggingface`, `tensorflow`, `sentence-transformers` or `pickle`; `onnx` or `openvino` for a
+    folder that `bertwright export` wrote; `elmo`, `arpa`, `word vectors` or `fasttext` for files
+    that `bertwright convert` reads."""
     loads: bool = False
     reason: str | None = None
-    """Why it does not load."""
+    """The reason why it does not load."""
     architecture: str | None = None
-    """As its configuration calls it: its class, or its type."""
+    """The class that the configuration names, or its `model_type`."""
     sizes: dict[str, Any] = field(default_factory=dict)
-    """The configuration, by the names of its class."""
+    """The configuration, by the names of its fields."""
     reads: int | None = None
-    """Tokens that it reads at once; None: any number."""
+    """The number of tokens that it reads at once; None: any number."""
     parameters: int = 0
     parts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Part -> tensors and parameters."""
+    """Each part -> its numbers of tensors and of parameters."""
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
-    """Tensors that no part of ours has."""
+    """The tensors that belong to no part of the model."""
     left: tuple[str, ...] = ()
-    """What training left, in words."""
+    """Descriptions of training state beside the weights."""
     embedding: dict[str, Any] | None = None
-    """How vectors are made, where the folder says so."""
+    """How sentence vectors are computed, if the folder defines it."""
     tokenizer: dict[str, Any] = field(default_factory=dict)
     manifest: str = "none"
-    """`none`, `whole`, or what is wrong."""
+    """`none`, `whole`, or the error that the check of the manifest raised."""
     odd: list[str] = field(default_factory=list)
-    """What a user may want to know before using it."""
+    """Notes that a user may want to read before using it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a mapping, for JSON."""
@@ -66,12 +66,12 @@ def inspect(path: str | Path) -> Inspection:
     """Return a description of a folder, or of a file that `bertwright convert` reads.
 
     Args:
-        path: as `checkpoint.find_checkpoint` takes it, a folder with a pickle or with ELMo's
+        path: a path that `checkpoint.find_checkpoint` takes, a folder with a pickle or with ELMo's
             published files, or a file of word vectors or of n-grams.
 
     Raises:
         DataError: there is no model of any kind.
-        IntegrityError: a run whose checkpoints are all damaged.
+        IntegrityError: all checkpoints of a run are damaged.
     """
     path = Path(path)
     if (kind := foreign_kind(path)) is not None:
@@ -109,7 +109,7 @@ def inspect(path: str | Path) -> Inspection:
 
 
 def _inspect_foreign(path: Path, kind: ForeignKind) -> Inspection:
-    """Inspect files that `bertwright convert` reads; most do not load as they are."""
+    """Return a description of files of another program. Most kinds must be converted to load."""
     found = Inspection(str(path), kind.format, architecture=kind.architecture)
     if path.is_dir():
         _look_at_own_tokenizer(found, path)
@@ -129,7 +129,7 @@ def _inspect_foreign(path: Path, kind: ForeignKind) -> Inspection:
 
 
 def _look_at_own_tokenizer(found: Inspection, folder: Path) -> None:
-    """Look at the tokenizer of a folder, if it has one."""
+    """Describe the tokenizer of a folder, if it has tokenizer files."""
     if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         _look_at_tokenizer(found, folder)
 
@@ -146,12 +146,13 @@ def _format(source: Path) -> str:
 
 
 def _pickles(folder: Path) -> list[str]:
-    """Return the names of files that begin as pickles do."""
+    """Return the names of the files that begin like a pickle."""
     return [p.name for p in sorted(folder.iterdir()) if p.is_file() and pickled.is_pickle(p)]
 
 
 def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
-    """Add parts and tasks, compared with the configuration as `load` does."""
+    """Add the parts and tasks of a source, after comparing its headers with the configuration as
+    `load` does."""
     plan = checkpoint.plan(source, config)
     parameters = plan.learner.state_dict()
     for ours, theirs, _ in plan.mappings:

@@ -1,7 +1,7 @@
-"""ARPA files to our own folders, and back; `models/ngram/arpa.py` parses them.
+"""Convert ARPA files to folders of Bertwright and back; `models/ngram/arpa.py` parses the files.
 
-A folder that is made of such a file reads a text as KenLM does: words between blanks exactly as
-they are in the file, and `<unk>` for all others.
+A folder that is converted from such a file splits a text as KenLM does: into the words between
+blanks, exactly as they are spelled in the file; every other word is `<unk>`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bertwright.text.tokenizer.tokenizer import make_file_tokenizer
 
 
 class ImportedNgrams(NamedTuple):
-    """What became of an ARPA file."""
+    """The n-grams of an ARPA file that was converted to a folder."""
 
     sizes: list[int]
     """The number of n-grams of each of the orders 1 to n."""
     notes: tuple[str, ...]
-    """What the file lacks, and what that means, for people."""
+    """Notes for the user about what the file lacks, and the consequences."""
 
 
 def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
@@ -32,8 +32,8 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
     1 to n.
 
     Raises:
-        ConfigError: it is no n-gram model, or `out` is there or ends otherwise.
-        DataError: a token holds a blank, or as `checkpoint.load`.
+        ConfigError: the source is not an n-gram model, or `out` exists or has another suffix.
+        DataError: a token contains a blank or is empty; or as for `checkpoint.load`.
     """
     if out.suffix != arpa.SUFFIX:
         raise ConfigError(f"DST is {out}; expected a file with {arpa.SUFFIX}")
@@ -52,10 +52,11 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
 
 
 def import_arpa(source: Path, out: Path, overwrite: bool = False) -> ImportedNgrams:
-    """Write an ARPA file as a folder of ours, which reads texts in the words of the file.
+    """Convert an ARPA file to a folder, whose tokenizer splits texts into the words of the file.
 
     Raises:
-        DataError: the file is truncated, or a line is not what its section says.
+        ConfigError: `out` exists.
+        DataError: the file is truncated, or a line does not fit its section.
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")

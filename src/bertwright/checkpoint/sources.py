@@ -1,5 +1,5 @@
-"""Which model a path means, and what else its folder says: its configuration, how much it reads,
-its tokenizer. `checkpoint/adapters.py` opens the files of each layout.
+"""Find the model that a path refers to, and read its configuration, maximum length and tokenizer.
+`checkpoint/adapters.py` opens the files of each layout.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from bertwright.storage.model_folder import CONFIG, VERSION_KEY, read_json
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 _ROLES = ("pad", "bos", "eos")
-"""Of special tokens whose ids `config.json` names, as `pad_token_id`."""
+"""The roles of special tokens whose ids `config.json` contains (`pad_token_id` and so on)."""
 
 
 class OlderReading(UserWarning):
-    """A folder that an earlier version converted reads texts by other rules than one made today."""
+    """Warns that an earlier version converted a folder, so that it splits texts by other rules."""
 
 
 class OtherVocabulary(UserWarning):
-    """A tokenizer looks like that of another model than the one it lies beside."""
+    """Warns that a tokenizer seems to belong to another model than the one in its folder."""
 
 
 def folder_of(source: Path) -> Path:
-    """Return the folder of a source."""
+    """Return the folder of a source, which may be the name of a TensorFlow checkpoint."""
     return source if source.is_dir() else source.parent
 
 
 def model_at(path: Path) -> Path | None:
-    """Return the source that a path is by itself, not by way of a run; None if it is none.
+    """Return the source at a path; None if the path is not a source itself (it may be a run).
 
     Raises:
-        DataError: a folder of several checkpoints.
+        DataError: the folder has several TensorFlow checkpoints.
     """
     if path.is_dir():
         plain = (path / CONFIG).is_file() or sentence_transformers.is_one(path)
@@ -51,29 +51,31 @@ def model_at(path: Path) -> Path | None:
 
 
 def read_content(source: Path) -> dict[str, Any]:
-    """Return the content of a source's configuration file."""
+    """Return the content of the configuration file of a source."""
     return read_json(adapter_of(source).config_file(source))
 
 
 def read_config(source: Path) -> Any:
-    """Return the configuration of a model, of the class that its system has.
+    """Return the configuration of a model, an instance of its system's configuration class.
 
     Raises:
-        DataError: no configuration, or one of a model that is not read.
+        DataError: there is no configuration, or the model is of a kind that is not read.
     """
     return adapter_of(source).config(source)
 
 
 def is_ours(source: Path) -> bool:
-    """Return whether Bertwright trained a model: its texts began and ended as they do here."""
+    """Return whether Bertwright trained a model, so that its training texts began and ended as they
+    do here."""
     return VERSION_KEY in read_content(source)
 
 
 def read_length(source: Path, positions: int | None) -> int | None:
-    """Return the number of tokens that a model of so many positions reads at once.
+    """Return the number of tokens that a model reads at once, given the number of its positions.
 
-    For a model that Bertwright trained it is `model_max_length` of its tokenizer, because later
-    positions were never trained; for others all positions.
+    For a model that Bertwright trained, it is the `model_max_length` of the tokenizer, because
+    later positions were never trained; for other models, it is the number of positions. None means
+    any number.
     """
     path = folder_of(source) / "tokenizer_config.json"
     if positions is None or not is_ours(source) or not path.is_file():
@@ -83,17 +85,18 @@ def read_length(source: Path, positions: int | None) -> int | None:
 
 
 def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
-    """Return the tokenizer of a folder, for the model that is in it.
+    """Return the tokenizer in the folder of a model.
 
-    A tokenizer that seems to belong to another model gives an `OtherVocabulary` warning.
+    An `OtherVocabulary` warning is given if the tokenizer seems to belong to another model, an
+    `OlderReading` warning if an earlier version converted the folder (see `older_reading`).
 
     Args:
-        folder: of the model.
-        config: of the model.
+        folder: the folder of the model.
+        config: the configuration of the model.
 
     Raises:
-        DataError: no tokenizer.
-        IntegrityError: it has more tokens than the model has vectors.
+        DataError: there is no tokenizer.
+        IntegrityError: the tokenizer has more tokens than the model has embeddings.
     """
     try:
         tokenizer = load_tokenizer(folder)
@@ -121,8 +124,8 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
 
 
 def older_reading(folder: Path, tokenizer: Tokenizer) -> str | None:
-    """Return how a folder that an earlier version converted from a file of vectors or n-grams reads
-    texts; None for any other folder."""
+    """Return a message if an earlier version converted the folder from a file of word vectors or of
+    n-grams, so that texts are not split into the words of the file; None for any other folder."""
     content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     from_file = "pad" not in tokenizer.special and tokenizer.file_words is None
     if content.get("model_type") not in ("word-vectors", "fasttext", "ngram") or not from_file:
@@ -137,8 +140,9 @@ def older_reading(folder: Path, tokenizer: Tokenizer) -> str | None:
 def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:
     """Return why a tokenizer seems to belong to another model than the one in its folder, or None.
 
-    It may have fewer tokens than the model has vectors, whose rows are often rounded up. But where
-    `config.json` names the id of a special token, the tokenizer has it there.
+    A tokenizer may have fewer tokens than the model has embeddings, whose number is often rounded
+    up. But if `config.json` contains the id of a special token, that of the tokenizer must be the
+    same.
     """
     content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     for role in _ROLES:
@@ -152,16 +156,17 @@ def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a folder with links that lead out of it: what is read and copied is the folder's own.
+    """Raise IntegrityError if a link leads out of a folder, so that only files of the folder itself
+    are read and copied.
 
-    A cache of the Hugging Face hub keeps `models--X/snapshots/R/FILE` as links to
-    `models--X/blobs`; those are its own.
-
-    Parts of a folder of sentence-transformers are its own, too.
+    In a cache of the Hugging Face hub, `models--X/snapshots/R/FILE` is a link to
+    `models--X/blobs`, which is allowed. The parts of a folder of sentence-transformers are checked,
+    too.
 
     Raises:
-        DataError: a `modules.json` that lists no parts.
-        IntegrityError: such a link, with where it leads, or one that leads to itself.
+        DataError: a `modules.json` lists no parts.
+        IntegrityError: a link leads out of the folder, and the message says where; or a link leads
+            to itself.
     """
     folders = sentence_transformers.folders_of(folder)
     real = folders[0].resolve()

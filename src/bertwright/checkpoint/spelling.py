@@ -1,4 +1,4 @@
-"""Connect a tokenizer with an encoder that spells words, so that no word is [UNK]."""
+"""Connect a tokenizer with an encoder that reads characters, so that no word becomes [UNK]."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 def spell_unknown_words(tokenizer: Tokenizer, encoder: Encoder) -> None:
-    """Let an encoder that computes vectors from characters read the words outside the vocabulary.
+    """Let an encoder that computes vectors from characters read words outside the vocabulary.
 
-    Further encoders of the same model may be connected with the same tokenizer. For other encoders,
-    nothing changes.
+    Several encoders of the same model may be connected with one tokenizer. Encoders of any other
+    kind are left as they are.
     """
     if not isinstance(encoder, SpellsWords):
         return

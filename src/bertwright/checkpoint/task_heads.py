@@ -1,17 +1,18 @@
-"""Task heads: what they are for (`task.json`), where their weights are, and how they are made.
+"""Task heads: their tasks (`task.json`), the files of their weights, and their initialization.
 
 ```
 {"format": 1, "tasks": {"sentiment": {"kind": "classification", "labels": ["bad", "good"], ...}}}
 ```
 
-A task is a `TaskConfig` as a mapping. Like `config.json` it may come from anywhere: the schema is
-closed and sizes have limits, before memory is taken for any head.
+A task is a `TaskConfig` written as a mapping. Like `config.json`, the file is not trusted: unknown
+keys are an error, and sizes are checked before memory is allocated for any head.
 
-One task whose head the format has names for (a BERT: transformers' names, `huggingface/bert.py`) is
-in `model.safetensors`. Everything else (a CRF's scores, an LSTM, a mix of layers; every head, if
-there are several or the model still has its pre-training heads) is in `heads.safetensors` under our
-names. Which tensors must be in which file follows from `task.json` alone, so the set is closed: one
-that is missing, left over or of another shape is an error.
+If a model has a single task and the format has names for its head (for a BERT, those of
+transformers in `models/bert/huggingface.py`), the head is in `model.safetensors`. Everything else
+(the scores of a CRF, an LSTM, a mix of layers; all heads, if there are several or if the model
+still has its pre-training heads) is in `heads.safetensors` under our names. `task.json` alone
+determines which tensors must be in which file: a tensor that is missing, left over or of another
+shape is an error.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class TensorsToSave(NamedTuple):
-    """A learner's parameters, by the file they go to."""
+    """The parameters of a learner, by the file that they are written to."""
 
     in_model: dict[str, Tensor]
-    """For the model's weights, by the format's names, on the CPU."""
+    """The tensors of the model's weights file, by the names of the format, on the CPU."""
     in_heads: dict[str, Tensor]
-    """For `heads.safetensors`, by our names, on the CPU."""
+    """The tensors of `heads.safetensors`, by our names, on the CPU."""
     keys: dict[str, Any]
-    """For `config.json`: what it says of a head in the model's weights."""
+    """The keys of `config.json` that describe a head in the model's weights."""
 
 
 class FoundHeads(NamedTuple):
@@ -74,26 +75,27 @@ class FoundHeads(NamedTuple):
 
     tasks: dict[str, TaskConfig]
     parts: Parts
-    """Their parameters, by task."""
+    """The parameters of the heads, by task."""
     headers: dict[str, Header]
-    """Of `heads.safetensors`."""
+    """The headers of the tensors in `heads.safetensors`."""
 
 
 def make_head(spec: EncoderSpec, task: TaskConfig) -> Head:
-    """Return the head of a task, as `torch.nn` initializes it.
+    """Return a new head for a task, as `torch.nn` initializes it.
 
     Raises:
-        ConfigError: there is no such kind of task, or no such head for this encoder.
+        ConfigError: the kind of task does not exist, or the encoder cannot have such a head.
     """
     return kind_of(task.kind).head(spec, task)
 
 
 def initialized(make: Callable[[], Module], std: float, generator: torch.Generator) -> Module:
-    """A new head on the CPU: linear layers as an encoder's, with matrices of the standard deviation
-    `std`, the rest as its modules do; all that is random comes from `generator`."""
+    """Return a new head on the CPU. Its linear layers are initialized like those of an encoder,
+    with the standard deviation `std`; all other modules initialize themselves. All random numbers
+    come from `generator`."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # the CPU's alone: a GPU's is not put back
+        torch.default_generator.manual_seed(seed)  # only the CPU's: a GPU's would not be restored
         head = make()
     initialize(head, std, generator)
     for part in head.modules():
@@ -103,10 +105,11 @@ def initialized(make: Callable[[], Module], std: float, generator: torch.Generat
 
 
 def shapes(spec: EncoderSpec, tasks: Mapping[str, TaskConfig]) -> dict[str, tuple[int, ...]]:
-    """Shapes of all parameters of heads, by our names in a learner; takes no memory.
+    """Return the shapes of all parameters of task heads, by our names in a learner, without
+    allocating memory for them.
 
     Raises:
-        ConfigError: a head that no such encoder can have, or that no memory holds.
+        ConfigError: the encoder cannot have one of the heads, or a head is too large for torch.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, task in tasks.items():
@@ -125,7 +128,8 @@ def _shapes_of(name: str, head: nn.Module) -> dict[str, tuple[int, ...]]:
 def check_heads(
     made: Mapping[str, nn.Module], spec: EncoderSpec, tasks: Mapping[str, TaskConfig]
 ) -> None:
-    """Raise ConfigError unless tasks are those of a learner's heads: what is saved must load."""
+    """Raise ConfigError unless tasks match the heads of a learner, so that what is saved can be
+    loaded."""
     if made.keys() != tasks.keys():
         raise ConfigError(f"the learner has {listed(made)}; expected {listed(tasks)}, as `tasks`")
     check_tasks(tasks, spec)
@@ -138,12 +142,13 @@ def check_heads(
 
 
 def same_head(a: TaskConfig, b: TaskConfig) -> bool:
-    """Whether the weights of one's head are right for the other: kind, labels and head."""
+    """Return whether one task can use the weights of the other's head, because the kind, the labels
+    and all settings that determine the weights are the same."""
     return _signature(a) == _signature(b)
 
 
 def _signature(task: TaskConfig) -> TaskConfig:
-    """A task with all that does not decide its head's weights at one value."""
+    """Return a task with fixed values for all settings that do not determine its head's weights."""
     head = replace(task.head, dropout=0.0)
     if head.network == "linear":
         head = replace(head, network_size=1)
@@ -153,7 +158,7 @@ def _signature(task: TaskConfig) -> TaskConfig:
     if of_tokens and head.layers == "last":
         head = replace(head, layers=None)
     vectors = None
-    if task.similarity is not None:  # only dense layers have weights, whose width the pooling is
+    if task.similarity is not None:  # only dense layers have weights; the pooling sets their width
         vectors = SimilarityConfig(dense=task.similarity.dense)
         head = replace(head, pooling=task.head.pooling if vectors.dense else "mean")
     return TaskConfig(
@@ -172,11 +177,17 @@ def tensors_to_save(
     tasks: Mapping[str, TaskConfig],
     pretrained: bool,
 ) -> TensorsToSave:
-    """Which file each of a learner's parameters goes to; `pretrained` says whether it has
-    pre-training heads too.
+    """Return the parameters of a learner, divided by the file that they are written to.
+
+    Args:
+        parameters: the parameters of the learner, by our names.
+        system: the system of its encoder, in the layout to write.
+        config: the configuration of its encoder.
+        tasks: the tasks of its task heads.
+        pretrained: whether it also has pre-training heads.
 
     Raises:
-        IntegrityError: a parameter has no name in the files, or is not there.
+        IntegrityError: a parameter has no name in the files, or is missing.
     """
     parts = system.names.task_parts(tasks, pretrained, system.spec(config).pooled)
     named = {mapping.ours for mappings in parts.values() for mapping in mappings}
@@ -197,15 +208,18 @@ def tensors_to_save(
 def find_heads(
     source: Path, system: System, config: Any, parts: Parts, headers: Headers
 ) -> FoundHeads:
-    """The task heads of a folder, before any is read.
+    """Return the task heads of a folder, before any of their weights are read.
 
     Args:
-        source: of a model, as `find_checkpoint` gives it.
-        system, config, parts, headers: of this model, without its task heads.
+        source: a model, as `find_checkpoint` returns it.
+        system: the system of the model.
+        config: the configuration of the model.
+        parts: the mappings of the model, without task heads.
+        headers: the headers of the model's tensors.
 
     Raises:
-        DataError: `task.json`, or what `config.json` says of a task, cannot be used.
-        IntegrityError: tensors of heads that are missing, left over or of another shape.
+        DataError: `task.json`, or the description of a task in `config.json`, is invalid.
+        IntegrityError: tensors of heads are missing, left over or of another shape.
     """
     config_file = adapter_of(source).config_file(source)
     content = read_json(config_file)
@@ -225,11 +239,11 @@ def find_heads(
     has_objectives = not pretrained.isdisjoint(headers)
     in_model = system.names.task_parts(tasks, has_objectives, spec.pooled)
     if not in_model and not (folder / HEADS).is_file():
-        # earlier versions named heads without a pooler as transformers names those with one
+        # Earlier versions named heads without a pooler as transformers names those with one.
         in_model = system.names.task_parts(tasks, has_objectives)
     tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
     if told_by != TASKS and not tensors & headers.keys():
-        # transformers' name of a class, over an encoder that was saved without its head
+        # `config.json` has a class of transformers, but the encoder was saved without the head.
         tasks, in_model, expected, tensors = {}, {}, {}, set()
     for name in in_model:
         found, wanted = (
@@ -274,10 +288,10 @@ def check_shapes(
     folder: Path,
     told_by: str = CONFIG,
 ) -> None:
-    """Raise IntegrityError where a tensor does not have the shape that a file asks for."""
+    """Raise IntegrityError if a tensor does not have the shape that the file `told_by` requires."""
     for ours, theirs, transposed in mappings:
         shape = expected[ours]
-        if len(theirs) > 1:  # stacked
+        if len(theirs) > 1:  # the file holds the rows in several tensors
             shape = (shape[0] // len(theirs), *shape[1:])
         shape = shape[::-1] if transposed else shape
         for name in theirs:
@@ -289,7 +303,7 @@ def check_shapes(
 
 
 def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
-    """Raise ConfigError unless tasks may have these names and an encoder can do them."""
+    """Raise ConfigError unless tasks have allowed names and an encoder can perform them."""
     _check_names(tasks)
     for task in tasks.values():
         check_kind(task.kind)
@@ -302,7 +316,7 @@ def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """A name becomes part of tensors' names."""
+    """Raise ConfigError unless names can be part of the names of tensors and modules."""
     reserved = {"encoder", "pooler", "training"}
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
@@ -314,17 +328,21 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
-    """Write `task.json`, of tasks that `check_heads` has passed."""
+    """Write `task.json`. The tasks must have passed `check_heads`."""
     content = {"format": _FORMAT, "tasks": {name: to_dict(task) for name, task in tasks.items()}}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / TASKS).write_text(text + "\n", encoding="utf-8")
 
 
 def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
-    """The tasks of a folder whose encoder is of `spec`; None if it has no `task.json`.
+    """Return the tasks of a folder by name; None if it has no `task.json`.
+
+    Args:
+        folder: the folder of a model.
+        spec: the specification of its encoder, which must be able to perform the tasks.
 
     Raises:
-        DataError: not JSON, a key that does not exist, a value out of bounds.
+        DataError: the file is not JSON, a key does not exist, or a value is out of bounds.
     """
     path = folder / TASKS
     if not path.is_file():
@@ -351,6 +369,6 @@ def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
 
 
 def listed(tasks: Iterable[str]) -> str:
-    """Tasks in a message, the first few of many."""
+    """Return the names of tasks for a message, at most the first eight."""
     names = list(tasks)
     return f"the tasks {', '.join(names[:8])}" if names else "no tasks"

@@ -1,7 +1,7 @@
-"""The folder of tokenizer files that a path means: a tokenizer, a run, a checkpoint or a hub model.
+"""Find the tokenizer files that a path refers to: a tokenizer, a run, a checkpoint or a hub model.
 
-Building shards needs a tokenizer and no torch, so a folder of tokenizer files is recognized without
-importing what reads checkpoints.
+Building shards needs a tokenizer but not torch, so a folder of tokenizer files is recognized
+without importing the modules that read checkpoints.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from bertwright.config.hub import id_of
 
 
 def find_tokenizer(path: Path) -> Path:
-    """Return the folder of the tokenizer's files.
+    """Return the folder of the tokenizer files that a path refers to.
 
     Args:
-        path: the folder itself; a run, of which the newest checkpoint is taken; a checkpoint; or
+        path: the folder itself; a run, whose newest checkpoint is used; a checkpoint; or
             `hf:ORG/NAME`, whose tokenizer files are fetched.
 
     Raises:
-        ConfigError, DataError, IntegrityError, MissingExtra: as `checkpoint.find_checkpoint`.
+        ConfigError, DataError, IntegrityError, MissingExtra: as for `checkpoint.find_checkpoint`.
     """
     if not path.exists() and id_of(path) is not None:
         from bertwright.checkpoint.huggingface import hub

@@ -1,4 +1,5 @@
-"""Files of word vectors to our own folders, and back; `models/word_vectors` parses them."""
+"""Convert files of word vectors to folders of Bertwright and back; `models/word_vectors` parses the
+files."""
 
 from __future__ import annotations
 
@@ -35,32 +36,33 @@ from bertwright.text.tokenizer.file_words import UNKNOWN_NAMES
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_file_tokenizer
 
 UNKNOWN = "[UNK]"
-"""The name of the row for unknown words where the file has none."""
+"""The name of the row of unknown words that is added to a file without one."""
 Form = Literal["word2vec", "fasttext"]
 
 
 class Imported(NamedTuple):
-    """The content of a file of vectors that became a folder."""
+    """The content of a file of word vectors that was converted to a folder."""
 
     words: list[str]
-    """The words of the rows, that of unknown words included."""
+    """The words of all rows, including the row of unknown words."""
     vectors: Float32s
-    """`[V, H]`"""
+    """The vectors `[V, H]`."""
     unknown: str | None
-    """The file's own row of unknown words; None: ours was added, the mean of all."""
+    """The name of the file's row of unknown words; None: the mean of all vectors was added."""
     notes: tuple[str, ...]
-    """What was left out, replaced or assumed, in words."""
+    """Notes for the user about what was left out, replaced or assumed."""
 
 
 def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported:
-    """Write a file of vectors, or a `.bin` of fastText, as a folder of ours; return its content.
+    """Convert a file of word vectors, or a `.bin` of fastText, to a folder, and return its content.
 
-    Its tokenizer reads texts in the words of the file (`text/tokenizer/file_words.py`). A word that
-    is not in the file has the vector of the file's row of unknown words (`<unk>`, `UNK`), or the
-    mean of all vectors if it has no such row.
+    The tokenizer of the folder splits texts into the words of the file
+    (`text/tokenizer/file_words.py`). A word that is not in the file gets the vector of the file's
+    row of unknown words (`<unk>`, `UNK`), or the mean of all vectors if the file has no such row.
 
     Raises:
-        ConfigError, DataError: `out` is there, or as `read_vectors`.
+        ConfigError: `out` exists.
+        DataError, MissingExtra: as for `read_vectors`.
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
@@ -94,7 +96,7 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
 def save_with_words(
     out: Path, learner: Learner, tokenizer: Tokenizer, name: str, overwrite: bool
 ) -> None:
-    """Write a learner with the tokenizer of its file as a folder of ours."""
+    """Write a learner and the tokenizer of the words of its file as a new folder."""
     with atomic_folder(out, overwrite) as partial:
         tokenizer.save(partial)
         card = f"# {name}\n\nConverted by `bertwright convert`.\n"
@@ -120,8 +122,8 @@ def _table(words: list[str], vectors: Float32s) -> tuple[list[str], Learner, str
 
 
 def _fasttext(given: fasttext_file.FastTextFile) -> tuple[list[str], Learner, str | None]:
-    """Return the words and the learner of a fastText file, with its rows of n-grams and its output
-    vectors, and the name of its row of unknown words."""
+    """Return the words of a fastText file, a learner with its n-gram rows and output vectors, and
+    the name of its row of unknown words, or None if it has none."""
     config, words, counts, rows, output, _ = given
     unknown = unknown_of(words)
     if unknown is None:
@@ -142,14 +144,14 @@ def _fasttext(given: fasttext_file.FastTextFile) -> tuple[list[str], Learner, st
 def export_vectors(
     source: Path, out: Path, overwrite: bool = False, to: Form = "word2vec"
 ) -> NamedVectors:
-    """Write the vectors of a static model as a file, and return them.
+    """Write the vectors of a static model to a file, and return them.
 
-    A `.bin` is binary, others are text. With `to="fasttext"` a fastText model is written as the
-    `.bin` of the published program, frequent words first.
+    A `.bin` file is binary; files with other suffixes are text. With `to="fasttext"`, a fastText
+    model is written as a `.bin` of the published program, with the most frequent words first.
 
     Raises:
-        ConfigError: the model has layers, or is no fastText; `out` is there, or its name has
-            another suffix.
+        ConfigError: the model has layers, or is not a fastText model with `to="fasttext"`; or `out`
+            exists or has another suffix.
     """
     suffixes = (".bin",) if to == "fasttext" else SUFFIXES
     if out.suffix not in suffixes:

@@ -1,1 +1,1 @@
-"""Files to batches: shards of token ids, training instances, masks, batches."""
+"""Training data: shards of token ids, training instances, masks and batches."""

@@ -1,4 +1,4 @@
-"""Ids of sequences as the inputs of an encoder: laid end to end, without padding.
+"""Make the inputs of an encoder from the ids of sequences: laid end to end, without padding.
 
 Sequences are sorted by length, longest first, so that equal lengths are neighbours
 (`nn/sequences.py`). Letters: B sequences, N tokens in all, T a sequence's length, C ids of a token.
@@ -19,10 +19,10 @@ from bertwright.nn.sequences import Inputs, Sequences
 def inputs_of(
     ids: Int64s, lengths: Int64s, segments: Int64s | None = None, prefixes: Int64s | None = None
 ) -> Inputs:
-    """Return arrays as the inputs of an encoder on the host, which share their memory.
+    """Return the inputs of an encoder on the host. They share the memory of the arrays.
 
     Args:
-        ids: `[N]`; `[N, C]` where a token is several ids.
+        ids: `[N]`, or `[N, C]` if a token has several ids.
         lengths: `[B]`.
         segments: `[N]`: 0 in the first text of a pair, 1 in the second; None: all 0.
         prefixes: `[B]`, the length of each sequence's source (`Sequences.prefixes`).
@@ -38,7 +38,8 @@ def collate(
     """Lay B sequences of `[T]` or `[T, C]` ids, and their segments, end to end, longest first.
 
     Returns:
-        The inputs, and `[B]`: which of the given sequences each is (`results[order] = rows`).
+        The inputs, and the index of each of their sequences in `sequences`, `[B]`
+        (`results[order] = rows`).
 
     Raises:
         ValueError: there are no sequences, or one is empty.
@@ -56,8 +57,15 @@ def make_inputs(
     segments: Sequence[Sequence[int]] | None,
     device: torch.device,
 ) -> tuple[list[int], Inputs]:
-    """Return the sequences numbered `rows`, longest first: their numbers, and the inputs of the
-    encoder on a device."""
+    """Return the numbers of some sequences, longest first, and their inputs for the encoder on a
+    device.
+
+    Args:
+        rows: the numbers of the sequences.
+        ids: the ids of all sequences.
+        segments: the segments of all sequences; None: all 0.
+        device: the device of the inputs.
+    """
     inputs, order = collate(
         [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]
     )
@@ -70,8 +78,9 @@ def _end_to_end(sequences: Sequence[Any], order: Int64s) -> Int64s:
 
 
 def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Yield the indices of sequences, longest first, in batches of at most `most_tokens` tokens (or
-    of one sequence)."""
+    """Yield the indices of sequences, longest first, in batches of at most `most_tokens` tokens. A
+    longer sequence is a batch of its own.
+    """
     rows: list[int] = []
     tokens = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):

@@ -21,7 +21,7 @@ class Finding:
     value: float | int | str
     message: str
     advice: str = ""
-    """What to do; empty where nothing is wrong."""
+    """What the user can do; empty if nothing is wrong."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Checkup:
     def note(
         self, level: Level, name: str, value: float | int | str, message: str, advice: str = ""
     ) -> None:
-        """Add a finding; the advice of a finding without fault is dropped."""
+        """Add a finding; its advice is dropped if the level is `ok`."""
         self.findings.append(Finding(level, name, value, message, "" if level == "ok" else advice))
 
 

@@ -1,9 +1,10 @@
-"""How often words stand near one another, counted in bounded memory.
+"""Count how often words occur near each other, in bounded memory.
 
 Pennington, Socher, Manning 2014, "GloVe", section 4.2: X_ij is the sum of 1/d over all pairs of
-words i and j that stand d words apart, 1 <= d <= `window`, to either side, so that X is symmetric.
-Pairs i <= j are counted alone: chunk by chunk, sorted by key i V + j and summed; what exceeds the
-memory goes to the disk as a sorted run, and the runs are merged range by range.
+words i and j that stand d words apart, 1 <= d <= `window`, on either side, so that X is symmetric.
+Only pairs i <= j are counted. The pairs of each chunk of text are sorted by their key i V + j, and
+equal keys are summed. Entries that exceed the memory are written to disk as a sorted run, and the
+runs are merged range by range.
 
 Letters: V vocabulary, E entries (pairs that occur).
 """
@@ -19,12 +20,12 @@ from bertwright.arrays import Float64s, Int32s, Int64s, write_array
 from bertwright.data.randomness import make_key, mix
 
 Entries = tuple[Int64s, Float64s]
-"""`[E]` keys, rising, and their sums."""
-BYTES = 16  # of an entry
+"""`[E]` keys in ascending order, and the sum of each."""
+BYTES = 16  # the size of an entry
 
 
 def sum_entries(parts: list[Entries]) -> Entries:
-    """Entries of several parts as one, sorted by key."""
+    """Return the entries of several parts, sorted by key, with the values of equal keys summed."""
     keys, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
@@ -33,8 +34,14 @@ def sum_entries(parts: list[Entries]) -> Entries:
 
 
 def chunk_entries(tokens: Int32s, ends: Int64s, window: int, size: int) -> Entries:
-    """The entries of a chunk of `[N]` ids, without words that are not trained, and where documents
-    end in it: words of one document alone are near one another, at most `window` apart."""
+    """Return the entries of a chunk of text. Only words of the same document form pairs.
+
+    Args:
+        tokens: `[N]`, the ids, without words that are not trained.
+        ends: the positions in the chunk at which documents end.
+        window: the largest distance of the words of a pair.
+        size: V.
+    """
     owner = np.searchsorted(ends, np.arange(len(tokens)), side="right")
     ids = tokens.astype(np.int64)
     parts = [(np.empty(0, np.int64), np.empty(0))]
@@ -47,17 +54,23 @@ def chunk_entries(tokens: Int32s, ends: Int64s, window: int, size: int) -> Entri
 
 
 class CountedPairs:
-    """Sorted runs of entries in a folder."""
+    """Sums entries in memory, and writes them to a folder as sorted runs if they are too many."""
 
     def __init__(self, folder: Path, memory: int) -> None:
-        """`memory`: bytes that entries may take, about; sorting takes three times as much."""
+        """Initialize without entries.
+
+        Args:
+            folder: the folder of the runs.
+            memory: the approximate number of bytes that entries may take; sorting takes three times
+                as much.
+        """
         self.folder, self._most = folder, max(1, memory // BYTES)
         self._parts: list[Entries] = []
         self._runs: list[Entries] = []
 
     @property
     def total(self) -> int:
-        """How many there are, those of several parts counted in each."""
+        """The number of entries. A key that occurs in several parts is counted once for each."""
         return sum(len(keys) for keys, _ in (*self._runs, *self._parts))
 
     def add(self, entries: Entries) -> None:
@@ -81,7 +94,7 @@ class CountedPairs:
         )
 
     def merged(self) -> Iterator[Entries]:
-        """All entries in the order of their keys, a range at a time."""
+        """Yield all entries in the order of their keys, one range of keys at a time."""
         parts = [*self._runs, *([sum_entries(self._parts)] if self._parts else [])]
         step = max(1, self.total // 100_000)
         sample = np.sort(np.concatenate([keys[::step] for keys, _ in parts]))
@@ -95,8 +108,13 @@ class CountedPairs:
             starts = stops
 
     def shuffled(self, seed: int) -> list[tuple[Path, Path]]:
-        """Write all entries to files in random order of keys, each small enough for the memory;
-        their names. Entries of a file are still sorted: whoever reads it shuffles them."""
+        """Write each entry to a random one of several files that fit in memory.
+
+        The entries of a file are sorted by key, so the reader must shuffle them.
+
+        Returns:
+            The paths of the keys and of the values of each file.
+        """
         paths = [
             (self.folder / f"part-{n}.keys", self.folder / f"part-{n}.values")
             for n in range(-(-self.total // self._most))
@@ -113,8 +131,15 @@ class CountedPairs:
 def count_pairs(
     chunks: Iterable[tuple[Int32s, Int64s]], counts: Int64s, window: int, pairs: CountedPairs
 ) -> None:
-    """Count the pairs of a text, ids and where documents end, at most `window` apart; words whose
-    `counts` `[V]` are 0 are left out, as if they were not in it."""
+    """Count the pairs of words in a text that are at most `window` words apart.
+
+    Args:
+        chunks: the ids of each chunk of the text, and the positions at which documents end in it.
+        counts: `[V]`, the count of each word; words with a count of 0 are first removed from the
+            text.
+        window: the largest distance of the words of a pair.
+        pairs: receives the entries.
+    """
     for tokens, ends in chunks:
         kept = counts[tokens] > 0
         before = np.append(0, np.cumsum(kept))

@@ -1,7 +1,8 @@
-"""`bertwright data check`: what is wrong with a built corpus, before a run trains on it in vain.
+"""Find problems of a built corpus before a run trains on it, for `bertwright data check`.
 
 Every file is read and compared with its SHA-256, and every token is counted. Then the instances
-that a run would train on are examined, each kind by itself (`Instances.check`).
+that a run would train on are examined; each kind of instances has its own checks
+(`Instances.check`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 CHUNK_TOKENS = 1 << 20
 MOST_KEPT = 1 << 20
 SHORTEST = 8
-"""Sentences of fewer tokens ("Yes.", "Chapter 1") repeat without harm and are not counted."""
+"""The minimum number of tokens of sentences that are examined for repetition. Shorter ones ("Yes.",
+"Chapter 1") repeat without harm."""
 
 _SEPARATE = "separate documents by blank lines, or build with --documents line or file"
 _CLEAN = "tokenizer train and data build with --strip-markup remove it"
@@ -68,8 +70,8 @@ _READING = {
         0.05,
     ),
 }
-"""Counts of the corpus report that are worth a warning: what they count, what to do, and above
-which fraction of the sentences (of titles: of the documents)."""
+"""Counts of the corpus report that may give a warning: the message, the advice, and the fraction of
+the sentences (for titles, of the documents) above which there is a warning."""
 
 
 def check(
@@ -78,12 +80,12 @@ def check(
     *,
     on_progress: OnProgress = silent,
 ) -> Checkup:
-    """Examine the shards in a folder, and what `instances` makes of them to train on.
+    """Examine the shards in a folder, and the training instances that `instances` makes from them.
 
-    `on_progress` counts tokens.
+    `on_progress` receives the number of tokens that are done, and their total.
 
     Raises:
-        DataError: the folder is no built corpus, or has no documents.
+        DataError: the folder is not a built corpus, or has no documents.
         IntegrityError: a file is missing, truncated or changed.
     """
     shards = open_shards(folder, verify=False)
@@ -138,7 +140,7 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
 def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     counts = shards.manifest["counts"]
     report = shards.manifest.get("report", {})
-    rows = int(report.get("empty_documents", 0))  # which were no documents yet
+    rows = int(report.get("empty_documents", 0))  # rows without text, not in `documents_read`
     read = int(counts.get("documents_read", 0)) + rows
     lost = int(counts.get("documents_lost", 0)) + rows
     fraction = lost / read if read else 0.0
@@ -198,25 +200,25 @@ def _check_tokens(checkup: Checkup, shards: Shards, scan: Scan) -> None:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a pass over the tokens found."""
+    """The result of one pass over all tokens."""
 
     id_counts: Int64s
     """[V]: how often each id occurs."""
     repeated: float
-    """Of the sentences of `SHORTEST` tokens or more, the fraction that came before."""
+    """The fraction of the sentences of `SHORTEST` tokens or more that repeat an earlier one."""
     most_repeated: int | None
-    """The sentence that occurs most often, if any occurs twice."""
+    """The number of the sentence that occurs most often; None if none occurs twice."""
     most_repeated_times: int
 
 
 def scan_shards(shards: Shards, on_progress: OnProgress = silent) -> Scan:
-    """Read every token once, and count ids and sentences that repeat.
+    """Read every token once, and count ids and repeated sentences.
 
-    Memory is bounded: of more than `MOST_KEPT` distinct sentences those stay whose hash has its
-    lowest bit 0, then its lowest two, and so on.
+    Memory is bounded: if there are more than `MOST_KEPT` distinct sentences, only those are kept
+    whose hash ends in a zero bit; if there are still too many, in two zero bits, and so on.
 
     Raises:
-        IntegrityError: an id is not of the vocabulary.
+        IntegrityError: an id is not in the vocabulary.
     """
     counts = np.zeros(shards.vocab_size, np.int64)
     key = make_key("sentences")
@@ -252,7 +254,8 @@ def scan_shards(shards: Shards, on_progress: OnProgress = silent) -> Scan:
 
 
 _Sentences = tuple[UInt64s, Int64s, Int64s]
-"""The hash of each, one sentence that has it, how often it came."""
+"""For each distinct sentence, its hash, the number of one sentence that has this hash, and how
+often it occurs."""
 
 
 def _distinct(found: list[_Sentences]) -> _Sentences:
@@ -265,7 +268,7 @@ def _distinct(found: list[_Sentences]) -> _Sentences:
 
 
 def _chunks(shards: Shards) -> Iterator[tuple[int, int]]:
-    """Runs of whole sentences of about `CHUNK_TOKENS`: (first, last + 1)."""
+    """Yield ranges of whole sentences with about `CHUNK_TOKENS` tokens, as (first, last + 1)."""
     first = 0
     while first < shards.num_sentences:
         goal = shards.sentence_tokens[first] + CHUNK_TOKENS

@@ -1,9 +1,9 @@
-"""Raw documents to ids: what every worker of a build does, alone and without state.
+"""Encode raw documents as ids. Every worker of a build does this independently, without state.
 
-Whole-word masking needs to know where words start. For most scripts the tokenizer does: a token
-marked "##" continues a word. Chinese is written without spaces and split into characters, so its
-words come from a corpus that was segmented before, words set apart by spaces. Then a word is
-exactly what was given as one.
+Whole-word masking needs to know where words start. For most scripts the tokenizer says so: a token
+marked "##" continues a word. Chinese is written without spaces and is split into characters, so its
+words come from a corpus that was segmented beforehand, with spaces between words. These are then
+the words for masking.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from bertwright.text.tokenizer.normalize import split_parts
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 SAMPLED_CHARACTERS = 20_000
-"""Of each block, in which words that lose marks are counted."""
+"""The number of characters of each block in which words that lose marks are counted."""
 
 
 class BlockEncoder:
     """Splits, cleans and encodes blocks of documents."""
 
     def __init__(self, tokenizer: Tokenizer, corpus: CorpusConfig, segmented: bool = False) -> None:
-        """`segmented`: words of the corpus are set apart by spaces."""
+        """Initialize the encoder. `segmented` says that the corpus has spaces between all words."""
         self.tokenizer, self.corpus, self.segmented = tokenizer, corpus, segmented
         self.dtype = token_dtype(tokenizer.vocab_size)
         self._continues = tokenizer.is_continuation
         self._strips = tokenizer.strips_accents
 
     def __call__(self, documents: list[str]) -> EncodedBlock:
-        """Documents [any number] -> ids; sentences and documents without ids are left out."""
+        """Return the ids of documents; sentences and documents without ids are left out."""
         report = CorpusReport()
         if self._strips:
             self._sample_marks(documents, report)
@@ -68,7 +68,7 @@ class BlockEncoder:
         )
 
     def _sample_marks(self, documents: list[str], report: CorpusReport) -> None:
-        """Count the words of the beginning of the block that lose marks."""
+        """Count the words, and those that lose marks, at the beginning of the block."""
         left = SAMPLED_CHARACTERS
         for document in documents:
             text = document[:left]
@@ -81,7 +81,12 @@ class BlockEncoder:
                 return
 
     def _encode_words(self, sentences: list[str]) -> tuple[npt.NDArray[np.uint32], Int64s, Bools]:
-        """Encode word by word: ids [N], tokens of each sentence [S], word starts [N]."""
+        """Encode sentences word by word.
+
+        Returns:
+            The ids, `[N]`; the number of tokens of each sentence, `[S]`; and whether each token
+            starts a word, `[N]`.
+        """
         segments = list(map(str.split, sentences))
         words = [word for segment in segments for word in segment]
         ids, word_lengths = self.tokenizer.encode_sentence_ids(words)

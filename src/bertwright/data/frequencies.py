@@ -1,8 +1,9 @@
-"""How frequent each token is in the training text, for the initial bias of an output layer.
+"""Count the frequencies of tokens in the training text, for the initial bias of an output layer.
 
-A model that begins with the logarithms of these frequencies as the bias of its softmax predicts
-each token by its frequency before the first step. Without them a language model spends its first
-steps on that: its vectors grow in one common direction, which stands in for the bias.
+If the bias of a model's softmax is initialized with the logarithms of these frequencies, the model
+predicts each token by its frequency before the first step. Otherwise a language model spends its
+first steps on learning this: its vectors grow in one common direction, which takes the place of the
+bias.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def log_frequencies(tokens: Int64s, size: int) -> Float64s:
     """Return the logarithm of the frequency of each id below `size`, minus their mean.
 
     Args:
-        tokens: ids of running text, `[N]`. Each id counts once more, so that none has no frequency.
-        size: the number of ids; those beyond count as the last.
+        tokens: ids of running text, `[N]`. Each id is counted once more than it occurs, so that no
+            frequency is 0.
+        size: the number of ids; larger ids count as the last one.
 
     Returns:
         `[size]`.

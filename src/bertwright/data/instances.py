@@ -1,6 +1,6 @@
 """The training sequences of a system: the instances of one split of a built corpus, epoch by epoch.
 
-Planning is done on arrays of NumPy; a batch is made of tensors on the host (`nn/batch.py`).
+Instances are planned with NumPy arrays; a batch consists of tensors on the host (`nn/batch.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Instances(Protocol[B]):
         """The maximum length of a sequence, in tokens."""
 
     def lengths(self, epoch: int) -> Int64s:
-        """Return the tokens of every instance of an epoch, in the epoch's order, `[I]`.
+        """Return the number of tokens of every instance of an epoch, in the epoch's order, `[I]`.
 
         Raises:
             DataError: the split gives no instances.
@@ -38,14 +38,16 @@ class Instances(Protocol[B]):
         longest first."""
 
     def check(self, checkup: Checkup) -> None:
-        """Add findings about the instances of the first epoch: what can be wrong with them."""
+        """Add findings to `checkup` about problems of the instances of the first epoch."""
 
 
 class Shuffled:
-    """Instances in another random order in every epoch."""
+    """Instances that are in a different random order in every epoch."""
 
     def __init__(self, lengths: Int64s, longest: int, seed: int) -> None:
-        """Take the tokens of every instance, `[I]`, their maximum, and the seed of the order."""
+        """Initialize with the number of tokens of every instance, `[I]`, the maximum of these, and
+        the seed of the order.
+        """
         self.longest, self.seed = longest, seed
         self.unordered = lengths
         self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)

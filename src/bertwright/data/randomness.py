@@ -1,9 +1,10 @@
-"""Randomness as a function: every draw is the hash of what it is for, so nothing is replayed.
+"""Random numbers as a function of a key and counters, without a generator that keeps a state.
 
-A key is made of the seed, the epoch and a name; counters (instance, token, draw) are mixed in by
-SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014). The
-same counters give the same draw on every machine, for every NumPy, in any order and on any rank;
-NumPy's own generators promise none of these.
+A key is the hash of a name, the seed, the epoch and the like. Counters (instance, token, draw) are
+mixed in by SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA
+2014). The same key and counters give the same draw on every machine, with every version of NumPy,
+in any order and on any rank; NumPy's own generators promise none of these. A run that is resumed
+need not replay the draws before.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def make_key(name: str, *numbers: int) -> np.uint64:
-    """A key for one purpose: `name` says which, `numbers` are the seed, the epoch and the like."""
+    """Return a key for one purpose, which `name` says; `numbers` are the seed, the epoch and the
+    like.
+    """
     text = name + "".join(f"\0{number}" for number in numbers)
     return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
 
 
 def mix(key: np.uint64 | UInt64s, counters: npt.ArrayLike) -> UInt64s:
-    """64 random bits for each counter; `key` is one key or one for each counter (broadcast)."""
+    """Return 64 random bits for each counter. `key` is a single key, or one for each counter."""
     z = np.atleast_1d(np.asarray(counters)).astype(np.uint64)  # scalars would warn of overflow
     z = (z + np.uint64(1)) * _GOLDEN + key
     z ^= z >> np.uint64(30)
@@ -39,26 +42,26 @@ def mix(key: np.uint64 | UInt64s, counters: npt.ArrayLike) -> UInt64s:
 
 
 def uniform(bits: UInt64s) -> Float64s:
-    """Random bits -> numbers in [0, 1), 53 bits each."""
+    """Return numbers in [0, 1), each made of 53 of the 64 random bits."""
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def below(bits: UInt64s, limits: npt.ArrayLike) -> Int64s:
-    """Random bits -> whole numbers from 0 to `limits` - 1 (limits under 2**53)."""
+    """Return integers from 0 to `limits` - 1, made of random bits. Limits must be below 2**53."""
     drawn: Int64s = (uniform(bits) * np.asarray(limits)).astype(np.int64)
     return drawn
 
 
 def permutation(key: np.uint64, count: int) -> Int64s:
-    """The numbers 0 to `count` - 1 in random order."""
+    """Return the numbers 0 to `count` - 1 in random order."""
     return np.argsort(mix(key, np.arange(count)), kind="stable").astype(np.int64)
 
 
 def fair_coins(keys: UInt64s, throws: Int64s) -> Int64s:
-    """Heads among `throws` fair coins, for each key: exactly Binomial(throws, 1/2).
+    """Return the number of heads among `throws` fair coins for each key: Binomial(throws, 1/2).
 
-    Each coin is one random bit. Beyond 4,096 throws the rest falls half and half, which nobody
-    could tell from coins by fewer than thousands of draws.
+    Each coin is one random bit. The distribution is exact for up to 4,096 throws. Of the throws
+    beyond these, half count as heads, which only thousands of draws could tell from coins.
     """
     exact = np.minimum(throws, 4096)
     heads = (throws - exact) // 2

@@ -1,9 +1,9 @@
-"""Which text is trained on and which is held out: whole documents, or the end of each.
+"""Split a corpus into training text and held-out text: whole documents, or the end of each.
 
-Whole documents are the better test, but one or two of them say little: figures then swing with what
-they hold. So where fewer than `FEW_HELD_OUT` documents would be held out, the last part of each
-document is, and the `GAP` sentences before it are in neither split, as neighbouring sentences are
-alike.
+Whole documents are the better test, but the metrics on one or two of them depend too much on what
+these happen to contain. If fewer than `FEW_HELD_OUT` documents would be held out, the last part of
+each document is held out instead. The `GAP` sentences before it are in neither split, because
+neighbouring sentences are alike.
 """
 
 from __future__ import annotations
@@ -21,33 +21,37 @@ from bertwright.errors import ConfigError, DataError
 
 Split = Literal["train", "dev"]
 FEW_DOCUMENTS = 20
-"""Of fewer, two held out would be missed in training."""
+"""A corpus of at least this many documents holds out two or more of them; a smaller one may hold
+out one, because training needs the others."""
 FEW_HELD_OUT = 8
-"""New runs that would hold out fewer documents hold out the ends of all."""
+"""New runs that would hold out fewer documents than this hold out the ends of all documents."""
 GAP = 10
-"""Sentences between what is trained on and what is held out of a document."""
+"""The number of sentences between the training text and the held-out text of a document."""
 LEAST_HELD_OUT = 2
-"""Sentences of a document's end, at least."""
+"""The minimum number of sentences that are held out at the end of a document."""
 LEAST_BEFORE = 4 * GAP
-"""Sentences before the end of a document, at least: a shorter document is trained on whole."""
+"""The minimum number of sentences before the held-out end of a document. A shorter document is
+trained on whole."""
 
 
 class SplitText(NamedTuple):
-    """The documents of a split; of a corpus whose ends are held out, their parts."""
+    """The documents of a split, or the parts of documents if the ends are held out."""
 
     shards: Shards
-    """The corpus, with the parts of its documents as documents where only parts are of the
-    split."""
+    """The corpus. If the ends are held out, its documents are the parts of the corpus's
+    documents."""
     documents: Int64s
-    """Numbers of the documents of the split in `shards`, rising."""
+    """The numbers of the split's documents in `shards`, in ascending order."""
     numbers: Int64s
-    """The number of each of them in the corpus."""
+    """The number in the corpus of the document that each of them is, or is a part of."""
 
 
 def split_text(
     shards: Shards, split: Split, validation_fraction: float, hold_out: HoldOut | None = None
 ) -> SplitText:
-    """The text of one split; `hold_out` None is `documents`, as in runs that do not name a rule.
+    """Return the text of one split.
+
+    A `hold_out` of None means `documents`, for runs whose configuration does not name a rule.
 
     Raises:
         ConfigError: `validation_fraction` is not in [0, 1).
@@ -64,7 +68,7 @@ def split_text(
         )
     first, last = shards.document_sentences[:-1], shards.document_sentences[1:]
     gap = np.where(held_out, GAP, 0)
-    # each document is three: what is trained on, the gap, what is held out
+    # each document becomes three: the training text, the gap, the held-out text
     bounds = np.stack([first, last - held_out - gap, last - held_out], axis=1).ravel()
     parts = replace(shards, document_sentences=np.append(bounds, shards.num_sentences))
     numbers = np.arange(shards.num_documents)
@@ -75,15 +79,18 @@ def split_text(
 
 
 def _ends(shards: Shards, validation_fraction: float) -> Int64s:
-    """[D]: how many sentences of each document are held out; 0 of one that is too short."""
+    """Return the number of held-out sentences of each document, `[D]`; 0 if it is too short."""
     sentences = np.diff(shards.document_sentences)
     held_out = np.maximum(LEAST_HELD_OUT, np.ceil(sentences * validation_fraction)).astype(np.int64)
     return np.where(sentences >= LEAST_BEFORE + held_out, held_out, 0)
 
 
 def rule_of_new_run(shards: Shards, validation_fraction: float) -> HoldOut:
-    """How a new run on this corpus holds out text: the ends of documents, if fewer than
-    `FEW_HELD_OUT` would be held out and most of them are long enough; else whole documents."""
+    """Return how a new run on this corpus holds out text.
+
+    It holds out the ends of documents if fewer than `FEW_HELD_OUT` documents would be held out and
+    at least half of the corpus's documents are long enough; otherwise it holds out whole documents.
+    """
     if (
         not 0 < validation_fraction < 1
         or shards.num_documents * validation_fraction >= FEW_HELD_OUT
@@ -94,7 +101,9 @@ def rule_of_new_run(shards: Shards, validation_fraction: float) -> HoldOut:
 
 
 def described(shards: Shards, validation_fraction: float, hold_out: HoldOut | None) -> str:
-    """What is held out, in words, for the page of a run and `data check`; empty: nothing."""
+    """Return a description of the held-out text, for a run's page and for `data check`; empty if
+    nothing is held out.
+    """
     if validation_fraction == 0:
         return ""
     found, documents, _ = split_text(shards, "dev", validation_fraction, hold_out)
@@ -106,12 +115,12 @@ def described(shards: Shards, validation_fraction: float, hold_out: HoldOut | No
 
 
 def split_documents(shards: Shards, split: Split, validation_fraction: float) -> Int64s:
-    """The documents of one split, rising.
+    """Return the numbers of one split's documents, in ascending order.
 
-    A document is held out if the hash of its number is under `validation_fraction`: no seed moves
-    it, and a larger fraction only adds documents. Where this would hold out none or all of a small
-    corpus, one document is; of twenty and more two are, as a random next sentence is of another
-    document.
+    A document is held out if the hash of its number is below `validation_fraction`. So the split
+    does not depend on a seed, and a larger fraction only adds documents. If this would hold out no
+    document or all documents of a small corpus, one is held out. Of a corpus of `FEW_DOCUMENTS` or
+    more, at least two are held out, because a random next sentence comes from another document.
 
     Raises:
         ConfigError: `validation_fraction` is not in [0, 1).

@@ -1,10 +1,10 @@
-"""Documents as token streams, for language models: what is predicted is the text itself.
+"""Documents as token streams for language models, which predict the text itself.
 
-A document is framed (`[CLS] d [SEP]`, or the tokenizer's own tokens for begin and end; not at all
-where it has none) and read in windows. Neighbouring windows overlap by one token, so that each
-token but the first is predicted exactly once from the one before it; with a burn-in of b they
-overlap by b more, which are read and not predicted, so that a prediction late in a document has at
-least b tokens before it. No state is carried between windows.
+A document is framed (`[CLS] d [SEP]`, or by the tokenizer's own begin and end tokens; if it has
+none, the document stays as it is) and read in windows. Neighbouring windows overlap by one token,
+so that each token but the first is predicted exactly once, at the token before it. With a burn-in
+of b, they overlap by b more tokens, which are read but not predicted, so that a prediction late in
+a document has at least b tokens before it. No state is carried between windows.
 
 Letters: B windows, N tokens in all, K predicted tokens, T maximum length of a window, C ids of a
 token, V vocabulary.
@@ -29,23 +29,31 @@ from bertwright.text.framing import framing_of
 
 @dataclass(frozen=True)
 class TokenStreamBatch(Batch):
-    """B windows, longest first, and the positions in them at which tokens are predicted."""
+    """B windows, longest first, and the positions at which the next token is predicted."""
 
     tokens: Tensor
     """`[N]`: the ids of the tokens, which are the labels."""
     positions: Tensor
-    """`[K]`: i of each pair (i, i + 1) in N of which the second token is predicted from the tokens
-    up to the first (ELMo also predicts the first from the tokens that begin with the second)."""
+    """`[K]`: the index i in N of each pair of tokens (i, i + 1) whose second token is predicted
+    from the tokens up to the first. (ELMo also predicts the first token from the second token and
+    those after it.)"""
 
 
 class TokenStreams(Shuffled):
-    """The `Instances` of language models, of some documents of a built corpus."""
+    """The `Instances` of a language model: windows of documents of a built corpus."""
 
     def __init__(
         self, shards: Shards, documents: Int64s, length: int, *, burn_in: int = 0, seed: int = 0
     ) -> None:
-        """Open the documents of these numbers, [D], in windows of `length` T, of which `burn_in`
-        tokens (below T - 1) repeat the end of the one before.
+        """Divide documents into windows.
+
+        Args:
+            shards: the corpus.
+            documents: `[D]`, the numbers of the documents.
+            length: T, the maximum length of a window.
+            burn_in: the number of tokens of a window, below T - 1, that repeat the end of the
+                previous window and are not predicted.
+            seed: the seed of the order.
 
         Raises:
             DataError: no document has two tokens.
@@ -81,7 +89,16 @@ class TokenStreams(Shuffled):
 
 
 def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:
-    """Return the token at each position `at` of framed documents, `[N]` both."""
+    """Return the tokens of framed documents.
+
+    Args:
+        shards: the corpus.
+        document: `[N]`, the number of each token's document.
+        at: `[N]`, the position of each token in its framed document.
+
+    Returns:
+        `[N]`.
+    """
     starts = shards.sentence_tokens[shards.document_sentences]
     start, stop = starts[document], starts[document + 1]
     framing = framing_of(shards.special)

@@ -1,2 +1,2 @@
-"""Sampling, beam search and the text of generated tokens, over any model that gives logits of the
+"""Sampling, beam search and the text of generated tokens, for any model that computes logits of the
 next token."""

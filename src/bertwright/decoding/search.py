@@ -6,11 +6,11 @@ A step computes only the rows that have not finished; finished rows are not padd
   et al. 2020), which keeps the smallest set of most probable tokens whose probability is at least
   p, and a repetition penalty t (Keskar et al. 2019, section 4.1): the logit of a token that has
   occurred is divided by t if it is positive and multiplied by t otherwise. The random numbers of a
-  row depend on its own seed alone.
+  row depend only on its own seed.
 - Beam search is that of transformers: of the 2 K best continuations of a source, the first K that
-  do not end become beams; one that ends among the first K is a hypothesis with the score
-  `sum of log p / length^a`. A source is done when it has K hypotheses and no beam scores better at
-  the current length.
+  do not end become beams. A continuation that ends and is among the first K is a hypothesis with
+  the score `sum of log p / length^a`. A source is done when it has K hypotheses and no beam scores
+  better at the current length.
 
 Letters: B sources, R rows, K beams, V vocabulary.
 """
@@ -39,20 +39,22 @@ their probability is below p."""
 
 
 class Generates(Protocol):
-    """A decoder.
+    """The interface of a decoder, which computes logits token by token.
 
     Its state (a KV cache, the states of an LSTM) has a method `select(rows)`, which returns the
-    state of these rows, `[r]` on the host, in this order and possibly repeated. Where rows may
-    begin at different times, it also has `join(other)`, which returns the state of the rows of
-    both. The search never reuses a state that it has passed on, so a state may be changed in place.
+    state of the given rows, `[r]` on the host, in this order and possibly repeated. Where rows may
+    begin at different times, it also has `join(other)`, which returns the state of its own rows
+    followed by those of the other. The search never reuses a state that it has passed on, so a
+    decoder may change it in place.
     """
 
     def begin(self, source: Any) -> tuple[Tensor, Any]:
-        """Read B prompts, or B encoded sources -> logits of the first token `[B, V]`, and the
-        state."""
+        """Read B prompts, or B sources to encode. Return the logits of the first token `[B, V]`,
+        and the state."""
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read one token of each row, `[R]` -> logits of the next `[R, V]`, and the new state."""
+        """Read one token `[R]` of each row. Return the logits of the next token `[R, V]`, and the
+        new state."""
 
 
 @runtime_checkable
@@ -60,10 +62,12 @@ class ReadsParts(Generates, Protocol):
     """A decoder that may be able to read a prompt in parts."""
 
     reads_parts: bool
-    """Whether it is. A model that reads a source bidirectionally must have the whole source."""
+    """Whether it can read a prompt in parts. A model that reads a source bidirectionally needs the
+    whole source at once."""
 
     def extend(self, source: Any, state: Any) -> tuple[Tensor, Any]:
-        """Read further tokens of B prompts -> logits `[B, V]`, and the new state."""
+        """Read further tokens of B prompts. Return the logits of the next token `[B, V]`, and the
+        new state."""
 
 
 @dataclass(eq=False)
@@ -75,11 +79,11 @@ class Row:
     prompt: Sequence[int] = ()
     """Tokens before the text, which count for the repetition penalty."""
     number: int = 0
-    """Its number among the texts of its prompt, which is part of its seed."""
+    """The number of the text among those of its prompt, which is part of its seed."""
     ids: list[int] = field(default_factory=list)
-    """Its tokens so far, without the one that ended it."""
+    """The tokens generated so far, without the one that ended the text."""
     reason: Literal["stop", "length"] | None = None
-    """Why it ended, None while it has not; set it to end a row."""
+    """The reason why the text ended; None while it has not. Setting it ends the row."""
 
     def __post_init__(self) -> None:
         self.random = Random(f"{self.config.seed} {self.number}")
@@ -92,7 +96,7 @@ class RowsInFlight:
     def __init__(
         self, decoder: Generates, ends: Collection[int], never: Collection[int] = ()
     ) -> None:
-        """Begin without rows.
+        """Start without rows.
 
         Args:
             decoder: generates the logits.
@@ -112,7 +116,7 @@ class RowsInFlight:
 
     @torch.inference_mode()
     def add(self, source: Any, rows: Sequence[Sequence[Row]]) -> None:
-        """Read B sources, each for one row or more."""
+        """Read B sources, and add one row or more for each; they join with the next step."""
         self._begin(*self.decoder.begin(source), rows)
 
     @property
@@ -124,8 +128,8 @@ class RowsInFlight:
     def add_in_parts(self, ids: Sequence[int], rows: Sequence[Row], size: int) -> Iterator[None]:
         """Read one prompt, for one row or more, in parts of at most `size` tokens.
 
-        Each `next` reads a part, and steps may come between. The rows join with the last part,
-        after which the iterator ends.
+        Each `next` reads a part; steps may be made between them. The call that reads the last part
+        adds the rows and ends the iterator.
         """
         decoder = self.decoder
         assert isinstance(decoder, ReadsParts)
@@ -136,7 +140,11 @@ class RowsInFlight:
         self._begin(logits, state, [rows])
 
     def _begin(self, logits: Tensor, state: Any, rows: Sequence[Sequence[Row]]) -> None:
-        """Let the rows of B prompts join with the next step: logits `[B, V]`, and the state."""
+        """Add the rows of B prompts, which join with the next step.
+
+        `logits` `[B, V]` and `state` have one row for each prompt, which is repeated for each of
+        its texts.
+        """
         owners = [number for number, of_prompt in enumerate(rows) for _ in of_prompt]
         if len(owners) > len(rows):
             index = torch.tensor(owners)
@@ -146,7 +154,7 @@ class RowsInFlight:
 
     @torch.inference_mode()
     def step(self) -> list[Row]:
-        """Generate a token for each row that has not ended, and return those rows."""
+        """Generate a token for each row that has not ended. Return these rows."""
         parts, self._begun = self._begun, []
         unfinished = [number for number, row in enumerate(self.rows) if row.reason is None]
         if unfinished:
@@ -175,7 +183,7 @@ class RowsInFlight:
 
 
 def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
-    """Return the next token of each row, chosen by the row's own settings; logits `[R, V]`.
+    """Return the next token of each row, given logits `[R, V]`, by the row's own configuration.
 
     Raises:
         NotFinite: the largest logit of a row is not finite.
@@ -197,7 +205,8 @@ def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
 
 
 def penalize(x: Tensor, seen: Collection[int], penalty: float) -> Tensor:
-    """Return logits `[V]` in which the tokens of `seen` are less probable."""
+    """Apply the repetition penalty: return logits `[V]` in which the tokens of `seen` are less
+    probable."""
     if penalty == 1 or not seen:
         return x
     index = send_numbers(sorted(set(seen)), x.device)
@@ -206,7 +215,7 @@ def penalize(x: Tensor, seen: Collection[int], penalty: float) -> Tensor:
 
 
 def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
-    """Draw a token from the distribution of logits `[V]`, after temperature, top-k and top-p."""
+    """Draw a token from the distribution of logits `[V]`, with temperature, top-k and top-p."""
     x = x / config.temperature
     ids: Tensor | None = None
     if config.top_k is not None:
@@ -229,7 +238,7 @@ def best_of(p: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tenso
     """Find the best continuations of each of S sources.
 
     On a CPU only the parts of the vocabulary with the largest maxima are searched, which is several
-    times as fast as a `topk` over all.
+    times as fast as a `topk` over the whole vocabulary.
 
     Args:
         p: log-probabilities, `[S K, V]`.
@@ -237,7 +246,7 @@ def best_of(p: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tenso
         size: the number of continuations.
 
     Returns:
-        Sums, best first, their beams and their tokens, `[S, size]` each.
+        The scores of the continuations, best first, their beams and their tokens, `[S, size]` each.
     """
     beams, vocabulary = scores.shape[1], p.shape[1]
     whole = vocabulary // PART * PART
@@ -264,14 +273,15 @@ class Hypothesis(NamedTuple):
     """A finished text of a beam search."""
 
     score: float
-    """Its log-probability, divided by its length to the power of the length penalty."""
+    """Its log-probability, divided by the norm of its length (see `beam_steps`)."""
     ids: list[int]
     """Its tokens, without the one that ended it."""
     reason: Literal["stop", "length"]
 
 
 BeamSteps = Iterator[list[tuple[int, list[Hypothesis]]]]
-"""The steps of a beam search; each yields the sources that it finished, with their hypotheses."""
+"""The steps of a beam search; each yields the numbers of the sources that it finished, with their
+hypotheses."""
 
 
 def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
@@ -299,11 +309,13 @@ def beam_steps(
         ends: ids that end a text.
         limits: the maximum length of a text of each source, the end included.
         beam: K.
-        norm: length, the end included -> the number by which a score is divided.
+        norm: maps the length of a text, its end included, to the number by which its
+            log-probability is divided.
         never: ids that are never generated.
 
     Yields:
-        An empty list at first, then after each step the sources that it finished.
+        An empty list after the sources are read, then after each step the numbers of the sources
+        that it finished and their hypotheses.
 
     Raises:
         NotFinite: the probabilities are not finite.
@@ -343,7 +355,7 @@ def beam_steps(
             best = ended[number] = sorted(ended[number], key=lambda text: -text.score)[:beam]
             if not own or (len(best) == beam and own[0][2] / norm(length) <= best[-1].score):
                 done.append((number, best))
-                continue  # no beam goes on, or none can become better
+                continue  # no beam continues, or none can become better
             row, token, _, ids = own[0]  # in a tiny vocabulary, fill up with beams that cannot win
             own += [(row, token, -math.inf, ids)] * (beam - len(own))
             beams[number] = [ids for *_, ids in own]

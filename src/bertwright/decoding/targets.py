@@ -1,12 +1,12 @@
 """Beam search for the targets of sources: translations of texts, and trees of sentences.
 
-Sources are read without padding in the order of their length; the decoder keeps what it has
-computed of the tokens before (a KV cache, an LSTM's state), and a source leaves the batch when its
-search ends.
+Sources are read without padding in the order of their length. The decoder keeps the results of the
+tokens read so far (a KV cache, an LSTM's state), and a source leaves the batch when its search
+ends.
 
 Scores are `log p(target) / ((5 + length) / 6)^a` (Wu et al. 2016, equation 14), where a is the
-length penalty; a target has at most 50 tokens more than its source (Vaswani et al. 2017, section
-6.1), a tree at most 300 (section 6.3).
+length penalty. A target has at most 50 tokens more than its source (Vaswani et al. 2017, section
+6.1), a tree at most 300 more (section 6.3).
 
 Letters: B sources, R rows (beams), V vocabulary.
 """
@@ -33,18 +33,18 @@ from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LONGER, LONGER_TREE = 50, 300
-"""The number of tokens that a target may have more than its source."""
+"""The maximum number of tokens that a translation, or a tree, has more than its source."""
 
 
 class TargetDecoder:
-    """A decoder (`search.Generates`) that continues targets; its sources are ids, longest first."""
+    """A decoder (`search.Generates`) of targets; a source is a list of ids, longest first."""
 
     def __init__(self, learner: Learner, head: Translation, begin: int) -> None:
         """Build the decoder of a learner's `translation` head.
 
         Args:
             learner: the encoder and the head.
-            head: its decoder and vocabulary.
+            head: the decoder and the output layer.
             begin: the id before the first token of a target.
         """
         self.encoder, self.head, self._begin = learner.encoder, head, begin
@@ -52,12 +52,13 @@ class TargetDecoder:
         lay_out(learner, head.weight)
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """Read B sources -> logits `[B, V]`, and the state of the decoder."""
+        """Encode B sources. Return the logits of the first token `[B, V]`, and the state of the
+        decoder."""
         _, inputs = make_inputs(list(range(len(source))), source, None, self.device)
         state = self.head.decoder.begin(self.encoder(inputs))
         ids = torch.full((len(source),), self._begin, device=self.device)
         logits, state = self.advance(ids, state)
-        require_finite(logits.amax(1), "logits")  # NaN is larger than all
+        require_finite(logits.amax(1), "logits")  # the maximum is NaN where there is one
         return logits, state
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -67,22 +68,22 @@ class TargetDecoder:
 
 @dataclass(frozen=True)
 class TargetSearch:
-    """A learner with a `translation` head, which searches the targets of framed sources."""
+    """Searches the targets of framed sources by a learner with a `translation` head."""
 
     learner: Learner
     tokenizer: Tokenizer
     batch_tokens: int
-    """About how many source tokens are read at once, over all beams."""
+    """The approximate number of source tokens that are read at once, counted for every beam."""
 
     def search(
         self, sources: Sequence[list[int]], config: TranslationConfig, done: int = 0
     ) -> list[Hypothesis]:
-        """Return the best target of each source; that of a source without tokens is empty.
+        """Return the best target of each source. The target of a source without tokens is empty.
 
         Args:
-            sources: the ids of each source, with those of begin and end.
+            sources: the ids of each source, including those of begin and end.
             config: the number of beams, the length penalty and the maximum length.
-            done: how many sources came before these; errors count from there.
+            done: the number of sources before these, from which the numbers in errors count.
 
         Raises:
             DataError: a source is longer than the model reads; its number is named.
@@ -107,11 +108,11 @@ class TargetSearch:
         return best
 
     def limit(self, length: int, most: int | None = None) -> int:
-        """Return how many tokens the target of a framed source may have, its end included.
+        """Return the maximum number of tokens of the target of a framed source, its end included.
 
         Args:
-            length: tokens of the framed source.
-            most: the maximum that was asked for; None: by the length of the source.
+            length: the number of tokens of the framed source.
+            most: the maximum that was requested; None: it depends on the length of the source.
         """
         more = LONGER_TREE if writes_trees(self.tokenizer) else LONGER
         most = most or length - 2 + more
@@ -125,10 +126,10 @@ class TargetSearch:
         beam: int,
         length_penalty: float,
     ) -> BeamSteps:
-        """Return the steps of a beam search; the targets of a parser have tokens of trees alone.
+        """Return the steps of a beam search. The targets of a parser consist of tree tokens only.
 
         Args:
-            sources: framed, longest first.
+            sources: the ids of framed sources, longest first.
             limits: the maximum number of tokens of each target.
             beam: the number of beams.
             length_penalty: a.

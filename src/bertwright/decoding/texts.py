@@ -37,7 +37,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
     """Return the ids that end a text, and the ids that are never generated: those of other special
-    tokens, and those without a token."""
+    tokens and those to which no token belongs."""
     ends = {tokenizer.special[role] for role in ("sep", "eos") if role in tokenizer.special}
     return ends, {*tokenizer.special.values(), *tokenizer.ids_without_token} - ends
 
@@ -49,9 +49,9 @@ class CausalDecoder:
         """Build the decoder.
 
         Args:
-            encoder: a `GoesOn`.
-            head: predicts the next token.
-            paired: whether the generated tokens are of the second segment.
+            encoder: an encoder that implements `GoesOn`.
+            head: the head that predicts the next token.
+            paired: whether prompts have segment 0 and generated tokens segment 1.
 
         Raises:
             ConfigError: the encoder cannot continue a text.
@@ -64,27 +64,31 @@ class CausalDecoder:
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
         self.reads_parts = encoder.spec.causal
-        """Whether a prompt may be read in parts: each token must see those before it alone."""
+        """Whether a prompt may be read in parts, which requires that the encoder is causal."""
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """Read B prompts -> logits `[B, V]`, and the state."""
+        """Read B prompts. Return the logits of the next token `[B, V]`, and the state."""
         order, inputs = self._inputs(source)
         return self._in_order(order, *self.encoder.begin(inputs))
 
     def extend(self, source: Sequence[Sequence[int]], state: Any) -> tuple[Tensor, Any]:
-        """Read further tokens of B prompts -> logits `[B, V]`, and the new state."""
+        """Read further tokens of B prompts. Return the logits of the next token `[B, V]`, and the
+        new state."""
         order, inputs = self._inputs(source)
         if order != sorted(order):
             state = state.select(torch.tensor(order))
         return self._in_order(order, *self.encoder.extend(inputs, state))
 
     def _inputs(self, source: Sequence[Sequence[int]]) -> tuple[list[int], Inputs]:
-        """Return prompts as inputs, longest first, and the order in which they are."""
+        """Return the numbers of the prompts, longest first, and their inputs in this order."""
         segments = [[0] * len(ids) for ids in source] if self.paired else None
         return make_inputs(list(range(len(source))), source, segments, self.device)
 
     def _in_order(self, order: list[int], x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Return the logits of vectors `[B, H]` and their state in the order of the prompts."""
+        """Return the logits of vectors `[B, H]` and the state, both in the order of the prompts.
+
+        `order` is the order of the vectors and the state, as `_inputs` returns it.
+        """
         if order != sorted(order):
             back = torch.tensor(order).argsort()
             x, state = x.index_select(0, send(back, x.device)), state.select(back)
@@ -103,7 +107,7 @@ class Prompt:
     limit: int
     """The maximum number of tokens of a text."""
     before: Sequence[int] = ()
-    """Tokens to which the text is joined; they count for the repetition penalty."""
+    """The tokens that the text continues; they count for the repetition penalty."""
 
 
 @dataclass(frozen=True)
@@ -115,17 +119,18 @@ class Generated:
     ids: list[int]
     """Its tokens, without the one that ended it."""
     reason: Literal["stop", "length"]
-    """Why it ended: by a token or a string (`stop`), or by `max_new_tokens` or the model's maximum
-    length (`length`)."""
+    """The reason why it ended: an end token or a stop string (`stop`), or `max_new_tokens` or the
+    model's maximum length (`length`)."""
     score: float | None = None
-    """With beam search, its log-probability, divided by its length to the power of the length
-    penalty."""
+    """With beam search, its log-probability divided by its length to the power of the length
+    penalty; otherwise None."""
 
 
 SETTLED = 64
-"""The number of new tokens after which a growing text is settled further."""
+"""The number of new tokens after which a growing text is settled further, and the number of last
+tokens that are not settled."""
 CONTEXT = 8
-"""The number of tokens before those that are decoded, as they may change how these begin."""
+"""The number of preceding tokens that are decoded too, as they may change how the text begins."""
 
 
 @dataclass(eq=False)
@@ -133,8 +138,8 @@ class GrowingText(Row):
     """A row with its text, which is emitted as it grows.
 
     Text is emitted once the next token cannot change it. An incomplete character and a possible
-    begin of a stop string are held back. What was emitted long ago is settled: it is not decoded
-    again, so that a token takes as long at the end of a long text as at its begin.
+    begin of a stop string are held back. Text that was emitted long ago is settled, that is, it is
+    not decoded again, so that a token takes as long at the end of a long text as at its begin.
     """
 
     tokenizer: Tokenizer = field(kw_only=True)
@@ -146,15 +151,15 @@ class GrowingText(Row):
         self._settled, self._count = "", 0
         """The settled text, and the number of its tokens."""
         self._context = list(self.prompt[-CONTEXT:])
-        """The tokens before those that are not settled."""
+        """The last tokens before the unsettled ones."""
         self._start = len(self.tokenizer.decode(self._context))
         self._shown = self._last = ""
-        """The emitted text and the latest text, without what is settled."""
+        """The emitted text and the latest text, both without the settled text."""
         self._settles_at = 2 * SETTLED
         """The number of tokens at which the text is settled next."""
 
     def write(self) -> str:
-        """Return the text that can be emitted now; once the row has ended, all that is left.
+        """Return the text that can be emitted now; after the row has ended, all of the rest.
 
         A stop string in the text ends the row.
         """
@@ -176,8 +181,11 @@ class GrowingText(Row):
         return more
 
     def _settle(self) -> None:
-        """Settle all but the last tokens, if their text was emitted and decoding the others without
-        them gives the same."""
+        """Settle all but the last `SETTLED` tokens.
+
+        This is done only if their text was emitted, and if decoding the others without them gives
+        the same text.
+        """
         self._settles_at = len(self.ids) + SETTLED
         count = len(self.ids) - SETTLED
         context = self.ids[count - CONTEXT : count]
@@ -207,12 +215,12 @@ def continue_prompts(
     """Generate `config.num` texts for each prompt.
 
     Args:
-        decoder: generates the logits.
+        decoder: computes the logits.
         tokenizer: decodes the texts.
         prompts: the prompts.
-        config: how tokens are chosen.
-        batch_tokens: about how many tokens of prompts are read at once.
-        most_rows: the maximum number of texts that grow at once.
+        config: the settings by which tokens are chosen.
+        batch_tokens: the approximate number of prompt tokens that are read at once.
+        most_rows: the maximum number of texts that are generated at once.
 
     Yields:
         The number of a prompt and its texts, as soon as all of them are finished.
@@ -238,7 +246,7 @@ def continue_prompts(
                 GrowingText(config, prompt.limit, prompt.before, n, tokenizer=tokenizer)
                 for n in range(config.num)
             ]
-        joining.sort(key=lambda numbered: -len(numbered[1].ids))  # attention is faster so
+        joining.sort(key=lambda numbered: -len(numbered[1].ids))  # attention is then faster
         if joining:
             flight.add(
                 [prompt.ids for _, prompt in joining], [going[number] for number, _ in joining]
@@ -259,7 +267,10 @@ def begin_beams(
     limits: Sequence[int],
     config: GenerationConfig,
 ) -> BeamSteps:
-    """A beam search for the texts that continue prompts, of `limits` tokens at most."""
+    """Return the steps of a beam search for texts that continue prompts.
+
+    `limits` are the maximum numbers of tokens of the texts of each prompt.
+    """
     ends, never = ends_of(tokenizer)
     return beam_steps(
         decoder,
@@ -279,7 +290,7 @@ def _by_beams(
     config: GenerationConfig,
     most_rows: int,
 ) -> Iterator[tuple[int, list[Generated]]]:
-    """Generate by beam search, as many prompts at once as `most_rows` allows."""
+    """Generate texts by beam search, for as many prompts at once as `most_rows` allows."""
     at_once = max(1, most_rows // config.beam)
     for first in range(0, len(prompts), at_once):
         some = prompts[first : first + at_once]

@@ -1,1 +1,1 @@
-"""Using trained models: vectors of texts, blanks filled, tasks predicted."""
+"""Use trained models: compute vectors, fill blanks, score and generate text, predict tasks."""

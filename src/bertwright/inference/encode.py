@@ -33,7 +33,7 @@ from bertwright.text.windows import split, truncate_pair
 Text = str | tuple[str, str]
 """A text or a pair of texts."""
 Ids = Sequence[Sequence[int]]
-"""n sequences of ids, with their special tokens; or of any other value that each token has."""
+"""n sequences of token ids, including special tokens, or of another integer for each token."""
 Positions = Sequence[Sequence[int]]
 """For each of n sequences, the positions of the tokens that are read; the first token is 0."""
 
@@ -112,10 +112,12 @@ def tokenize(
 
 
 def listed(texts: object) -> list[Text]:
-    """Return texts as a list: one text, a sequence, a column, or a table or array with one column.
+    """Return texts as a list.
+
+    The texts are one text, a sequence of texts, a column, or a table or array with one column.
 
     Raises:
-        DataError: these are not texts, or there are several columns.
+        DataError: the argument does not hold texts, or has several columns.
     """
     if isinstance(texts, str):
         return [texts]
@@ -138,7 +140,7 @@ def parts_of(number: int, text: object) -> list[str]:
     """Return a text as a list of one, or the two texts of a pair.
 
     Raises:
-        DataError: it is neither; names its index.
+        DataError: it is neither a text nor a pair; the message names its index.
     """
     if isinstance(text, str):
         return [text]
@@ -158,7 +160,7 @@ def only_text(text: object) -> str:
 
 
 def is_count(value: object) -> bool:
-    """Return whether a user's number is an integer of at least 1."""
+    """Return whether a value is an integer of at least 1; booleans are not."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) > 0
 
 
@@ -168,11 +170,11 @@ def join_windows(
     """Return the values of each text's tokens, with its windows joined.
 
     Args:
-        framing: the framing; of the special tokens, those at the start of the first window and at
-            the end of the last one are kept.
+        framing: the framing of the sequences. Special tokens are kept only at the start of the
+            first window and at the end of the last one.
         tokenized: the sequences of n texts.
-        batches: indices of sequences, these sequences end to end, and `[..., N, H]` for their
-            tokens.
+        batches: for each batch, the indices of its sequences, the sequences end to end, and the
+            values of their tokens, `[..., N, H]`.
 
     Returns:
         `[..., T, H]` for each text.
@@ -315,7 +317,8 @@ def encode_batches(
         ids: the sequences.
         segments: the segments of their tokens; None: all 0.
         batch_tokens: the approximate number of tokens of a batch, which has at least one sequence.
-        top: the highest layer that is needed, 0 the embeddings; None: all layers, and the pooler.
+        top: the highest layer that is computed, where 0 is the embeddings; None: all layers and
+            the pooler.
         keep_layers: whether to return every layer.
         positions: the positions at which the last layer is read, besides the pooler; None: all. It
             cannot be combined with `top` and `keep_layers`.
@@ -332,8 +335,9 @@ def encode_batches(
 
 
 def positions_in(rows: list[int], sequences: Sequences, positions: Positions) -> Tensor:
-    """Return the positions in N of the given positions of these rows, `[R]`, sequence by
-    sequence.
+    """Return the given positions of the sequences of a batch as indices into its N tokens.
+
+    The result is `[R]`, sequence by sequence.
     """
     starts = zip(rows, sequences.offsets[:-1], strict=True)
     flat = [start + position for row, start in starts for position in positions[row]]

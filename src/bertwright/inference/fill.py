@@ -86,8 +86,9 @@ def predict_blanks(runner: ModelRunner, x: Tensor, top: int) -> list[Blank]:
 
 
 def fill(runner: ModelRunner, text: str, top: int = 5) -> list[Blank]:
-    """Return the most probable tokens for every blank of a text, each predicted with the others
-    blank.
+    """Return the most probable tokens for every blank of a text.
+
+    Each blank is predicted independently: the others stay blank.
 
     If a text is longer than the encoder reads at once, each blank is predicted in the window around
     it.

@@ -49,7 +49,7 @@ class CheckedDecoder(CausalDecoder):
 
 
 def _checked(logits: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """Return what is given, if the logits are finite."""
+    """Return the arguments; raise an error if some logits are not finite."""
     require_finite(logits.amax(1), "logits")  # the maximum is NaN if any logit is
     return logits, state
 

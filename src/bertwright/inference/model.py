@@ -146,13 +146,15 @@ class Model:
 
     @property
     def says_vectors(self) -> bool:
-        """Whether its folder says how vectors are made, as one of sentence-transformers does."""
+        """Whether the model's folder specifies how vectors are computed, as a folder of
+        sentence-transformers does.
+        """
         return self._folder is not None
 
     @property
     def similarity_function(self) -> SimilarityFunction | None:
-        """The function that compares its vectors, as its folder of sentence-transformers says;
-        None for other folders.
+        """The function for comparing vectors that a folder of sentence-transformers specifies; None
+        for other folders.
         """
         return None if self._folder is None else self._folder.similarity
 
@@ -163,8 +165,10 @@ class Model:
 
     @cached_property
     def is_cross_encoder(self) -> bool:
-        """Whether its head scores pairs for sentence-transformers. Since version 5.4 a file of its
-        own says so; before, a key of `config.json` did.
+        """Whether the model is a cross-encoder of sentence-transformers, whose head scores pairs.
+
+        sentence-transformers marks a cross-encoder in its own configuration file since version 5.4,
+        and by a key of `config.json` before.
         """
         if not self.tasks:
             return False
@@ -197,7 +201,7 @@ class Model:
         Raises:
             DataError: the inputs are not texts, a pair is too long (only single texts are read in
                 windows), or the model reads no pairs.
-            ConfigError: its layers have different widths.
+            ConfigError: the layers have different widths.
         """
         if len({*self.spec.widths}) > 1:
             widths = ", ".join(map(str, self.spec.widths))
@@ -245,7 +249,7 @@ class Model:
         prompt_name: str | None = None,
         precision: VectorPrecision | None = None,
     ) -> Float32s:
-        """Return one vector for each text or pair. Arguments that are None are as in `vectors`.
+        """Return one vector for each text or pair. The defaults of the settings are in `vectors`.
 
         Args:
             texts: n texts and pairs.
@@ -260,7 +264,8 @@ class Model:
             dimensions: keep only this many first dimensions of a vector.
             prompt: text to put before every text, or before the first of a pair; "" for none.
             prompt_name: the name of one of the folder's prompts, in place of its text.
-            precision: see `embedder`; these texts are the sample.
+            precision: see `embedder`. The texts of the first call with these settings are the
+                sample on which the backend is verified.
 
         Returns:
             `[n, W]`, float32.
@@ -288,8 +293,8 @@ class Model:
     def most_similar(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """Return the `top` words with the largest cosine to a word, and the cosines.
 
-        It is for tables of vectors (word2vec, GloVe, fastText, distilled token vectors). fastText
-        makes the vector of a word that is not in the table of its n-grams.
+        The model must be a table of vectors (word2vec, GloVe, fastText, distilled token vectors).
+        fastText computes the vector of a word outside the table from its n-grams.
 
         Args:
             word: the word; it is not among the words that are returned.
@@ -349,7 +354,7 @@ class Model:
                 this backend and precision.
             whitening: a whitening to apply to the vectors, or a file that `bertwright whiten`
                 wrote.
-            sample: texts to verify the backend on; empty: a few of our own.
+            sample: texts to verify the backend on; if empty, the package's sample sentences.
 
         Raises:
             ConfigError: there is no such layer, backend or precision, the export is for another

@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
-    """Return two texts as the head reads them; see `next_sentence`."""
+    """Return two texts as one sequence, truncated as in `next_sentence`, which lists the errors."""
     runner.require("next_sentence", "judging next sentences")
     room = runner.room(paired=True)
     if runner.spec.segments < 2 or room < 2:

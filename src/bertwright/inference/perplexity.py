@@ -59,7 +59,7 @@ def perplexity(
     Raises:
         ConfigError: the models have different tokenizers, or the weights are invalid.
         DataError: there is no text, none of its words is in the vocabulary, or a model has no head
-            that scores.
+            that scores texts.
     """
     weights = _check(models, weights)
     tokenizer = models[0].tokenizer
@@ -123,7 +123,7 @@ def perplexity(
 
 
 def have_one_vocabulary(models: Sequence[Model]) -> bool:
-    """Whether models can be mixed: they have one tokenizer."""
+    """Return whether all models have the same tokenizer, so that they can be mixed."""
     return len({model.tokenizer.fingerprint for model in models}) == 1
 
 
@@ -135,22 +135,23 @@ def side_by_side(
     spelling: Spelling | None = None,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Evaluate language models of any vocabularies on the same text, by bits a character.
+    """Evaluate language models with different vocabularies on the same text, in bits per character.
 
-    An unknown token is charged its spelling too, by one character model for all: what the models
-    say in bits can then be compared, whatever they know.
+    The bits of an unknown word include its spelling, which one character model predicts for all
+    models. The results can therefore be compared although the vocabularies differ.
 
     Args:
-        spelling: the character model; None: one of the words in the vocabularies of all models.
+        spelling: the character model; None: it is fitted on the vocabularies of all models.
 
     Returns:
-        `files`, `texts`, `characters`, and for each of `models`: `model`, `pseudo` (its bits are
-        of the pseudo-log-likelihood of a masked language model and compare with no other's),
-        `tokens`, `unknown`, `bits_per_character` with the spelling of unknown words,
-        `spelling_fraction` of these bits, and `bits_per_character_of_tokens` without it.
+        `files`, `texts`, `characters`, and for each of `models`: `model`, `pseudo` (whether its
+        bits are those of the pseudo-log-likelihood of a masked language model, which cannot be
+        compared with the bits of other models), `tokens`, `unknown`, `bits_per_character` including
+        the spelling of unknown words, `spelling_fraction` (the fraction of these bits that spelling
+        takes), and `bits_per_character_of_tokens` without spelling.
 
     Raises:
-        DataError: no text, or a model without a head that scores.
+        DataError: there is no text, or a model has no head that scores texts.
     """
     spelling = spelling or Spelling(vocabulary_words([model.tokenizer for model in models]))
     report = CorpusReport()

@@ -3,8 +3,8 @@
 `bertwright evaluate` prints the metrics of the predictions; `bertwright predict` writes the
 predictions.
 
-The model brings its labels, windows, null threshold and the names of its columns. For evaluation,
-the file has the labels. For prediction, it may have any size: a row is written for each input
+The labels, windows, null threshold and column names are those of the model. For evaluation, the
+file must have labels. For prediction, it may have any size: a row is written for each input
 (`prediction_rows.py`).
 """
 
@@ -63,8 +63,8 @@ def evaluate_file(
         `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
 
     Raises:
-        DataError: the model has no task head, or the file a bad row or a label unseen in training;
-            names file and line.
+        DataError: the model has no task head, or the file has a bad row or a label that was not
+            seen in training; the message names the file and line.
         ConfigError: there is no such task or metric.
     """
     name = model.task_name(task_name)
@@ -127,7 +127,7 @@ def evaluated(
 
 @dataclass
 class Predicted:
-    """What `predict_file` predicted and counted."""
+    """The counts and warnings of a call of `predict_file`."""
 
     task: str
     format: str
@@ -229,9 +229,9 @@ def with_threshold(
 ) -> tuple[TaskConfig, list[str]]:
     """Return the task with a null threshold, and a warning if the model does not fit the questions.
 
-    A model of transformers does not say whether it was trained on questions without an answer. If
-    the file has such questions (`no_answers`), it is assumed that it was, and no answer is
-    predicted if that has the highest score.
+    A model of transformers does not specify whether it was trained on questions without an answer.
+    If the file has such questions (`no_answers`), the model is assumed to have been trained on
+    them, and no answer is predicted if its score is the highest.
 
     Raises:
         ConfigError: the threshold is not a number, or the task is not a span task.

@@ -38,7 +38,9 @@ def evaluate_predictions(
     intervals: bool = True,
     bleu_tokenize: BleuTokenize | None = None,
 ) -> dict[str, Any]:
-    """Evaluate a file of predictions on a labelled file, row by row, or answers by their ids.
+    """Evaluate a file of predictions on a labelled file.
+
+    Predictions are matched with examples row by row, and answers by the ids of their questions.
 
     Raises:
         DataError: a file cannot be read, or the predictions are not for the rows of the labelled

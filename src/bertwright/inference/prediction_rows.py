@@ -1,4 +1,4 @@
-"""Predictions as rows for a file: JSON lines, or a table with a column for each field.
+"""Write predictions as rows of a file: JSON lines, or a table with a column for each field.
 
 A row has the `line` of its input, the input's `id` if it has one, the input, and the fields of its
 kind in `tasks/predictions.py`. In a table, the scores of labels are a column each (`scores.LABEL`),
@@ -56,7 +56,7 @@ class RowWriter:
     """Writes rows as lines of text, with their line ends."""
 
     def __init__(self, write: Callable[[str], object], form: Rows = "json-lines") -> None:
-        """Write to a function, which receives each line."""
+        """Initialize the writer; `write` is called with each line of the file."""
         self._write, self._form = write, form
         self._columns: list[str] | None = None
 

@@ -26,9 +26,11 @@ from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import GivesLogits
 
 WINDOW = 1024
-"""L for a model that reads any length."""
+"""The default of L for a model that reads texts of any length."""
 GROUP_BATCHES = 8
-"""Batches of masked copies that are made at once: a batch then seldom ends half full."""
+"""The number of batches whose masked copies are made at once, so that few batches are only partly
+filled.
+"""
 
 
 @dataclass(frozen=True)

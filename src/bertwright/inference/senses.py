@@ -45,11 +45,11 @@ class WordUsage:
 
 
 def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[WordUsage]:
-    """Read sentences with a word each, and the word's senses if the file has them.
+    """Read sentences, each with a word and, if the file has it, the word's sense.
 
     Args:
         path: a file with the columns word, sense and sentence, separated by tabs, or with one
-            sentence in each line; None: our own file.
+            sentence in each line; None: the `senses.tsv` of this package.
         words: the words that are wanted; for plain sentences, the one word that they contain.
 
     Raises:
@@ -103,11 +103,10 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Wor
 def vectors_of_usages(
     model: Model, usages: Sequence[WordUsage], on_progress: OnProgress = silent
 ) -> list[Float32s]:
-    """Return the vectors of a word in its n sentences at each layer: the mean over the word's
-    tokens.
+    """Return the vector of each usage at each layer: the mean over the tokens of the word.
 
     Returns:
-        `[n, H]` for each layer from the embeddings up, of length 1.
+        `[n, H]` for each layer from the embeddings up. The vectors have length 1.
 
     Raises:
         DataError: the tokenizer gives no token for a word.

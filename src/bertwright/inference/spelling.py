@@ -1,10 +1,11 @@
-"""A small character model that says what the spelling of a word costs, in bits.
+"""A small character model that computes how many bits the spelling of a word takes.
 
-A model that writes [UNK] for a word has not said which word it is. To compare models of different
-vocabularies, an unknown word is charged its spelling too: its characters and the end of the word,
-by interpolated n-grams of characters with Witten and Bell's weights (Chen and Goodman 1998, section
-2.4), counted over distinct words, as unknown words are rare ones. Below order 1 every character of
-Unicode is equally likely, so that any word can be spelled.
+A model that predicts [UNK] for a word does not predict which word it is. To compare models with
+different vocabularies, the bits of an unknown word include its spelling: its characters and the end
+of the word. They are predicted by interpolated character n-grams with the weights of Witten and
+Bell (Chen and Goodman 1998, section 2.4). The n-grams are counted over distinct words, because
+unknown words are rare words. Below order 1, all characters of Unicode are equally likely, so that
+any word can be spelled.
 
     p(c | h) = (n(h c) + T(h) p(c | h')) / (n(h) + T(h))
 
@@ -22,7 +23,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ORDER = 4
 CHARACTERS = 0x110000
-"""Of Unicode."""
+"""The number of code points of Unicode."""
 MOST_WORDS = 100_000
 _BEGIN, _END = "\x02", "\x03"
 
@@ -35,7 +36,7 @@ class Spelling:
         self._history = order - 1
         self._after: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.words = 0
-        """Distinct words that were counted."""
+        """The number of distinct words that were counted."""
         for word in set(words):
             self.words += 1
             padded = _BEGIN * self._history + word + _END
@@ -45,13 +46,13 @@ class Spelling:
         self._sums = {history: after.total() for history, after in self._after.items()}
 
     def bits(self, word: str) -> float:
-        """Return the bits that the spelling of a word takes, its end included."""
+        """Return the number of bits of a word's spelling, including the end of the word."""
         padded = _BEGIN * self._history + word + _END
         places = range(self._history, len(padded))
         return -sum(math.log2(self._probability(padded, place)) for place in places)
 
     def _probability(self, padded: str, place: int) -> float:
-        """The probability of the character at a place after those before it."""
+        """Return the probability of the character at `place`, given the characters before it."""
         p = 1 / CHARACTERS
         for length in range(self._history + 1):
             after = self._after.get(padded[place - length : place])
@@ -63,8 +64,9 @@ class Spelling:
 
 
 def vocabulary_words(tokenizers: Sequence[Tokenizer]) -> set[str]:
-    """Return the words in vocabularies: entries without the marks of subwords, special tokens left
-    out."""
+    """Return the words of several vocabularies: their entries except special tokens, without the
+    marks of subwords.
+    """
     found: set[str] = set()
     for tokenizer in tokenizers:
         special = tokenizer.special_ids
@@ -74,7 +76,11 @@ def vocabulary_words(tokenizers: Sequence[Tokenizer]) -> set[str]:
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return what stands in a text where the tokenizer writes [UNK], as its rules normalize it."""
+    """Return the words of a text that the tokenizer replaces by [UNK].
+
+    They are normalized by the tokenizer's rules, unless the tokenizer reads texts in the words of a
+    file of vectors or n-grams.
+    """
     encoding = tokenizer.encode(text)
     spans = zip(encoding.ids, encoding.offsets, strict=True)
     unknown = [text[start:stop] for index, (start, stop) in spans if index == tokenizer.unk_id]

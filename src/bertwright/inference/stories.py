@@ -20,10 +20,11 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
-    """Answer each question of a file of stories, whose format `_read_questions` describes.
+    """Yield the answer to each question of a file of stories (see `_read_questions`).
 
-    `sentences` are the newest ones that the model's memory holds; `attention` is that on each of
-    them, by hop.
+    An answer has `sentences` (the most recent ones of the story, which the model's memory holds),
+    `question`, `answer`, `probability`, and `attention`: for each hop, the attention on each
+    sentence.
 
     Raises:
         DataError: the model is not a memory network, or the file has another format.

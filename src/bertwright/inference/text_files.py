@@ -46,7 +46,7 @@ class Texts:
     repaired: int = 0
     """The number of lines with bytes that are not UTF-8."""
     total: int | None = None
-    """The approximate number of texts; None if only reading them would tell."""
+    """The approximate number of texts; None if it is not known before they are read."""
     waiting: int | None = None
     """The number of lines of standard input that have arrived and were not yet yielded; None for
     files.
@@ -82,17 +82,17 @@ def open_texts(
 
     Args:
         path: the file.
-        text: column of the text; None: found by its name.
-        text2: column of the second text of pairs.
+        text: the column of the text; None: the column with one of the usual names.
+        text2: the column of the second text of pairs.
         beside: a column whose value is yielded with each text.
         bad_rows: whether a row without a text is an error, or is counted and left out.
         option: the option that named the file, for messages.
         longest: the most bytes of a text; None: no limit. A longer line is never read whole.
-        names: other names for a column that the caller names; the file has one of them.
+        names: for some of these columns, alternative names that the column may have in the file.
 
     Raises:
-        DataError: there is no such file or column; while reading: a row cannot be read, or is
-            longer than `longest`.
+        DataError: there is no such file or column; or, while the texts are read, a row cannot be
+            read or is longer than `longest`.
     """
     file = Path(path)
     if path != "-" and not file.is_file():

@@ -1,1 +1,1 @@
-"""Users' labelled files -> examples: one file a form."""
+"""Read users' labelled files into examples, with one module for each form of example."""

@@ -31,8 +31,8 @@ class Stream:
     classes: tuple[str, ...] = ()
     """All classes in their order if the file has a 0 or 1 for each of them; otherwise empty."""
     unanswerable: bool = False
-    """Whether some questions have no answer (span only). For a stream, whether SQuAD JSON says
-    so.
+    """Whether some questions have no answer (span only). While the examples are not read yet, this
+    is known only for SQuAD JSON, which marks such questions.
     """
 
     @property
@@ -93,7 +93,7 @@ class Reader:
     texts for each class.
     """
     numbers: bool = False
-    """Labels are numbers."""
+    """Whether labels are numbers."""
     words: bool = False
     """Whether sentences are read word by word. Then a column given by number is a column of
     words.

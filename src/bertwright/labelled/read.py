@@ -38,7 +38,8 @@ def read_examples(
     (`TaskKind.reader`) and says what the columns mean; `columns` are those that the user names.
 
     Raises:
-        DataError: a column is missing, doubled or unused, or a row is bad; names file and line.
+        DataError: a column is missing, doubled or unused, or a row is bad; the message names the
+            file and the line.
         MissingExtra: the format needs a package that is not installed.
     """
     stream = stream_examples(path, reader, columns, options)

@@ -1,4 +1,4 @@
-"""Read pairs for sentence vectors: what belongs together, scored pairs, labelled pairs.
+"""Read pairs for sentence vectors: texts that belong together, scored pairs, labelled pairs.
 
 | form | columns | example |
 |---|---|---|
@@ -8,7 +8,7 @@
 | labels | two texts, a class | MRPC, QQP, SNLI |
 
 The second text of a pair or a triplet belongs to the first. A class or a number is kept as it is
-written; what it says is decided for the whole file (`tasks/similarity_forms.py`).
+written; its meaning is decided for the whole file (`tasks/similarity_forms.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRUE = {"true": 1.0, "false": 0.0}
 
 
 def read_similarities(file: File) -> Stream:
-    """Read a table of pairs of texts, with what is known of each pair."""
+    """Read a table of pairs of texts, with their hard negatives, scores or classes."""
     table = file.table()
     needs = file.options.require_labels
     chosen = file.chosen

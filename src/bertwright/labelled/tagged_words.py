@@ -325,9 +325,10 @@ def _check(
 
 
 def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
-    """Return whether a file without a telling name has one word a line and is not plain text.
+    """Return whether a file, whose name does not show its format, has one word per line and is not
+    plain text.
 
-    It does if it has `-DOCSTART-`, the columns of CoNLL-U, or a known label in every line.
+    This is the case if it has `-DOCSTART-`, the columns of CoNLL-U, or a known label in every line.
     """
     lines = _not_blank(source)
     if any(line.startswith(_DOCUMENT) for line in lines):
@@ -341,7 +342,7 @@ def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
 
 
 def are_words(columns: Sequence[str]) -> bool:
-    """Return whether a table with these columns has one word a row, and not texts."""
+    """Return whether a table with these columns has one word per row, and not texts."""
     names = {*map(plain, columns)}
     return all(names & {*chain(*NAMES[what])} for what in ("words", "sentences"))
 

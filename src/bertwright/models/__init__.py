@@ -1,1 +1,1 @@
-"""The lineage: one file a system, each by its paper."""
+"""The models from n-grams to BERT: one folder per system, each after its paper."""

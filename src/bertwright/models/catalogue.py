@@ -279,8 +279,8 @@ def system_of_config(config: object) -> System:
 
 
 def system_of_folder(content: Mapping[str, Any], path: Path) -> System:
-    """Return the system that a `config.json` names. A file without a `model_type`, as the oldest
-    ones of BERT are, is BERT's.
+    """Return the system that a `config.json` names. A file without a `model_type`, such as the
+    oldest ones of BERT, is BERT's.
 
     Raises:
         DataError: no system has this `model_type`.
@@ -316,15 +316,15 @@ def system_of_model(model: str | None) -> str:
 
 
 def system_that(can: Callable[[System], bool], config: object, what: str) -> System:
-    """Return the system of a configuration, where something is for some systems only.
+    """Return the system of a model's configuration, if it supports a feature.
 
     Args:
-        can: whether it is for a system.
-        config: of a model.
-        what: it, for the message.
+        can: returns whether a system supports the feature.
+        config: the configuration of a model.
+        what: the name of the feature, for the message.
 
     Raises:
-        ConfigError: it is not for this system; the systems that it is for are named.
+        ConfigError: the system does not support the feature; the message names those that do.
     """
     system = system_of_config(config)
     if not can(system):

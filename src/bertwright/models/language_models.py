@@ -1,4 +1,4 @@
-"""What all language models share: their instances, and how their output layer begins."""
+"""The instances of language models, and the initialization of their output layer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int
 def initialize_language_model(
     learner: Learner, run: RunConfig, shards: Shards, opened: Opened
 ) -> None:
-    """Initialize all weights as published, but the output bias from the frequencies of tokens."""
+    """Initialize all weights as published, except the output bias, which is initialized from the
+    frequencies of tokens."""
     initialize_as_published(learner, run, shards, opened)
     predict_frequencies(learner.objectives["next_token"].get_parameter("bias"), run, shards)
 

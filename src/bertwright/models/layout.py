@@ -32,7 +32,8 @@ class Layout(Generic[C]):
     repeats: ClassVar[Mapping[str, str]] = {}
     """Maps a tensor to the one that it must equal, for files that may hold a tied tensor twice."""
     shared: ClassVar[Collection[str]] = ()
-    """Tensors that every head of the model has, each a head's own; a file holds those of one."""
+    """The names of tensors that every head has with its own values; a file holds those of one
+    head."""
     without_pooler: ClassVar[Collection[str]] = ()
     """Kinds of tasks whose heads, when stored in the model's weights, exclude a pooler."""
 
@@ -58,14 +59,14 @@ class Layout(Generic[C]):
         return None
 
     def current_name(self, name: str) -> str | None:
-        """Return today's name of a tensor that older versions named differently; None for a tensor
-        that is not read.
+        """Return the current name of a tensor, which older versions may have named differently;
+        None for a tensor that is not read.
         """
         return name
 
     def begins_as(self, name: str) -> str | None:
-        """Return the tensor of a file whose values a parameter of a new head or pooler begins with,
-        where the file holds it; None: it is initialized.
+        """Return the name of the tensor from which a parameter of a new head or pooler starts, if
+        the file has this tensor; None: the parameter is initialized as usual.
         """
         return None
 
@@ -73,8 +74,8 @@ class Layout(Generic[C]):
         """Return the names of those tensors that belong to no part and are an error.
 
         Args:
-            unused: the tensors of a file that belong to no part: current name -> the name in the
-                file.
+            unused: maps the current names of the tensors that belong to no part to their names in
+                the file.
             names: the names of all tensors in the file.
         """
         return list(unused.values())
@@ -93,7 +94,7 @@ class Layout(Generic[C]):
         return {}
 
     def task_architecture(self, task: TaskConfig, pooled: bool = True) -> str | None:
-        """Return the class of transformers that computes the same scores for a task, by an encoder
+        """Return the class of transformers that computes the same scores for a task, for an encoder
         with or without a pooler; None if there is none.
         """
         return None
@@ -103,5 +104,6 @@ class Layout(Generic[C]):
         return {}
 
     def derived_task(self, content: Mapping[str, Any], config: C, path: Path) -> TaskConfig | None:
-        """Return the task of a head that only `config.json` describes; its name is its kind."""
+        """Return the task of a head that only `config.json` describes, and which is named after its
+        kind; None if there is none."""
         return None

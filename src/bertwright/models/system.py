@@ -1,8 +1,8 @@
-"""The record that every system brings, in `models/NAME/system.py`.
+"""The record that describes a system; every system defines one in `models/NAME/system.py`.
 
-It says how the encoder is built and stored, which objectives train it, on which instances, and how
-its weights are initialized. The catalogue (`models/catalogue.py`) names all records. The training
-loop, checkpoints, inference and the server know only the record.
+The record states how the encoder is built and stored, which objectives train it on which instances,
+and how its weights are initialized. The catalogue (`models/catalogue.py`) lists all records. The
+training loop, checkpoints, inference and the server use only the record.
 
 Letters: R the class of the system's runs, C the class of its models' configurations.
 """
@@ -40,7 +40,7 @@ class PretrainedEncoder:
     name: str
     """The path that the run names."""
     folder: Path
-    """The folder that it was read from."""
+    """The folder from which it was read."""
     config: Any
     """The configuration of its model."""
     weights: Mapping[str, Tensor]
@@ -54,19 +54,19 @@ class KnownWords(Protocol):
 
     @property
     def vectors(self) -> Any:
-        """Return the vector of each word, `[V, H]` float32."""
+        """The vector of each word, `[V, H]` float32."""
 
     @property
     def row(self) -> Mapping[str, int]:
-        """Maps a spelling to its row."""
+        """The row of each spelling."""
 
     def spelling(self, word: str) -> str | None:
-        """Return the spelling under which the table holds a word; None if it holds none."""
+        """Return the spelling under which the table has a word; None if it does not have it."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What a run names by a path, opened by the recipe before the model is built."""
+    """The files that a run names by path, which the recipe opens before it builds the model."""
 
     encoder: PretrainedEncoder | None = None
     """The encoder that `--encoder` names."""
@@ -119,50 +119,52 @@ class System:
     config: type[Any]
     """C, the class of its models' configurations: a frozen dataclass."""
     encoder: Callable[[Any], Encoder]
-    """C -> an encoder that keeps its configuration as `encoder.config`."""
+    """C -> encoder: returns a new encoder, which has its configuration as `encoder.config`."""
     spec: Callable[[Any], EncoderSpec]
-    """C -> the encoder's specification, without building the encoder."""
+    """C -> spec: returns the encoder's specification without building the encoder."""
     objectives: Mapping[str, Callable[[Any, Encoder], Objective[Any]]] = field(default_factory=dict)
-    """Name -> (C, encoder) -> a pre-training head for that encoder."""
+    """By name, (C, encoder) -> objective: returns a new pre-training head for the encoder."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """The factor of an objective's gradient by its name; 1 where it is not named."""
+    """The factors of the objectives' gradients by name; 1 for those not named."""
     layout: type[Layout[Any]] = Layout
     """The layout of its models' folders."""
     layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
-    """Further layouts that a folder of it may have, by the name of the file format."""
+    """Further layouts that its models' folders may have, by the name of the file format."""
     is_padded_elsewhere: bool = False
-    """Whether transformers has its encoder, over padded batches, so that a folder of
-    sentence-transformers holds it."""
+    """Whether transformers implements its encoder for padded batches, so that a folder of
+    sentence-transformers can contain it."""
     is_exported: bool = False
-    """Whether `export` writes its encoder, over padded batches, as one graph."""
+    """Whether `export` writes its encoder as one graph, for padded batches."""
     vocabulary: tuple[str, ...] = ()
-    """The tensors that have a row for each token, where a vocabulary can be extended."""
+    """The tensors that have a row for each token, which grow when the vocabulary is extended;
+    empty: it cannot be extended."""
     run: type[RunConfig] | None = None
     """R, the class of its runs; None: its models are read from files and never trained."""
     trained_with: Callable[[Any], Sequence[str]] | None = None
-    """R -> the names of the objectives of a run; None: all."""
+    """R -> names: returns the names of the objectives of a run; None: all are trained."""
     instances: Callable[[Any, Shards, Split, int], Instances[Batch]] | None = None
-    """(R, shards, split, seed) -> the instances for training and evaluation; None: the system has
-    no held-out loss.
+    """(R, shards, split, seed) -> instances: returns the instances for training and evaluation.
+    None: the system has no held-out loss.
     """
     phases: Callable[[Any, Shards], Sequence[Phase]] | None = None
-    """(R, shards) -> the phases of training, for systems whose instances change during the run."""
+    """(R, shards) -> phases: returns the phases of training, for systems whose instances change
+    during the run."""
     model: Callable[[Any, Shards, Opened], Any] = model_of_the_run
-    """(R, shards, opened) -> C of a new run."""
+    """(R, shards, opened) -> C: returns the model's configuration for a new run."""
     continued: Callable[[Any, Any, Path], Any] = keep_architecture
-    """(R, C of a checkpoint, its folder) -> C of a run that starts from that checkpoint, or
-    ConfigError.
+    """(R, C of a checkpoint, its folder) -> C: returns the model's configuration for a run that
+    starts from this checkpoint, or raises ConfigError.
     """
     initialize: Callable[[Learner, Any, Shards, Opened], None] = initialize_as_published
-    """(learner, R, shards, opened): initializes all weights, with the seed of R."""
+    """(learner, R, shards, opened) -> None: initializes all weights, with the seed of R."""
     fit: Callable[[Any, Shards, Learner, int], Iterator[Pass]] | None = None
-    """(R, shards, learner, passes done), for systems that are counted or have a training loop of
-    their own (`R.own_loop`): changes the learner pass by pass. After each pass the run is
+    """(R, shards, learner, passes done) -> passes: trains the learner pass by pass, for systems
+    that are counted or have their own training loop (`R.own_loop`). After each pass the run is
     evaluated, logged and saved.
     """
 
     def in_layout(self, name: str) -> System:
-        """Return the same system, whose folders have a further layout."""
+        """Return this system with a further layout of folders, named by its file format."""
         return replace(self, layout=self.layouts[name])
 
     @cached_property
@@ -185,8 +187,8 @@ class System:
         return parts
 
     def make_learner(self, config: Any, objectives: Collection[str]) -> Learner:
-        """Return a new encoder with the pre-training heads of these names, as their modules
-        initialize them.
+        """Return a new encoder with the pre-training heads of the given names, with the initial
+        weights of their modules.
 
         Raises:
             ConfigError: the system has no such objective.
@@ -203,8 +205,8 @@ class System:
         return Learner(encoder, heads, self.weights)
 
     def trained_on(self, run: RunConfig, shards: Shards) -> Sequence[Phase]:
-        """Return the phases of a run. Most systems have one, over the documents that are not held
-        out.
+        """Return the phases of a run. Most systems have one, which reads the documents that are not
+        held out.
         """
         if self.phases is not None:
             return self.phases(run, shards)
@@ -212,8 +214,8 @@ class System:
         return [Phase(self.instances(run, shards, "train", run.seed), run.batch.tokens)]
 
     def evaluated_on(self, run: RunConfig, shards: Shards, split: Split) -> Instances[Batch] | None:
-        """Return the instances that a run is evaluated on, which are the same for every seed; None:
-        the system has no held-out loss.
+        """Return the instances on which a run is evaluated, which are the same for every seed; None
+        if the system has no held-out loss.
         """
         return None if self.instances is None else self.instances(run, shards, split, 0)
 
@@ -222,7 +224,8 @@ class System:
         return list(self.objectives if self.trained_with is None else self.trained_with(run))
 
     def with_hold_out(self, run: RunConfig, shards: Shards) -> RunConfig:
-        """Return a new run with the rule by which it holds out text, unless the run names one."""
+        """Return the configuration of a new run with the rule by which it holds out text set,
+        unless the run names one."""
         if run.validation.hold_out is not None or self.instances is None:
             return run
         rule = rule_of_new_run(shards, run.validation.fraction)

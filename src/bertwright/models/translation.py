@@ -1,6 +1,4 @@
-"""What translation models share as systems: their instances and the initialization of their
-weights.
-"""
+"""The instances of translation models, and the initialization of their weights."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tensors to tensors: bricks that know no system."""
+"""Interfaces, layers and losses that all systems share; none of them depends on a system."""

@@ -18,14 +18,16 @@ from bertwright.nn.sequences import Inputs
 
 @dataclass(frozen=True)
 class Shared:
-    """What the loss of a whole step is for the rows of one micro-batch (`StepObjective`)."""
+    """The part of a step's loss that belongs to the rows of one micro-batch (`StepObjective`)."""
 
     gradient: Tensor
-    """`[R, W]`, the gradient of the summed loss of the step to each vector."""
+    """`[R, W]`, the gradient of the summed loss of the step with respect to each vector."""
     total: Tensor
-    """The part of the summed loss that is counted here, a scalar."""
+    """The sum of the losses of the rows of this micro-batch, a scalar."""
     correct: Tensor | None
-    """How many of the predictions that are counted here are right."""
+    """The number of correct predictions of the rows of this micro-batch; None where the objective
+    counts none.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,15 @@ class Batch:
     inputs: Inputs
     """The sequences that the encoder reads."""
     task: str | None = field(default=None, kw_only=True)
-    """The name of the objective, in the learner, that the batch trains; None: all of them."""
+    """The name of the learner's objective that the batch trains; None: it trains all of them."""
     shared: Shared | None = field(default=None, kw_only=True)
-    """What the other micro-batches of the step decide, for a `StepObjective`; None: the batch is a
-    step by itself.
+    """The loss and gradients that a `StepObjective` computed from all micro-batches of the step;
+    None: the batch is a step by itself.
     """
 
     @property
     def num_tokens(self) -> int:
-        """N, the tokens of all sequences."""
+        """N, the number of tokens of all sequences."""
         return self.inputs.sequences.total
 
     def to(self, device: torch.device | str) -> Self:

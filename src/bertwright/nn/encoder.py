@@ -37,11 +37,12 @@ class EncoderSpec:
     activation: str = "gelu"
     """The activation of its layers, a name in `nn.transformer.ACTIVATIONS`."""
     norm_eps: float = 1e-12
-    """Added to the variance in its norms."""
+    """The number that its norms add to the variance."""
     causal: bool = False
     """Whether a token's vector depends only on that token and the ones before it."""
     prefixed: bool = False
-    """Whether it follows `Sequences.prefixes`: bidirectional over a source, then causal."""
+    """Whether its attention can follow `Sequences.prefixes`: bidirectional over a source, then
+    causal."""
     pooled: bool = False
     """Whether it computes a vector for each sequence (`Encoded.pooled`)."""
     default_layer: int = -1
@@ -67,10 +68,12 @@ class EncoderSpec:
     """Whether `finetune` by default leaves the encoder as it is and trains a head on its vectors,
     as word vectors and ELMo were published; otherwise the encoder is trained too."""
     before_scores: Transform | None = None
-    """What a head over the vectors of the last layer computes before its scores, as the model was
-    published; None: nothing. A pooler has its own."""
+    """The dense layer, activation and norm that a head over the last layer applies before its
+    scores, as the model was published; None: it has none. A head over a pooler never applies
+    them."""
     has_vectors: bool = True
-    """Whether its outputs are vectors that are useful beside its own objective."""
+    """Whether the outputs of the encoder are vectors that are useful for other objectives than its
+    own."""
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -250,11 +253,12 @@ class GoesOn(Protocol):
     """
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, Any]:
-        """Read B sequences -> the last layer at each last token `[B, H]`, and the state."""
+        """Read B sequences. Return the last layer at the last token of each `[B, H]`, and the
+        state."""
 
     def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read one more token of each sequence, `[B]` -> the last layer there `[B, H]`, and the
-        new state."""
+        """Read one more token `[B]` of each sequence. Return the last layer at these tokens
+        `[B, H]`, and the new state."""
 
     def extend(self, inputs: Inputs, state: Any) -> tuple[Tensor, Any]:
         """Read one or more further tokens of each sequence, as `advance` would read them one by

@@ -113,7 +113,7 @@ class LayerMix(nn.Module):
 
 
 class Inside:
-    """Selects the tokens of each sequence that are averaged, where these are not all.
+    """Selects the tokens of each sequence that are averaged, where some tokens are left out.
 
     A sequence without such a token keeps its first one, so that every sequence has a vector.
     """
@@ -125,7 +125,7 @@ class Inside:
 
         Args:
             sequences: B lengths that sum to N.
-            frame: how many tokens are left out at the begin and at the end of each sequence.
+            frame: the numbers of tokens to leave out at the begin and at the end of each sequence.
             averaged: `[N]`, whether each token may be averaged; None: all may.
         """
         starts, stops = np.array(sequences.offsets[:-1]), np.array(sequences.offsets[1:])

@@ -1,4 +1,4 @@
-"""A check that the results of a model are finite: no verb shows or writes infinity or NaN.
+"""A check that the results of a model are finite, so that no verb shows or writes infinity or NaN.
 
 Finite weights may be so large that the results are not finite.
 """

@@ -29,10 +29,10 @@ class Loss:
     count: int
     """The number of predictions in the sum."""
     correct: Tensor | None
-    """How many predictions are right; None for a regression."""
+    """The number of correct predictions; None for a regression."""
 
     def shared(self, fraction: float) -> Loss:
-        """Return the same loss with its gradient scaled by `fraction`; the logged value stays."""
+        """Return the same loss with its gradient scaled by `fraction` and its value unchanged."""
         if fraction == 1:
             return self
         value = self.total.detach()
@@ -56,17 +56,18 @@ class Objective(nn.Module, Generic[B]):
     title: str = ""
     """Its name in the log and on pages; empty: its name in the learner."""
     layers: tuple[int, ...] | None = None
-    """The layers it reads, 0 the embeddings, 1 to L; None: the last, or the pooled vector."""
+    """The layers it reads: 0 is the embeddings, then 1 to L. None: the last layer, or the pooled
+    vector."""
     reads_pooled: bool = False
-    """Whether it reads `Encoded.pooled` alone."""
+    """Whether it reads only `Encoded.pooled`."""
     reads_embeddings: bool = False
-    """Whether it multiplies by the whole table of the encoder's token embeddings."""
+    """Whether its logits are products with the whole table of the encoder's token embeddings."""
 
     def prepare(self, batch: B, encoder: Encoder, generator: torch.Generator | None) -> B:
         """Return the batch that is encoded for this objective; by default the batch itself.
 
         An objective that replaces tokens (Clark et al. 2020, "ELECTRA") returns a batch with other
-        inputs, and in its fields what `forward` needs, such as a loss with a gradient. Objectives
+        inputs, whose fields hold what `forward` needs, such as a loss with a gradient. Objectives
         whose batches have the same `inputs` object share one pass of the encoder.
 
         Args:
@@ -77,39 +78,41 @@ class Objective(nn.Module, Generic[B]):
         return batch
 
     def forward(self, encoded: Encoded, batch: B) -> Loss:
-        """Return the loss summed over a batch, which `prepare` returned."""
+        """Return the loss summed over a batch that `prepare` returned."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     def count(self, batch: B) -> int:
         """Return the number of predictions of a batch, before it is prepared and encoded.
 
-        It equals `Loss.count`: a step adds the counts of its micro-batches and ranks first.
+        It equals `Loss.count`. A step needs it before the losses, because it first adds the counts
+        of its micro-batches and ranks.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
     def positions(self, batch: B) -> Tensor | None:
         """Return the positions in N at which it reads the last layer by `Encoded.at`, `[R]`.
 
-        They are empty if it reads the pooled vector alone; None: it reads all positions.
+        They are empty if it reads only the pooled vector. None: it reads all positions.
         """
         return None
 
     def flops(self, batch: B) -> float:
         """Return the floating-point operations of its own matrix products, forward and backward.
 
-        The learner counts one pass of the encoder over a batch. An objective that prepares other
-        inputs beside objectives that do not adds those of its own pass.
+        The learner counts one pass of the encoder over a batch. An objective that prepares its own
+        inputs, beside objectives that read the batch itself, adds the operations of a second pass.
         """
         return 0.0
 
 
 class RowLosses(NamedTuple):
-    """The loss of a step, by the row that each part of it is counted for."""
+    """The loss of a step, split by rows."""
 
     losses: Tensor
-    """`[R]`, float32; their sum is the loss of the step, summed over its predictions."""
+    """`[R]` float32, the loss of each row; their sum is the loss of the step, summed over its
+    predictions."""
     correct: Tensor | None
-    """`[R]`, how many predictions that are counted for a row are right."""
+    """`[R]`, the number of correct predictions of each row; None where none are counted."""
 
 
 class StepObjective(Objective[B]):
@@ -117,20 +120,22 @@ class StepObjective(Objective[B]):
 
     In contrastive learning, the negatives of a text are the other texts of the step, which are in
     other micro-batches and on other ranks. The training loop therefore computes the vectors of all
-    micro-batches without gradients, then the loss of the step and its gradient to each vector, and
-    then encodes one micro-batch after the other again, with the gradients of its vectors (Gao et
-    al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"). So the
-    gradient does not depend on how a step is split (`train/step_loss.py`).
+    micro-batches without gradients, then the loss of the step and its gradient with respect to each
+    vector, and then encodes one micro-batch after the other again and propagates the gradients of
+    its vectors back (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
+    Limited Setup"). The gradient therefore does not depend on how a step is split
+    (`train/step_loss.py`).
 
-    Letters: R vectors of a batch, W numbers of a vector, K facts of a row.
+    Letters: R vectors of a batch, W width of a vector, K facts of a row.
     """
 
     def vectors(self, encoded: Encoded, batch: B) -> Tensor:
-        """Return the vectors that the loss relates, `[R, W]` float32."""
+        """Return the vectors that the loss relates to each other, `[R, W]` float32."""
         raise NotImplementedError(f"{type(self).__name__} defines no vectors")
 
     def facts(self, batch: B) -> Tensor:
-        """Return what the loss must know of each vector, `[R, K]` float64 on the host."""
+        """Return the numbers besides the vector that the loss needs for each row, such as labels,
+        `[R, K]` float64 on the host."""
         raise NotImplementedError(f"{type(self).__name__} defines no facts")
 
     def step_loss(self, vectors: Tensor, facts: Tensor) -> RowLosses:
@@ -150,7 +155,7 @@ class StepObjective(Objective[B]):
 
 
 class Learner(nn.Module):
-    """An encoder and the objectives that train it: the module that is trained and saved."""
+    """An encoder with the objectives that train it: the module that is trained and saved."""
 
     def __init__(
         self,
@@ -163,20 +168,20 @@ class Learner(nn.Module):
         Args:
             encoder: the encoder.
             objectives: the objectives by name.
-            weights: the factor of an objective's gradient by its name; 1 where it is not named.
+            weights: the factors of the objectives' gradients by name; 1 for those not named.
         """
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleDict(dict(objectives))
         self.weights: dict[str, float] = dict(weights or {})
-        """The factor of an objective's gradient by its name, 1 where it is not named. Logged losses
-        are without it."""
+        """The factors of the objectives' gradients by name; 1 for those not named. They do not
+        change the logged losses."""
         self.auxiliary: tuple[str, ...] = ()
-        """The names of the objectives that a batch of any task trains too."""
+        """The names of the objectives that every batch trains in addition to its own."""
 
     def active(self, batch: Batch) -> dict[str, Objective[Any]]:
-        """Return the objectives that a batch trains: the one named by `batch.task` and the
-        auxiliary ones, or all if it names none."""
+        """Return the objectives that a batch trains: the one that `batch.task` names and the
+        auxiliary ones, or all of them if it is None."""
         names = list(self.objectives) if batch.task is None else [batch.task, *self.auxiliary]
         return {name: cast("Objective[Any]", self.objectives[name]) for name in names}
 
@@ -189,7 +194,7 @@ class Learner(nn.Module):
         return self._encode(batch.inputs, [(objective, batch) for objective in objectives])
 
     def _encode(self, inputs: Inputs, readers: Sequence[tuple[Objective[Any], Batch]]) -> Encoded:
-        """Encode inputs up to the highest layer that objectives read, each with its batch."""
+        """Encode inputs up to the highest layer that the objectives in `readers` read."""
         needed = [objective.layers for objective, _ in readers]
         layers = [number for numbers in needed if numbers is not None for number in numbers]
         encoded: Encoded
@@ -201,12 +206,12 @@ class Learner(nn.Module):
         return encoded
 
     def step_objective(self, batch: Batch) -> StepObjective[Any] | None:
-        """Return the objective of a batch whose loss is one of the whole step, if it has one."""
+        """Return the `StepObjective` that a batch trains, or None if it trains none."""
         active = self.active(batch).values()
         return next((each for each in active if isinstance(each, StepObjective)), None)
 
     def step_vectors(self, batch: Batch) -> Tensor:
-        """Return the vectors of a batch that the loss of the whole step relates, `[R, W]`.
+        """Return the vectors of a batch for its `StepObjective`, `[R, W]`.
 
         The encoder draws the same dropout masks as in `forward` after the same seed.
         """
@@ -255,15 +260,18 @@ class Learner(nn.Module):
         return {name: losses[name] for name in active}
 
     def _generator(self, batch: Batch) -> torch.Generator | None:
-        """Return what objectives draw from: in training this thread's generator, or None for that
-        of torch; in evaluation one of a constant seed, so that each evaluation draws the same."""
+        """Return the generator of the random numbers of objectives.
+
+        In training it is that of this thread, or None for torch's default. In evaluation it is a
+        new one with a constant seed, so that every evaluation draws the same numbers.
+        """
         device = batch.inputs.ids.device
         return generator_on(device) if self.training else torch.Generator(device).manual_seed(0)
 
 
 def _positions(readers: Sequence[tuple[Objective[Any], Batch]]) -> Tensor | None:
-    """Return the positions in N at which the last layer is read; None, so all, if more than one
-    objective reads tokens."""
+    """Return the positions in N at which the last layer is read; None stands for all positions,
+    also where more than one objective reads tokens."""
     needed = [objective.positions(batch) for objective, batch in readers]
     read = [positions for positions in needed if positions is None or len(positions)]
     if not read:

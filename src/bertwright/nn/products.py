@@ -1,8 +1,8 @@
-"""Products with constant weights: on a CPU these are laid out once, as oneDNN multiplies them.
+"""Products with constant weights, which a CPU stores once in the layout in which oneDNN multiplies.
 
-Otherwise each product lays its weight out again, which for the few rows of a decoding step takes
-longer than the product itself. Nothing here has a gradient: where one is needed, under autocast,
-and after a weight has changed, torch's own product is used.
+Without this, each product converts its weight again, which for the few rows of a decoding step
+takes longer than the product itself. The product with a converted weight has no gradient: torch's
+own product is used where a gradient is needed, under autocast, and after a weight has changed.
 
 Letters: R rows, V vocabulary, H hidden.
 """
@@ -16,28 +16,31 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROWS = 128
-"""The number of rows that weights are laid out for; other numbers work too."""
+"""The number of rows for which the layout of weights is chosen; other numbers work too."""
 LARGE = 1024
-"""From this number of rows on, padding rows cost more than the memory of further kernels."""
+"""The number of rows from which on padding costs more than the memory of further kernels."""
 SMALL = 1 << 19
-"""Below this number of multiplications in float32, torch's own product is faster."""
+"""The number of multiplications in float32 below which torch's own product is faster."""
 
 
 def has_onednn() -> bool:
-    """Whether torch was built with oneDNN."""
+    """Return whether torch was built with oneDNN."""
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def has_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 as oneDNN does (AVX-512, or AVX-NE-CONVERT)."""
+    """Return whether oneDNN multiplies bfloat16 on this processor (with AVX-512 or AVX-NE-CONVERT).
+
+    Also return True where torch was built without oneDNN.
+    """
     return not has_onednn() or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def rows_for(rows: int, large: int = LARGE) -> int:
-    """Return a number of rows, not below `rows`, to pad a product to.
+    """Return the number of rows, at least `rows`, to which a product is padded.
 
-    oneDNN makes and keeps kernels for every number of rows (2 MB of them for BERT), so few numbers
-    are used. Padding is at most an eighth, and a sixteenth from `large` rows on.
+    oneDNN creates and keeps kernels for every number of rows (2 MB for BERT), so only few numbers
+    are used. Padding is at most an eighth of the rows, and a sixteenth from `large` rows on.
     """
     step, parts = 4, 8 if rows < large else 16
     while 2 * step * parts <= rows:
@@ -53,8 +56,9 @@ def reorder(weight: Tensor, rows: int) -> Tensor | None:
         rows: the number of rows it will most often be multiplied with.
 
     Returns:
-        None where oneDNN does not multiply it: on other devices than a CPU, in bfloat16 on a
-        processor without it, or where torch was built without oneDNN.
+        The reordered weight; None where oneDNN does not multiply it: on other devices than a CPU,
+        in bfloat16 on a processor that does not support it, or where torch was built without
+        oneDNN.
     """
     multiplied = (torch.float32, torch.bfloat16) if has_bfloat16() else (torch.float32,)
     if not has_onednn() or weight.device.type != "cpu" or weight.dtype not in multiplied:
@@ -75,7 +79,7 @@ class LaidOut:
         return type(None), ()
 
     def is_of(self, weight: Tensor) -> bool:
-        """Whether this was made from the weight as it is now."""
+        """Return whether this layout was made from the current values of the weight."""
         return self._made_of == (weight.data_ptr(), weight._version)
 
 
@@ -83,18 +87,18 @@ class Linear(nn.Linear):
     """A linear layer that multiplies by `product`."""
 
     def forward(self, input: Tensor) -> Tensor:  # torch's name
-        """`[..., in]` -> `[..., out]`"""
+        """Apply the layer: `[..., in]` -> `[..., out]`."""
         return product(input, self.weight, self.bias)
 
 
 def lay_out(module: nn.Module, *weights: Tensor) -> None:
-    """Lay out weights once for inference on a CPU; this takes as much memory again.
+    """Also store weights in oneDNN's layout, for inference on a CPU; this doubles their memory.
 
-    Where oneDNN does not multiply a weight, nothing changes.
+    A weight that oneDNN does not multiply is left unchanged.
 
     Args:
-        module: all linear layers of it are laid out.
-        weights: others `[V, H]` that are passed to `product`.
+        module: the module whose linear layers are converted.
+        weights: other weights `[V, H]` that are passed to `product`.
     """
     every = [part for part in module.modules() if isinstance(part, nn.Linear)]
     linear = [part for part in every if type(part) in (nn.Linear, Linear)]  # not their subclasses
@@ -110,7 +114,10 @@ def lay_out(module: nn.Module, *weights: Tensor) -> None:
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return `x W^T + b`: x `[..., in]`, weight `[out, in]` -> `[..., out]`."""
+    """Return `x W^T + b`: x `[..., in]`, weight `[out, in]` -> `[..., out]`.
+
+    Use the weight in oneDNN's layout where `lay_out` has made one and it is applicable.
+    """
     laid_out: LaidOut | None = getattr(weight, "laid_out", None)
     width, rows = x.shape[-1], x.numel() // max(1, x.shape[-1])
     if (

@@ -63,10 +63,10 @@ def log_softmax(x: Tensor, owners: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Packing:
-    """Rows in the order of a recurrence: row 0 of every owner, then row 1 of those that have one,
-    and so on, owners with most rows first.
+    """Rows in the order of a recurrence: row 0 of every owner, then row 1 of every owner that has
+    one, and so on. Owners with more rows come first.
 
-    A step of the recurrence is thus one slice, whose owners are always the first ones.
+    A step of the recurrence is thus one slice, and its owners are always the first ones.
     """
 
     order: Tensor
@@ -74,11 +74,11 @@ class Packing:
     inverse: Tensor
     """`[M]`: `packed[inverse]` is x."""
     sizes: list[int]
-    """The number of owners that have a row 0, a row 1, and so on: falling, without 0."""
+    """The number of owners that have a row 0, a row 1, and so on, without zeros; it never rises."""
     owners: Tensor
-    """`[sizes[0]]`: the owners that have rows, those with most rows first."""
+    """`[sizes[0]]`: the owners that have rows, those with more rows first."""
     owners_on_host: Tensor
-    """The same on the host."""
+    """A copy of `owners` on the host."""
 
 
 def pack(counts: Sequence[int], device: torch.device | str) -> Packing:

@@ -23,7 +23,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring sequences of equal length: `count` x `length` tokens from `start` to `stop`."""
+    """Consecutive sequences of equal length: `count` x `length` tokens from `start` to `stop`."""
 
     start: int
     stop: int
@@ -35,8 +35,8 @@ class Sequences:
     """B lengths that sum to N.
 
     Args:
-        lengths: the number of tokens of each sequence. Attention on a CPU is fast where equal
-            lengths are neighbours.
+        lengths: the number of tokens of each sequence. Attention on a CPU is fast where sequences
+            of equal length are consecutive.
         device: the device of the index tensors.
         prefixes: the length of each sequence's source, B numbers. In attention that is not causal,
             a token of the source sees the whole source, and a later token sees the source and the
@@ -69,7 +69,7 @@ class Sequences:
         return Sequences(self.lengths, device, self.prefixes)
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the result of `make`, which is called once for all layers of a batch."""
+        """Return the result of `make`, which is called once per key and shared by all layers."""
         if key not in self._made:
             self._made[key] = make()
         made: Made = self._made[key]
@@ -92,7 +92,7 @@ class Sequences:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The runs of neighbours of equal length."""
+        """The runs of consecutive sequences of equal length."""
         groups, start = [], 0
         for length, run in groupby(self.lengths):
             count = len(list(run))
@@ -112,19 +112,20 @@ class Sequences:
 
     @cached_property
     def positions(self) -> Tensor:
-        """The position of each token in its own sequence, from 0, `[N]`."""
+        """The position of each token in its sequence, from 0, `[N]`."""
         starts = self.first.index_select(0, self.index)
         return torch.arange(self.total, device=self.device) - starts
 
     def last_tokens(self, count: int) -> Tensor:
-        """Return the rows of the last C tokens up to each token, itself first, `[N, C]`; N stands
-        for a token before the begin of the sequence."""
+        """Return, for each token, the rows of the last C tokens of its sequence up to itself,
+        latest first, `[N, C]`; N stands for a token before the begin of the sequence."""
         rows, back = (torch.arange(n, device=self.device) for n in (self.total, count))
         return (rows[:, None] - back).where(back <= self.positions[:, None], self.total)
 
     @cached_property
     def index(self) -> Tensor:
-        """The sequence of each token, `[N]`; on a GPU it is computed there from the offsets."""
+        """The number of each token's sequence, `[N]`; on a GPU it is computed there from the
+        offsets."""
         if self.device.type == "cpu":
             return owners_of(self.lengths, self.device)
         return torch.repeat_interleave(self.cu_seqlens.diff().long(), output_size=self.total)
@@ -135,8 +136,8 @@ class Sequences:
         return full.index_put_((self.index, self.positions), x)
 
     def bias(self, like: Tensor) -> Tensor:
-        """Return the bias of keys as `padded` lays them out, `[B, S]`: 0 at tokens, -inf at
-        padding."""
+        """Return the attention bias of keys in the layout of `padded`, `[B, S]`: 0 at tokens, -inf
+        at padding."""
         return self.padded(like.new_zeros(self.total), -torch.inf)
 
 
@@ -145,7 +146,7 @@ class Inputs:
     """The inputs of an encoder: sequences laid end to end."""
 
     ids: Tensor
-    """`[N]`; `[N, C]` where a token is several ids (its characters, its n-grams)."""
+    """`[N]`; `[N, C]` where a token consists of several ids (its characters, its n-grams)."""
     sequences: Sequences
     """B lengths that sum to N."""
     segments: Tensor | None = None

@@ -1,1 +1,1 @@
-"""Whole runs: functions that do one, and published configurations as TOML files."""
+"""Functions that carry out whole runs, and published configurations as TOML files."""

@@ -1,4 +1,4 @@
-"""Examine a pre-training run for its page: what the model has learned.
+"""Examine what the model of a pre-training run has learned, for the run's page.
 
 `recipes/learned` computes the results, which are stored in `examples.json`.
 """
@@ -28,10 +28,10 @@ from bertwright.train.log import read_records
 
 
 def read_run_config(run: Path) -> RunConfig:
-    """Return the configuration of a pre-training run, of the class of its system.
+    """Return the configuration of a pre-training run, as an instance of its system's class.
 
     Raises:
-        ConfigError, DataError: there is none, or it is damaged.
+        ConfigError, DataError: there is no configuration, or it is damaged.
     """
     content = values.read_toml(run / CONFIG)
     name = None
@@ -43,16 +43,16 @@ def read_run_config(run: Path) -> RunConfig:
 
 
 def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
-    """Return a run of a model, or of one that suits the shards, in order to inspect its instances.
+    """Return the configuration of a run on the shards, for inspecting its instances.
 
     Args:
-        folder: the shards.
-        model: the name of a preset; None: a Transformer for pairs, a GPT for a vocabulary without
-            [MASK], else a BERT.
-        keys: keys of the system's runs.
+        folder: the folder of the shards.
+        model: the name of a preset; None: the default Transformer for translation pairs, the
+            default GPT for a vocabulary without [MASK], and otherwise the default BERT.
+        keys: keys of the run's configuration.
 
     Raises:
-        ConfigError: there is no such model, or its runs do not have such a key or value.
+        ConfigError: there is no such model, or its configuration has no such key or value.
         DataError: there are no shards.
     """
     manifest = read_shards_manifest(folder)
@@ -73,8 +73,9 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
-    """Return a function that makes the instances of a run's first phase; None if the system is
-    trained in passes over the text.
+    """Return a function that makes the instances of a run's first phase.
+
+    The result is None if the system has its own training loop.
     """
     if config.own_loop:
         return None
@@ -89,12 +90,12 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
 def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:
     """Write `examples.json` if it does not exist yet, or if the model is newer.
 
-    Nothing is written for a run whose data no longer exist, or which holds out no text although its
-    page needs some.
+    Nothing is written if the data of the run no longer exist, or if its page needs held-out text
+    but the run has none.
 
     Args:
         run: the folder of the run.
-        names: a name and a group for each document; None: their numbers.
+        names: a name and a group for each document; None: documents have numbers.
 
     Raises:
         DataError, IntegrityError: shards or checkpoints are damaged.
@@ -123,11 +124,14 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def verdict_of(run: Path, config: RunConfig) -> Verdict:
-    """Return whether a run has learned more than a prediction without a model."""
+    """Return the verdict on whether a run has learned.
+
+    It is `unknown` if files of the run or its data cannot be read.
+    """
     try:
         records = read_records(run / METRICS)
         shards = open_shards(config.data, False)
         finished = FinishedRun(run, read_run_config(run), shards, records)
         return page_of(finished).verdict(finished)
-    except (BertwrightError, OSError):  # files were removed since; the run itself is complete
+    except (BertwrightError, OSError):  # files were removed; the run itself is complete
         return Verdict("unknown", "")

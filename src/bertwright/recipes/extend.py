@@ -1,7 +1,7 @@
-"""Extend a trained BERT for another domain with the words of a corpus that its vocabulary lacks.
+"""Extend the vocabulary of a trained BERT with the words of a corpus from another domain.
 
-The result is a checkpoint like any other; `bertwright data build --tokenizer DIR` and `bertwright
-pretrain --init DIR` continue from it. Until then, the new rows are untrained.
+The result is a checkpoint like any other. The new rows of its embeddings are untrained until
+`bertwright data build --tokenizer DIR` and `bertwright pretrain --init DIR` continue from it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXTENSION = "extension.json"
 
 @dataclass(frozen=True)
 class Extension:
-    """The entries that were added, and their effect."""
+    """The entries that were added to a vocabulary, and their effect."""
 
     folder: Path
     vocab_before: int
@@ -73,26 +73,27 @@ def extend(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> Extension:
-    """Write a checkpoint whose vocabulary also has the words of a corpus.
+    """Write a checkpoint whose vocabulary is extended with words of a corpus.
 
-    A folder of sentence-transformers remains one: its vectors are computed in the same way.
+    If the model is a sentence-transformers folder, the result is one too, and computes its vectors
+    in the same way.
 
     Args:
         model: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
         inputs: the files of the corpus.
         out: the folder to write.
-        add: the most new entries.
-        min_count: words with a lower count are not added.
+        add: the maximum number of new entries.
+        min_count: the minimum count of a word in the corpus; rarer words are not added.
         reading: how documents are read.
-        workers: the number of processes that count; 0: one for each core. The result does not
-            depend on it.
+        workers: the number of processes that count words; 0: one for each core. The result does
+            not depend on it.
         overwrite: whether to replace an existing folder.
         on_progress: called with the number of characters read.
 
     Raises:
         ConfigError: `add` or `min_count` is below 1, or `workers` below 0; `out` is not empty, or
             is an input.
-        DataError: there is no model, no document, no word, or nothing to add.
+        DataError: there is no model, no document or no word, or no word needs to be added.
     """
     given = (("add", add, 1), ("min_count", min_count, 1), ("workers", workers, 0))
     for name, value, least in given:

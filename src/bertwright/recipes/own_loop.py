@@ -1,4 +1,4 @@
-"""Train a system that is counted, or that has its own training loop, pass by pass.
+"""Train a system that counts its text, or that has its own training loop, pass by pass.
 
 After each pass the run is logged, evaluated and saved, so that it can be resumed after any pass.
 """
@@ -32,11 +32,11 @@ def own_loop(
     evaluate: Callable[[], dict[str, float]] | None,
     save: Callable[[Position], None],
 ) -> None:
-    """Train from `position` to the end of the last pass.
+    """Train from `position` to the end of the last pass; log, evaluate and save after each pass.
 
     Raises:
         Interrupted: a signal arrived; the run is saved up to the last complete pass.
-        BertwrightError: the held-out loss is not finite.
+        BertwrightError: the training loss or the held-out loss is not finite.
     """
     assert system.fit is not None
     assert config.epochs is not None

@@ -1,9 +1,9 @@
 """Pre-train a model on shards, and write a run folder with checkpoints.
 
-The path of the data is: corpus, ids (`data build`), batch (`data/loading/epoch_loader.py`), encoder
-(`models/`), loss (its objectives), step (`train/loop.py`), checkpoint (`checkpoint/`). What is
-specific to a system (its instances, objectives, initialization) comes from its record in
-`models/catalogue.py`.
+The data pass through these stages: corpus, ids (`data build`), batch
+(`data/loading/epoch_loader.py`), encoder (`models/`), loss (its objectives), step
+(`train/loop.py`), checkpoint (`checkpoint/`). The parts that are specific to a system (its
+instances, objectives and initialization) come from its entry in `models/catalogue.py`.
 """
 
 from __future__ import annotations
@@ -61,22 +61,24 @@ def pretrain(
 ) -> Path:
     """Pre-train a model of any system, and return the run's folder.
 
-    Under `torchrun` every process calls this function, and the ranks share each step.
+    Under `torchrun`, every process calls this function, and the ranks share each step.
 
     Args:
         config: the configuration of the run.
         say: prints a line.
-        overwrite: replace an existing run.
-        resume: continue the existing run; if there is none, begin one.
+        overwrite: whether to replace an existing run.
+        resume: whether to continue the existing run; if there is none, a new run begins.
         counts_start: whether the time before the first step (initialization, measuring the
-            hardware) counts as part of the run's minutes.
+            hardware) counts toward the run's minutes.
         on_log: called with each record of `metrics.jsonl`.
-        verify: compare the shards with the SHA-256 in their manifest; see `open_shards`.
+        verify: whether to compare the shards with the SHA-256 in their manifest; see
+            `open_shards`.
 
     Raises:
-        ConfigError: the folder already holds a run, or one with another configuration.
+        ConfigError: the folder already holds a run, or one with another configuration; or the
+            settings do not fit each other.
         DataError: the shards cannot be used for training.
-        BertwrightError: losses are not finite, or the time was over before the first step.
+        BertwrightError: losses are not finite, or the run's time ended before the first step.
         Interrupted: a signal arrived; the run is saved.
     """
     if overwrite and resume:
@@ -109,7 +111,7 @@ def pretrain(
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
         began = time.monotonic()
         training = _build(config, run, shards, ranks, beginning)
-        # Ranks may have started at different times, so all use the first one's clock.
+        # Ranks may have started at different times, so all use the clock of the first rank.
         spent = ranks.from_first(counts_start * (time.monotonic() - began))
         position = _first_position(training, spent, data_sha256)
         with _open_log(training, position, say, on_log) as log:
@@ -147,7 +149,7 @@ def _refuse_to_replace(
 
 
 def make_learner(config: RunConfig, shards: Shards) -> Learner:
-    """Return the learner that a run starts from: an initialized one, or the checkpoint
+    """Return the learner that a run starts from: a newly initialized one, or the checkpoint
     `config.init`.
     """
     system = system_of(config)
@@ -166,11 +168,12 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
 
 
 def open_sources(config: RunConfig) -> Opened:
-    """Open the models and vectors that a run names by path, besides its data and its checkpoint.
+    """Open the encoder and the word vectors that a run's configuration names by path.
 
     Raises:
-        DataError: there is no model, or there are no word vectors.
-        ConfigError: the run would replace them.
+        DataError: a path has no model, or no word vectors.
+        ConfigError: the run would replace the encoder, or the encoder is of a system that the run
+            cannot use.
     """
     paths = config.sources()
     encoder: PretrainedEncoder | None = None
@@ -193,8 +196,8 @@ def open_sources(config: RunConfig) -> Opened:
 
 def _ready(config: RunConfig, learner: Learner) -> Learner:
     for parameter in learner.parameters():
-        # Tensors read from a file may be aligned differently in memory, and products of matrices
-        # of another alignment are rounded differently, but a run must resume bit for bit.
+        # Tensors read from a file may have another alignment in memory, and the products of such
+        # matrices are rounded differently. Copies are aligned alike, so a run resumes bit for bit.
         parameter.data = parameter.data.clone()
     freeze_unread_pooler(learner)
     if config.compile:
@@ -205,7 +208,10 @@ def _ready(config: RunConfig, learner: Learner) -> Learner:
 
 
 def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[str]) -> Learner:
-    """Return the checkpoint `init`, after checking it against the shards and the configuration."""
+    """Return the learner of the checkpoint `init`.
+
+    Raise an error if the checkpoint does not fit the shards or the configuration.
+    """
     folder = checkpoint.find_checkpoint(init)
     require_tokenizer(shards, load_tokenizer(folder).fingerprint, f"the checkpoint {folder}")
     wanted = system_of(config).continued(config, read_config(folder), folder)
@@ -231,21 +237,22 @@ class _Training:
     """The peak rate of the hardware in that precision, in operations per second."""
     optimizers: Optimizers
     batches: PhaseLoader | None
-    """Provides the steps; None if the system is trained in passes of its own."""
+    """Provides the batches of steps; None if the system has its own training loop."""
     evaluate: Evaluate | None
     """Computes the loss on held-out text; None if nothing is held out."""
     length_before: int
-    """The number of tokens that the model it begins with reads at once; 0 if there is none."""
+    """The maximum sequence length of the model that the run begins with; 0 if there is none."""
 
     def trained_length(self, phase: int) -> int | None:
-        """Return the number of tokens whose positions are trained up to a phase, or were before the
-        run.
+        """Return the sequence length up to which positions are trained after a phase.
+
+        This includes positions that were trained before the run.
         """
         length = self.config.trained_length(phase)
         return None if length is None else max(length, self.length_before)
 
     def begin_step(self, done: float, width: float) -> float:
-        """Set the learning rates of a step, and return that of AdamW."""
+        """Set the learning rates of a step, and return the learning rate of AdamW."""
         factor = rate_factor(self.config.schedule, done, width)
         self.optimizers.set_rates(factor)
         return self.config.optimizer.learning_rate * factor
@@ -274,7 +281,7 @@ def _build(
     """Build the learner, its optimizers and its data.
 
     Raises:
-        ConfigError: the model, the data and the processes do not fit each other.
+        ConfigError: the model, the data and the number of processes do not fit each other.
     """
     system = system_of(config)
     if beginning is None:
@@ -314,11 +321,13 @@ def _build(
 
 
 def _first_position(training: _Training, spent: float, data_sha256: str) -> Position:
-    """Load the state of the checkpoint to continue from, or write the folder of a new run.
+    """Return the position to train from.
+
+    A resumed run loads the state of its checkpoint. For a new run, the folder is written.
 
     Args:
         training: the parts of the run.
-        spent: the seconds of the run that are already over.
+        spent: the number of seconds that already count as part of the run.
         data_sha256: the SHA-256 of the data's manifest.
     """
     config, ranks = training.config, training.ranks
@@ -337,9 +346,9 @@ def _first_position(training: _Training, spent: float, data_sha256: str) -> Posi
 def _open_log(
     training: _Training, position: Position, say: Callable[[str], None], on_log: OnLog
 ) -> Iterator[Log | None]:
-    """Open the log of a run, print what is trained, and close it at the end.
+    """Open the log of a run, print a description of the run, and close the log at the end.
 
-    The first process gets a log, the others None.
+    Yield the log in the first process, and None in the others.
     """
     if not training.ranks.is_first:
         yield None
@@ -360,7 +369,7 @@ def _open_log(
 
 
 def _train_by_passes(training: _Training, position: Position, log: Log | None) -> None:
-    """Train a system that is counted, or that has its own training loop."""
+    """Train a system that counts its text, or that has its own training loop."""
     assert log is not None
     own_loop(
         system_of(training.config),
@@ -380,7 +389,7 @@ def _train_by_steps(
     """Train step by step to the end of the run.
 
     Raises:
-        BertwrightError: losses were not finite; the message says which checkpoint to continue from.
+        BertwrightError: losses were not finite; the message names the checkpoint to continue from.
     """
     config = training.config
     steps = config.steps
@@ -424,8 +433,9 @@ def _train_by_steps(
 
 
 def _way_on(run: Path, good: int) -> str:
-    """Return what to do when a run diverged. `good` is the last step after which a loss was
-    finite.
+    """Return advice for a run that diverged.
+
+    `good` is the last step after which a loss was finite.
     """
     checkpoint_folder = run_folder.last_good(run, good)
     lower = "lower learning rates (--optimizer.learning-rate, --optimizer.matrix-learning-rate), "
@@ -441,10 +451,10 @@ def _way_on(run: Path, good: int) -> str:
 def _precision(
     config: RunConfig, ranks: Ranks, beginning: run_folder.Beginning | None
 ) -> tuple[Precision, float]:
-    """Return the precision of matrix products and its peak rate, the same on all ranks and in all
-    sessions.
+    """Return the precision of matrix products and its peak rate, the same on all ranks.
 
-    A measurement could give another result the next time, or in another process.
+    A resumed run keeps its precision. A measurement could give another result the next time, or in
+    another process.
     """
     wanted: str = config.precision
     if wanted == "auto" and beginning is not None:
@@ -457,8 +467,9 @@ def _precision(
 def _length_before(
     config: RunConfig, beginning: run_folder.Beginning | None, positions: int | None
 ) -> int:
-    """Return the number of tokens that the checkpoint, or encoder, that the run begins with reads
-    at once; 0 if there is none.
+    """Return the maximum sequence length of the checkpoint or encoder that the run begins with.
+
+    The result is 0 if there is neither.
     """
     if beginning is not None:
         return read_length(beginning.folder, positions) or 0
@@ -468,7 +479,7 @@ def _length_before(
 
 
 def _print_beginning(training: _Training, position: Position, say: Callable[[str], None]) -> None:
-    """Print what is trained and on which hardware, and where a resumed run continues."""
+    """Print the model and the hardware, and the step from which a resumed run continues."""
     config, ranks, beginning = training.config, training.ranks, training.beginning
     count = sum(p.numel() for p in training.learner.parameters())
     on = ranks.device.type
@@ -489,7 +500,7 @@ def _print_beginning(training: _Training, position: Position, say: Callable[[str
 
 
 def _print_untrained_positions(training: _Training, say: Callable[[str], None]) -> None:
-    """Print which positions of the model no sequence of the run reaches."""
+    """Print the positions of the model that no sequence of the run reaches."""
     most, trained = training.learner.encoder.spec.max_length, training.trained_length(1)
     if most is not None and trained is not None and trained < most:
         say(
@@ -516,7 +527,7 @@ def _validation(
             f"{least} processes needs one: raise --validation.fraction"
         )
     while len(loader.positions(0, 0, tokens)) < least:
-        tokens *= 2  # fewer tokens than a sequence has were requested
+        tokens *= 2  # the requested tokens have too few sequences
     micro = max(4096, instances.longest)
 
     def batches() -> Iterator[Batch]:

@@ -61,9 +61,9 @@ class Beginning(NamedTuple):
     folder: Path
     """The newest intact checkpoint."""
     damaged: list[str]
-    """The names of newer checkpoints that are damaged."""
+    """The names of newer checkpoints, which are damaged."""
     precision: str
-    """The precision of matrix products with which the run was begun."""
+    """The precision of matrix products that the run began with."""
 
 
 def is_begun(run: Path) -> bool:
@@ -73,10 +73,10 @@ def is_begun(run: Path) -> bool:
 
 @contextlib.contextmanager
 def alone(run: Path) -> Iterator[None]:
-    """Keep other processes from writing to a run while the block runs; the lock ends if the process
-    is killed.
+    """Lock a run's folder against other processes while the block runs.
 
-    The folder is created, and removed again if it is empty at the end.
+    The lock is also released if the process is killed. The folder is created, and removed again if
+    it is empty at the end.
 
     Raises:
         ConfigError: another process is training there, or the path is not a folder.
@@ -94,9 +94,9 @@ def alone(run: Path) -> Iterator[None]:
 
 
 def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> None:
-    """Raise ConfigError if `run` holds something that must not be replaced; only runs may be.
+    """Raise ConfigError if `run` holds something that must not be replaced. Only runs are replaced.
 
-    `resumes` says that the verb has --resume, so that an existing run may be continued.
+    `resumes` says that the verb has `--resume`, which the message then offers.
     """
     names = {place.name for place in run.iterdir()} if run.is_dir() else set()
     if names and not {CONFIG, ENVIRONMENT} <= names and not is_beginning(run):
@@ -113,7 +113,7 @@ def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> No
 
 
 def is_beginning(run: Path) -> bool:
-    """Return whether a folder holds only files that a killed `begin` may leave."""
+    """Return whether a folder holds only files that an interrupted `begin` leaves behind."""
     return run.is_dir() and all(
         re.fullmatch(rf"{ENVIRONMENT}|\.({ENVIRONMENT}|{CONFIG})\.(partial-\d+|lock)", place.name)
         for place in run.iterdir()
@@ -138,8 +138,9 @@ def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, An
 
 
 def begin(run: Path, environment: dict[str, Any], config: Any) -> None:
-    """Create the run's folder completely or not at all. The caller has checked that its content may
-    be removed.
+    """Create the run's folder completely or not at all, and remove its previous content.
+
+    The caller must have checked that the content may be removed.
     """
     run.mkdir(parents=True, exist_ok=True)
     _empty(run)
@@ -165,7 +166,7 @@ def _empty(run: Path) -> None:
 
 
 def recover(run: Path) -> None:
-    """Remove what a killed process left incomplete."""
+    """Remove incomplete files of a killed process, and restore a checkpoint it was replacing."""
     folder = run / checkpoint.CHECKPOINTS
     for old in folder.glob(".step-*.old-*"):
         replaced = folder / old.name[1:].partition(".old-")[0]
@@ -185,10 +186,10 @@ def recover(run: Path) -> None:
 
 
 def mend_latest(run: Path, folder: Path) -> None:
-    """Let `latest` and `model` name `folder`, the newest intact checkpoint.
+    """Make `latest` and `model` refer to `folder`, the newest intact checkpoint.
 
-    They may name another one if the process was killed after saving, or if a newer checkpoint is
-    damaged.
+    They may refer to another checkpoint if the process was killed after saving, or if a newer
+    checkpoint is damaged.
     """
     latest, model = run / checkpoint.CHECKPOINTS / checkpoint.LATEST, run / checkpoint.MODEL
     named = latest.read_text(encoding="utf-8").strip() if latest.is_file() else ""
@@ -197,15 +198,15 @@ def mend_latest(run: Path, folder: Path) -> None:
 
 
 def read_saved(run: Path, cls: type[R]) -> R:
-    """Return the configuration with which a run was begun."""
+    """Return the configuration that a run began with."""
     return values.from_dict(cls, read_run_file(run / CONFIG, cls), str(run / CONFIG))
 
 
 def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
-    """Return the configuration with the existing run's rule for holding out text, unless it names
-    one.
+    """Return the configuration with the existing run's rule for holding out text.
 
-    A run of an older version has no such rule, and holds out whole documents.
+    A rule that the configuration names itself is kept. A run of an older version has no such rule,
+    and holds out whole documents.
     """
     if config.validation.hold_out is not None:
         return config
@@ -215,10 +216,13 @@ def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
 
 
 def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None:
-    """Return the checkpoint to continue from; None if none was written yet.
+    """Check that a run can be resumed, and return the checkpoint to continue from.
+
+    The result is None if no checkpoint was written yet.
 
     Raises:
-        ConfigError: the existing run has another configuration; names the differing keys.
+        ConfigError: the existing run has another configuration; the message names the differing
+            keys.
         IntegrityError: the data were built again, or every checkpoint is damaged.
     """
     saved = read_saved(run, type(config))
@@ -259,8 +263,9 @@ def save(
     ranks: Ranks,
     trained_length: int | None = None,
 ) -> None:
-    """Write a checkpoint, let `latest` name it, and remove the oldest ones. Every rank must call
-    it.
+    """Write a checkpoint, make `latest` refer to it, and remove the oldest checkpoints.
+
+    Every rank must call this function.
     """
     weights = ranks.gather(learner.state_dict())
     files = encode_state(position, learner, optimizers, ranks)
@@ -276,10 +281,10 @@ def save(
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
         checkpoints = checkpoint.list_checkpoints(run)
-        # Newer checkpoints are damaged and were skipped; they do not count as kept ones.
+        # Newer checkpoints are damaged and were skipped; they do not count toward `keep`.
         for old in checkpoints[: checkpoints.index(folder) + 1][: -config.checkpoint.keep]:
-            # On a network disk, files that another process has open may stay; the next save
-            # tries again.
+            # On a network disk, files that another process has open may remain; the next save
+            # tries to remove them again.
             shutil.rmtree(old, ignore_errors=True)
     ranks.wait()
 
@@ -299,10 +304,10 @@ def _card(
 
 
 def _example(shards: Shards, masked: bool) -> tuple[str, str]:
-    """Return a sentence of the corpus, always the same, and its longest word, which is masked if
-    `masked`.
+    """Return an example sentence of the corpus, always the same, and the word that it masks.
 
-    Both are empty if no sentence is suitable; without `masked`, the word is empty.
+    If `masked`, the longest word is masked; otherwise the word is empty. Both are empty if no
+    sentence is suitable.
     """
     lengths = np.diff(shards.sentence_tokens)
     fitting = np.flatnonzero((lengths >= 9) & (lengths <= 25))
@@ -324,7 +329,7 @@ def _example(shards: Shards, masked: bool) -> tuple[str, str]:
 
 
 def last_good(run: Path, step: int) -> Path | None:
-    """Return the newest checkpoint that is not after `step`, or None."""
+    """Return the newest checkpoint that was not written after `step`, or None."""
     good = [f for f in checkpoint.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
     return good[-1] if good else None
 

@@ -1,1 +1,1 @@
-"""Reports for readers: pages of runs as single HTML files, and model cards."""
+"""Reports for users: pages of runs as single HTML files, and model cards."""

@@ -1,7 +1,7 @@
-"""The HTML page of `bertwright attention`: all heads as small maps, and one in detail.
+"""The HTML page of `bertwright attention`: all heads as small maps, and one head in detail.
 
-The page contains the playground's own scripts and style (`serve/playground/heads.js`, `dom.js`,
-`style.css`), so it needs neither a network nor other files.
+The page contains the scripts and the style sheet of the playground (`serve/playground/heads.js`,
+`dom.js`, `style.css`), so it needs neither a network nor other files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.report.pages import render
 
 MOST = 192
-"""The most tokens of a text. Browsers cannot scroll a page of larger maps."""
+"""The maximum number of tokens of a text. Browsers cannot scroll a page of larger maps."""
 TITLES = {
     "encoder": "The text attends to itself",
     "decoder": "The translation attends to itself",

@@ -31,8 +31,8 @@ _PIPELINES = {
     "translate": "translation",
     "answer": "question-answering",
 }
-"""The hub's `pipeline_tag` for the verb that uses a model. Those of kinds of tasks are in the
-catalogue.
+"""The hub's `pipeline_tag` for the verb that uses a model. The tags of tasks are in the catalogue
+of their kinds.
 """
 _PATHS = {"corpus", "teacher", "data", "train", "dev", "test", "out", "model", "file", "path"}
 """The settings that name files and folders."""
@@ -49,11 +49,14 @@ def card(
 ) -> str:
     """Return the `README.md` of a fine-tuned model whose encoder is of `model_type`.
 
-    `pooled` says whether the encoder has a pooler, without which transformers has no class for some
-    tasks.
-
-    `examples` are texts for trying the model on the hub and in the playground of `bertwright
-    serve`.
+    Args:
+        results: the results of the run.
+        environment: the software and hardware of the run.
+        model_type: the system of the encoder.
+        in_transformers: whether transformers can load the model.
+        examples: texts for trying the model on the hub and in the playground of `bertwright serve`.
+        pooled: whether the encoder has a pooler, without which transformers has no class for some
+            tasks.
     """
     several = results.get("tasks")
     tasks = [_task(each) for each in (several or {"": results}).values()]
@@ -84,8 +87,10 @@ def checkpoint_card(
     """Return the `README.md` of a checkpoint of pre-training.
 
     Args:
+        config: the configuration of the run.
         position: the run's `step`, `tokens` and `seconds`.
-        corpus: `documents`, `sentences`, `tokens`, `vocab_size`, and `files`, without folders.
+        objectives: the names of the objectives.
+        corpus: the `documents`, `sentences`, `tokens`, `vocab_size` and `files` (without folders).
         record: the record of the last validation.
         example: a text of the corpus, with a mask for a masked LM, and the token that is masked.
     """
@@ -112,8 +117,9 @@ def checkpoint_card(
 
 
 def quoted(value: object) -> Markup:
-    """Return a quoted string that YAML 1.1 and 1.2 read as `value`; lone surrogates become
-    U+FFFD.
+    """Return a quoted string that YAML 1.1 and 1.2 read as `value`.
+
+    Lone surrogates are replaced by U+FFFD.
     """
     clean = re.sub("[\ud800-\udfff]", "\ufffd", str(value))
     text = json.dumps(clean, ensure_ascii=False)
@@ -121,8 +127,9 @@ def quoted(value: object) -> Markup:
 
 
 def plain(value: object) -> Markup:
-    """Return a value on one line, escaped so that Markdown shows it literally; markup is
-    unchanged.
+    """Return a value on one line, escaped so that Markdown shows it literally.
+
+    A value that is markup already is returned unchanged.
     """
     if isinstance(value, Markup):
         return value
@@ -187,7 +194,7 @@ def _how_to_load(
     task = values.from_dict(TaskConfig, results["task"])
     kind = KINDS[task.kind]
     is_pair = task.text2_column is not None and kind.example_of_pair is not None
-    # transformers has no CRF, and would choose other tags without it
+    # transformers has no CRF, and without it would predict other tags
     architecture = None
     if not of_several and not task.head.crf:
         architecture = MODELS[model_type].load().names.task_architecture(task, pooled)
@@ -211,7 +218,7 @@ def _base_model(results: Results) -> str | None:
 
 
 def _name(results: Results) -> str:
-    """Return the name of the task, else that of the run's folder; empty if neither is known."""
+    """Return the name of the task, or that of the run's folder; empty if neither is known."""
     name = str(results.get("name") or "")
     if name not in ("", "task"):
         return name

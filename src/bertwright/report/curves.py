@@ -1,4 +1,4 @@
-"""The charts of pages: the curves of a pre-training run, over seeds, and by number of labels."""
+"""The charts of pages: curves of a pre-training run, of seeds, and by the number of labels."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ Line = tuple[list[float], list[float]]
 
 
 def objectives(records: Iterable[Record]) -> dict[str, list[str]]:
-    """Return the objectives in the keys of records, each with its metrics: `masked_lm`: `loss`,
-    `accuracy`.
+    """Return the metrics of each objective in the keys of records.
+
+    For example, `masked_lm` has `loss` and `accuracy`.
     """
     metrics_of: dict[str, list[str]] = {}
     for key in dict.fromkeys(key for record in records for key in record):
@@ -47,12 +48,15 @@ def objectives(records: Iterable[Record]) -> dict[str, list[str]]:
 
 
 def objective_title(name: str) -> str:
-    """Return `masked LM` for `masked_lm`; an unknown name without its underscores."""
+    """Return a title for an objective, such as `masked LM` for `masked_lm`.
+
+    An unknown name is returned without its underscores.
+    """
     return _OBJECTIVES.get(name, name.replace("_", " "))
 
 
 def run_curves(run: RunFiles) -> list[Markup]:
-    """Return the charts of a run, over tokens."""
+    """Return the charts of a pre-training run, with the number of tokens as the x axis."""
     charts: dict[str, tuple[str, bool]] = {}
     metrics_of = objectives(run.records)
     for name, metrics in metrics_of.items():
@@ -70,7 +74,7 @@ def run_curves(run: RunFiles) -> list[Markup]:
             for split, shown in (("train", "training"), ("dev", "held out"))
         ]
         if not any(len(line.xs) > 1 for line in lines):
-            continue  # a chart of one dot says less than the figure above it
+            continue  # a single point is shown as a number above the charts
         level = number(mapping(run.examples.get("baselines")).get(key))
         if level is not None and any(line.ys for line in lines):
             lines.append(Series("baseline", [], [level], "baseline"))
@@ -82,10 +86,13 @@ def run_curves(run: RunFiles) -> list[Markup]:
 
 
 def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -> list[Markup]:
-    """Return charts of the main metric, with the best baseline, and of the losses; one line per
-    seed.
+    """Return the charts of the main metric, with the best baseline, and of the training loss.
+
+    Each seed has a line.
 
     Args:
+        results: the results of the task.
+        records: the records of the log.
         prefix: the prefix of the task's keys if the records are of several tasks.
     """
     main = str(results.get("main", ""))
@@ -101,12 +108,12 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
     ):
         drawn = _lines(split, where, key)
         is_main = key == prefix + main
-        # only the best baseline, because a second one far below would flatten the curves
+        # Only the best baseline is drawn, because one far below would flatten the curves.
         if drawn and is_main and best_other:
             drawn = [Series(baseline_title(best_other[0]), [], [best_other[1]], "baseline"), *drawn]
         ys = {y for each in drawn for y in each.ys}
         percent = is_main and is_fraction(main) and max(ys, default=0) <= 1
-        # lines that are all at one height define no range
+        # If all values are equal, they define no range, so the axis begins at 0.
         charts.append(chart(name, drawn, f"{where}s", percent, from_zero=len(ys) == 1))
     return [each for each in charts if each]
 
@@ -140,8 +147,8 @@ def task_sentence(curve: Mapping[str, Any]) -> str:
 
 
 def conclusion(curve: Mapping[str, Any]) -> str:
-    """Return one sentence that says whether pre-training pays off at the smallest and largest
-    size.
+    """Return a sentence that says whether pre-training is worth it with the fewest and with the
+    most labelled examples.
     """
     methods = {method["name"]: method for method in curve["methods"]}
     phrase = (
@@ -162,7 +169,7 @@ def conclusion(curve: Mapping[str, Any]) -> str:
 
 
 def best_sentence(curve: Mapping[str, Any]) -> str:
-    """Return the best method at each size, and the methods within its 95 % interval."""
+    """Return a sentence with the best method at each size and the methods in its 95 % interval."""
     parts = []
     for index, size in enumerate(curve["sizes"]):
         ranked = sorted(curve["methods"], key=lambda method: -float(method["accuracy"][index]))
@@ -175,7 +182,7 @@ def best_sentence(curve: Mapping[str, Any]) -> str:
 
 
 def _lines(records: Sequence[Record], x_key: str, key: str) -> list[Series]:
-    """Return one line per seed. A single seed is drawn with marks."""
+    """Return a line for each seed. The line of a single seed has marks."""
     drawn = []
     for seed in dict.fromkeys(record.get("seed") for record in records):
         xs, ys = _points([r for r in records if r.get("seed") == seed], x_key, key)

@@ -48,13 +48,13 @@ def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def notes(task: Mapping[str, Any]) -> str:
-    """Return a description of how many seeds of a task failed."""
+    """Return a note with the numbers of seeds of a task that failed; empty if none did."""
     failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
     return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
 
 
 def averages(whole: Mapping[str, Any]) -> str:
-    """Return the averages over tasks in words, with the tasks that they include."""
+    """Return a sentence with the averages over tasks, and the number of tasks that they include."""
     number = len(whole["tasks"])
     sentence = f"GLUE average over {number} of 9 tasks: {100 * whole['average']:.1f}"
     without = whole["average_without_wnli"]

@@ -1,6 +1,6 @@
-"""The results of `bertwright compare` for readers: rows of a table, a conclusion, and the page.
+"""Present the results of `bertwright compare`: rows of a table, a conclusion, and the page.
 
-A conclusion claims that one thing is ahead of another only where their 95 % intervals do not
+A conclusion says that one result is clearly ahead of another only if their 95 % intervals do not
 overlap.
 """
 
@@ -21,25 +21,27 @@ from bertwright.report.plots import Series, chart
 from bertwright.report.read import read_object, whole
 
 RESULTS, LADDER = "results.json", "ladder.json"
-"""The figures of a comparison, and what its folder is known by."""
+"""The file of a comparison's results, and the file that marks its folder."""
 WAYS = {
     "frozen": "frozen features",
     "tuned": "fine-tuned",
     "random": "random weights, fine-tuned",
 }
-"""The ways to use a rung, as readers know them; `random` is what it has to beat."""
+"""The ways to use a rung, with their names for users. `random` is the one to beat."""
 OWN_PAIRS = "minimal_pairs.tsv"
-"""The file of minimal pairs of our own."""
+"""The file of our own minimal pairs."""
 MOST_CURVES = 4
-"""Rungs in the chart by number of labels: the best ones; the table has all."""
+"""The maximum number of lines in the chart by number of labels. The best ones are drawn; the tables
+have all rungs.
+"""
 _STYLES = ("tuned", "frozen", "random", "dev")
 
 Results = Mapping[str, Any]
-"""`results.json`, read."""
+"""The content of `results.json`."""
 
 
 class Entry(NamedTuple):
-    """A figure that is compared."""
+    """A result that is compared with others, and the ends of its interval."""
 
     name: str
     value: float
@@ -47,13 +49,12 @@ class Entry(NamedTuple):
     high: float | None
 
     def is_ahead_of(self, other: Entry) -> bool:
-        """Return whether its interval is above the other's whole."""
+        """Return whether its whole interval is above that of the other."""
         return self.low is not None and other.high is not None and self.low > other.high
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
-    """Return the results as flat rows: one for each rung and fraction of the labels, and one for
-    each baseline."""
+    """Return the results as flat rows, one for each rung or baseline and fraction of the labels."""
     task = results["task"]
     fractions = [f"{each:g}" for each in sorted(set(results["settings"]["fractions"]))]
     rows = []
@@ -93,7 +94,7 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
 
 
 def entries(results: Results, ways: Sequence[str] = ("frozen", "tuned")) -> list[Entry]:
-    """Return the figures of the task with most labels, of every rung and way."""
+    """Return the task's results with the most labels, for every rung and each of the ways."""
     if not results["task"]:
         return []
     fraction = _most(results)
@@ -106,12 +107,12 @@ def entries(results: Results, ways: Sequence[str] = ("frozen", "tuned")) -> list
 
 
 def _most(results: Results) -> str:
-    """The largest fraction of the labels, as a key."""
+    """Return the largest fraction of the labels, as a key of the results."""
     return f"{max(results['settings']['fractions']):g}"
 
 
 def conclusion(results: Results) -> str:
-    """Return what the figures support, in a sentence or two; empty where there are none."""
+    """Return a conclusion from the results in a few sentences; empty if there are no results."""
     found = sorted(entries(results), key=lambda entry: -entry.value)
     if not found:
         return _text_conclusion(results)
@@ -132,7 +133,10 @@ def conclusion(results: Results) -> str:
 
 
 def _too_short(results: Results) -> str:
-    """Which systems were fine-tuned for less than one pass over the labels, as minutes were few."""
+    """Return a sentence with the systems that were fine-tuned for less than one epoch.
+
+    The result is empty if there are none.
+    """
     fits = {r["title"]: r.get("task", {}).get(_most(results), {}) for r in results["rungs"]}
     few = [name for name, own in fits.items() if "tuned" in own and own["tuned"]["epochs"] < 1]
     if not few:
@@ -144,7 +148,7 @@ def _too_short(results: Results) -> str:
 
 
 def _is_to_come(rung: Mapping[str, Any], fraction: str) -> bool:
-    """Whether a rung that has vectors has no figure of the task, and has not failed."""
+    """Return whether a rung can do the task, has no result of it yet, and has not failed."""
     return not rung["failed"] and "task" in rung and not rung["task"].get(fraction)
 
 
@@ -168,8 +172,10 @@ def _beside_baselines(results: Results, best: Entry) -> str:
 
 
 def _beside_random(results: Results, best: Entry) -> str:
-    """Whether the pre-training of the best rung pays, beside the same network from random
-    weights."""
+    """Return a sentence that compares the best rung with the same network from random weights.
+
+    The result is empty if the network was not fine-tuned from random weights.
+    """
     metric = results["task"]["metric"]
     for rung in results["rungs"]:
         random = rung.get("task", {}).get(_most(results), {}).get("random")
@@ -207,7 +213,7 @@ def _shown(metric: str, entry: Entry) -> str:
 
 
 def task_table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and rows of the figures of the task with most labels."""
+    """Return the columns and rows of the task's results with the most labels."""
     task = results["task"]
     metric, fraction = task["metric"], _most(results)
     columns = ["", *(WAYS[way] for way in task["ways"]), "seconds"]
@@ -229,7 +235,10 @@ def task_table(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def short_table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return `task_table` for a terminal: intervals as `82.5% (70-95)`, short names."""
+    """Return the columns and rows of `task_table` in a short form for a terminal.
+
+    Names are short, and intervals are written as `82.5% (70-95)`.
+    """
     task, fraction = results["task"], _most(results)
     metric = task["metric"]
 
@@ -263,8 +272,10 @@ def _cell(metric: str, figures: Mapping[str, Any] | None) -> str:
 
 
 def text_table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and rows of what needs no labels; columns without a figure are left
-    out."""
+    """Return the columns and rows of the results without labels.
+
+    Columns without a result are left out.
+    """
     rungs = results["rungs"]
     pairs = list(dict.fromkeys(name for rung in rungs for name in rung.get("minimal_pairs", {})))
     words = list(dict.fromkeys(name for rung in rungs for name in rung.get("words", {})))
@@ -303,7 +314,10 @@ def _number(value: object, form: str) -> str:
 
 
 def picture(results: Results) -> Markup:
-    """Return the ladder: the figures of every rung with their intervals, and the baselines."""
+    """Return the chart of the results of every rung, with their intervals, and of the baselines.
+
+    Without results of a task, it shows the bits per character of held-out text.
+    """
     if not entries(results):
         drawn = [
             Row(r["title"], [Dot("bits a character", "tuned", r["bits_per_character"])])
@@ -334,14 +348,17 @@ def picture(results: Results) -> Markup:
 
 
 def _metric(results: Results) -> str:
-    """The metric that is compared, as a sentence begins with it."""
+    """Return the title of the metric that is compared, with a capital letter."""
     name = title(results["task"]["metric"])
     return f"{name[:1].upper()}{name[1:]}"
 
 
 def label_curve(results: Results) -> Markup:
-    """Return the chart by number of labels: the best rungs, each in its better way, and the best
-    baseline; empty for one number."""
+    """Return the chart of results by the number of labels; empty if there is only one number.
+
+    It has the `MOST_CURVES` best lines of rungs and ways, and the baselines other than the constant
+    ones.
+    """
     task = results["task"]
     fractions = sorted(set(results["settings"]["fractions"]))
     if not task or len(fractions) < 2:
@@ -371,7 +388,9 @@ def label_curve(results: Results) -> Markup:
 
 
 def write_ladder(folder: Path, out: Path | None = None) -> Path:
-    """Write the page of the comparison in a folder (unset: `report.html` there); return its path.
+    """Write the page of the comparison in a folder, and return its path.
+
+    The default of `out` is `report.html` in the folder.
 
     Raises:
         DataError: there are no results yet, or they are damaged.
@@ -390,7 +409,7 @@ def write_ladder(folder: Path, out: Path | None = None) -> Path:
 
 
 def ladder_page(results: Results, folder: Path) -> str:
-    """Return the page of a comparison; `folder` is where its runs are."""
+    """Return the page of a comparison; `folder` is the folder of its runs."""
     task = results["task"]
     return render(
         "ladder.html.j2",
@@ -426,7 +445,7 @@ def _subtitle(results: Results) -> Iterator[str]:
 
 
 def _by_fraction(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
-    """The task with fewer labels: what, and its rows."""
+    """Yield a heading and the rows of the task's results for each smaller number of labels."""
     task = results["task"]
     fractions = sorted(set(results["settings"]["fractions"])) if task else []
     for fraction in fractions[:-1]:
@@ -441,7 +460,7 @@ def _by_fraction(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def _left_out(results: Results) -> Iterator[tuple[str, str]]:
-    """The systems that are left out, those of the same reason together."""
+    """Yield the systems that are left out, grouped by reason, with their reason."""
     names: dict[str, list[str]] = {}
     for name, reason in results["left_out"].items():
         names.setdefault(reason, []).append(name)
@@ -450,7 +469,7 @@ def _left_out(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _rung(rung: Mapping[str, Any], results: Results) -> dict[str, Any]:
-    """What the page says of a rung: its text, its links and its fits."""
+    """Return a rung's results with the links and the fits that the page shows."""
     links = []
     if rung.get("has_page"):
         links.append(("its pre-training", f"{rung['run']}/report.html"))

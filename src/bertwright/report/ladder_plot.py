@@ -1,6 +1,6 @@
-"""The picture of a comparison: a row for each system, its figures as marks with intervals.
+"""The chart of a comparison: a row for each system, with its results as marks with intervals.
 
-Rows rather than columns, and the name above its row, so that it can be read on a phone.
+The systems are rows, with their names above the marks, so that the chart can be read on a phone.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bertwright.report.plots import WIDTH, key, labels, ticks
 
 ROW, TOP, BOTTOM, LEFT, RIGHT = 42, 8, 26, 14, 20
 SHIFT = 5.0
-"""Between the marks of a row, so that their intervals do not hide each other."""
+"""The vertical distance between the marks of a row, so that their intervals do not overlap."""
 
 _MARK = Markup('<circle class="mark {}" cx="{:.1f}" cy="{:.1f}" r="4"><title>{}</title></circle>')
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A figure of a row, with its interval."""
+    """A result in a row, with its interval."""
 
     name: str
     style: str
@@ -34,17 +34,17 @@ class Dot:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the picture."""
+    """A row of the chart."""
 
     name: str
     dots: Sequence[Dot]
     note: str = ""
-    """What stands in it where it has no figure."""
+    """A text that is shown in a row without results."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """A line across all rows."""
+    """A vertical line through all rows, such as a baseline."""
 
     name: str
     style: str
@@ -52,7 +52,7 @@ class Level:
 
 
 def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percent: bool) -> Markup:
-    """Return the picture as a `<figure>`; empty where no row has a figure."""
+    """Return the chart as a `<figure>`; empty if no row has a result."""
     values = [level.value for level in levels]
     for row in rows:
         for dot in row.dots:

@@ -1,6 +1,7 @@
 """Format numbers and metrics for pages, model cards and the command line.
 
-Metrics are fractions (0 to 1, shown in percent), correlations or errors, as their names tell.
+The name of a metric says whether it is a fraction (0 to 1, shown in percent), a correlation or an
+error.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _NO_FRACTIONS = (*_CORRELATIONS, *_LOWER_IS_BETTER, "threshold", "count")
 
 
 def title(metric: str) -> str:
-    """Return `macro F1` for `macro_f1`; an unknown name without its underscores."""
+    """Return the title of a metric, such as `macro F1` for `macro_f1`.
+
+    An unknown name is returned without its underscores.
+    """
     return _TITLES.get(metric, metric.replace("_", " ").replace("f1", "F1"))
 
 
@@ -52,7 +56,7 @@ def baseline_title(name: str) -> str:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, or None."""
+    """Return a value as a float if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -68,12 +72,12 @@ def is_fraction(metric: str) -> bool:
 
 
 def direction(metric: str) -> float:
-    """Return 1 for a metric that is better when higher, -1 for one that is better when lower."""
+    """Return 1 for a metric that is better if higher, and -1 for one that is better if lower."""
     return -1.0 if any(part in metric for part in _LOWER_IS_BETTER) else 1.0
 
 
 def show(metric: str, value: object) -> str:
-    """Return a metric's value for display: `91.2%`, `0.853`; `-` if there is none."""
+    """Return a metric's value for display, such as `91.2%` or `0.853`; `-` if there is none."""
     finite = number(value)
     if finite is None:
         return "-"
@@ -85,7 +89,7 @@ def show(metric: str, value: object) -> str:
 
 
 def spread(metric: str, mean: object, sd: object) -> str:
-    """Return mean and standard deviation as `91.2% ± 0.4`, without ± if there is one seed."""
+    """Return mean and standard deviation as `91.2% ± 0.4`; only the mean if `sd` is None."""
     shown, deviation = show(metric, mean), number(sd)
     if deviation is None or shown == "-":
         return shown
@@ -104,7 +108,7 @@ def count(value: object) -> str:
 
 
 def short(value: float) -> str:
-    """Return a short form for axes: `250k`, `6.5M`."""
+    """Return a number in a short form for axes, such as `250k` or `6.5M`."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"

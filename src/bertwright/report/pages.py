@@ -1,8 +1,8 @@
-"""HTML pages of runs, from `templates/*.html.j2`; each is one file that needs no network.
+"""Make HTML pages of runs from `templates/*.html.j2`, each a single file that needs no network.
 
-The only scripts are those of the button that copies a command and of the attention page. Everything
-that a template prints is escaped (Jinja2's autoescape), including paths, tokens and keys; only the
-markup of `plots` is not. `RUN/report.html` is the page of a pre-training or fine-tuning run.
+Only the button that copies a command and the attention page have scripts. Everything that a
+template prints is escaped (Jinja2's autoescape), including paths, tokens and keys, except for the
+markup of `plots`. `RUN/report.html` is the page of a pre-training or fine-tuning run.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ from bertwright.report.verdict import (
 from bertwright.tasks.catalogue import KINDS
 
 MOST_CLASSES = 30
-"""The most classes of a confusion matrix that is shown; a larger one is unreadable."""
+"""The maximum number of classes of a confusion matrix that is shown; a larger one is unreadable."""
 MOST_METRICS = 4
-"""The most columns of metrics in the table of seeds."""
+"""The maximum number of columns of metrics in the table of seeds."""
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
 def render(template: str, **variables: Any) -> str:
-    """Render a template. Characters that HTML cannot hold (controls, lone surrogates) become
-    U+FFFD.
+    """Render a template.
+
+    Characters that HTML cannot contain (controls, lone surrogates) are replaced by U+FFFD.
     """
     return _UNPRINTABLE.sub("\ufffd", _templates().get_template(template).render(variables))
 
@@ -77,8 +78,9 @@ def write_page(out: Path, page: str) -> None:
 
 
 def write_report(run: RunFiles, out: Path | None = None) -> Path:
-    """Write the page of a run and return its path; the default is `report.html` in the run's
-    folder.
+    """Write the page of a run, and return its path.
+
+    The default of `out` is `report.html` in the run's folder.
 
     Raises:
         DataError: a file is damaged.
@@ -108,10 +110,10 @@ def vector_page(
     column: str | None,
     facts: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the page of texts drawn as dots; see `dots_of` for the arguments.
+    """Return a page with texts drawn as dots.
 
-    Args:
-        facts: (figure, name) pairs that are shown above the plot.
+    `facts` are pairs of a number and its name, which are shown above the plot. See `dots_of` for
+    the other arguments.
     """
     heading, plot = f"Texts of {name}", dots_of(points, texts, values, column)
     return render("vectors.html.j2", heading=heading, facts=facts, plot=plot)
@@ -176,8 +178,10 @@ def _pretrained_page(run: RunFiles) -> str:
 
 
 def _pretraining_verdict(run: RunFiles) -> Verdict:
-    """Return the verdict that was written with the examples, or that of the log where the run went
-    on since."""
+    """Return the verdict that was written with the examples.
+
+    If the run was continued since, the verdict is that of the log.
+    """
     written = mapping(run.examples.get("verdict"))
     last = (run.split("dev") or run.records)[-1]
     if written and run.examples.get("step") == last.get("step"):
@@ -250,8 +254,9 @@ def _kind(results: Results) -> str:
 
 
 def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -> dict[str, Any]:
-    """Return the variables of `task.html.j2`. `prefix` begins the task's keys in the records of
-    several tasks.
+    """Return the variables of `task.html.j2`.
+
+    `prefix` is the prefix of the task's keys in the records of a run with several tasks.
     """
     main = results["main"]
     columns, rows = metrics_table(results)
@@ -306,8 +311,10 @@ def _layers(weights: Mapping[str, float]) -> Markup:
 
 
 def _calibration(calibration: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return the mean confidence, the accuracy and the calibration error; empty if there are
-    none.
+    """Return the mean confidence, the accuracy, the calibration error, and the number of
+    predictions.
+
+    The result is empty without calibration.
     """
     if calibration is None:
         return {}

@@ -1,8 +1,8 @@
-"""Charts as SVG, in the colours of the page's style sheet, with a `<title>` on every mark.
+"""Draw charts as SVG, in the colours of the page's style sheet, with a `<title>` on every mark.
 
-A chart of 500 points takes 8 kB here and follows the page's light or dark mode. As SVG from
-matplotlib or Altair it takes 21 to 23 kB, has fixed colours and shows nothing on hovering. Altair
-with its inlined bundle shows values on hovering, but makes a page of 928 kB that needs scripts.
+A chart of 500 points takes 8 kB and follows the page's light or dark mode. An SVG of matplotlib or
+Altair takes 21 to 23 kB, has fixed colours and shows no values on hovering. Altair with its inlined
+bundle shows values on hovering, but makes a page of 928 kB that needs scripts.
 
 A chart is a `<figure>`. Its title and legend are HTML, which wraps on a narrow page, and
 `aria-label` describes it in words. Its classes (`train`, `dev`, `baseline`, `grid`) get colours in
@@ -25,9 +25,9 @@ MARKED = ("dev", "tuned", "frozen", "random", "words")
 """The styles whose points have marks."""
 MOST_MARKS = 60
 MOST_POINTS = 500
-"""The most points of a line; a longer one is drawn through a part of its points."""
+"""The maximum number of points of a line; a longer one is drawn through a part of its points."""
 SMALLEST, LARGEST = 1e-300, 1e300
-"""Ranges beyond these overflow float64 when ticks are computed."""
+"""The limits of a range of values; beyond them, float64 overflows when ticks are computed."""
 
 _TEXT = Markup('<text class="axis" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
 _MARK = Markup(
@@ -37,19 +37,18 @@ _MARK = Markup(
 
 @dataclass(frozen=True)
 class Series:
-    """A line, or a horizontal level across the whole chart."""
+    """A line, or a horizontal level, of a chart."""
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
-    """The values, as many as `xs`; a level uses only the first."""
+    """The values, as many as `xs`. A level uses only the first one."""
     style: str = "train"
-    """`train` (a line), `dev` (a line with marks), `baseline` (a dashed level), `seed` (thin lines,
-    one for each seed); `tuned`, `frozen`, `random`, `words` (lines with marks, one for each
-    method).
+    """`train` (a line), `dev` (a line with marks), `baseline` (a dashed level), `seed` (a thin line
+    for each seed), or `tuned`, `frozen`, `random`, `words` (a line with marks for each method).
     """
     legend: str | None = None
-    """The name in the legend, where each name appears once. None: `name`; empty: no entry."""
+    """The name in the legend, which has each name once. None: `name`; empty: no entry."""
 
 
 def chart(
@@ -64,9 +63,9 @@ def chart(
 
     Args:
         title: the title, which is also the name of the y axis.
-        series: the lines; points that are not finite, or too large for an axis, are left out.
+        series: the lines. Points that are not finite, or too large for an axis, are left out.
         x_name: the name of the x axis.
-        percent: whether y is a fraction, shown in percent.
+        percent: whether y is a fraction that is shown in percent.
         from_zero: whether the y axis begins at 0.
         x_labels: the names of x = 0, 1, 2, ...; empty: x is a number.
 
@@ -103,13 +102,13 @@ def chart(
 
 @dataclass(frozen=True)
 class _Frame:
-    """The ranges of a chart, which map values to coordinates."""
+    """The ranges of a chart's axes, which map values to coordinates."""
 
     x: tuple[float, float]
     y: tuple[float, float]
 
     def point(self, x: float, y: float) -> tuple[float, float]:
-        """Return the coordinates of a point on the drawing."""
+        """Return the coordinates of a point in the drawing."""
         across = (x - self.x[0]) / (self.x[1] - self.x[0] or 1)
         up = (y - self.y[0]) / (self.y[1] - self.y[0] or 1)
         y = HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
@@ -118,7 +117,7 @@ class _Frame:
     def figure(
         self, title: str, words: str, *parts: Markup, legend: Sequence[tuple[str, str]] = ()
     ) -> Markup:
-        """Return the whole figure; `legend` has the names and styles of lines."""
+        """Return the whole figure; `legend` has the name and the style of each line."""
         keys = (Markup("<span>{} {}</span>").format(key(style), name) for name, style in legend)
         return Markup(
             "<figure><figcaption><b>{}</b>{}</figcaption>"
@@ -140,7 +139,7 @@ class _Frame:
         percent: bool,
         x_labels: Sequence[str],
     ) -> Markup:
-        """Return the grid lines, the numbers of both axes, and the name of x."""
+        """Return the grid lines, the numbers on both axes, and the name of the x axis."""
         parts = []
         for value, label in zip(y_ticks, labels(y_ticks, percent), strict=True):
             _, y = self.point(self.x[0], value)
@@ -167,7 +166,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def labels(values: Sequence[float], percent: bool = False) -> list[str]:
-    """Return the labels of ticks, no two of which are the same."""
+    """Return the labels of ticks, which are all different."""
     if percent:
         return [f"{100 * value:.10g}%" for value in values]
     texts = [short(value) if abs(value) >= 1000 else f"{value:.10g}" for value in values]

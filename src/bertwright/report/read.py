@@ -1,8 +1,8 @@
-"""Read the folder of a run for its page: every file as plain values.
+"""Read the files of a run's folder as plain values, for the page of the run.
 
-The files are `config.toml`, `environment.json` and `metrics.jsonl`; for a quickstart also
-`examples.json` and `learning_curve.json`; for a fine-tuned run `results.json`. Values are not
-checked here: `whole` turns any error on a page into a DataError.
+The files are `config.toml`, `environment.json` and `metrics.jsonl`; for a pre-training run also
+`examples.json`, for a quickstart also `learning_curve.json`, and for a fine-tuned run
+`results.json`. Values are not checked here; `whole` turns any error on a page into a DataError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
 _FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
-"""The files of a `RunFiles` after its configuration, in the order of its fields."""
+"""The files that follow the configuration in the fields of `RunFiles`, in their order."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,30 @@ class RunFiles:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, Any] = field(default_factory=dict)
-    """What the model has learned, each key optional: `step`, `verdict` (`answer`, `sentence`),
-    `baselines` (levels of charts, by key of a record), `sections` (`report/sections.py`),
-    `curves_note`; of a BERT also `comparison` (bars: `task`, `measure`, `count`, `figures`,
-    `note`), `blanks`, `neighbours`, `plot`, and `note`, how they were chosen."""
+    """`examples.json`, which says what the model has learned. All keys are optional: `step`,
+    `verdict` (`answer`, `sentence`), `baselines` (levels of charts, by key of a record), `sections`
+    (see `report/sections.py`), `curves_note`; for a BERT also `comparison` (bars: `task`,
+    `measure`, `count`, `figures`, `note`), `blanks`, `neighbours`, `plot`, and `note`, which says
+    how the examples were chosen.
+    """
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json` of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)
-    """Accuracy by number of labelled examples, from a quickstart."""
+    """`learning_curve.json` of a quickstart: the accuracy by the number of labelled examples."""
 
     @property
     def name(self) -> str:
-        """The folder's name; for a quickstart the name of the folder that contains `run`."""
+        """The folder's name; for a quickstart, the name of the folder that contains `run`."""
         folder = self.folder.resolve()
         return folder.parent.name if folder.name == "run" else folder.name
 
     def split(self, name: str) -> list[dict[str, Any]]:
-        """Return the records of `train` or `dev`, in the order of steps."""
+        """Return the records of the split `train` or `dev`, in the order of steps."""
         return [record for record in self.records if record.get("split") == name]
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder holds the metrics of a run."""
+    """Return whether a folder has the metrics or the results of a run."""
     return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
 
 
@@ -89,7 +91,7 @@ def read_run(folder: Path | str) -> RunFiles:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return a JSON object; empty if there is no such file.
+    """Return the JSON object in a file; empty if there is no such file.
 
     Raises:
         DataError: the file is damaged.
@@ -110,8 +112,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def whole(folder: Path) -> Iterator[None]:
-    """Turn any error while a page is made into a DataError: a file holds a value that no run
-    writes.
+    """Turn any error while a page is made into a DataError.
+
+    The cause of such an error is a file with a value that no run writes.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Sections of a page: what the page of a run shows of its model, as plain values.
+"""Make the sections of a run's page that show what its model has learned, as plain values.
 
-`recipes/learned` makes them by the functions below and writes them to `examples.json`; the page
-reads them back. A section has a `kind`, a `title` and a `note`, and the values of its kind:
+`recipes/learned` makes sections with the functions below and writes them to `examples.json`, from
+which the page reads them. A section has a `kind`, a `title`, a `note`, and the values of its kind:
 
 | kind | values |
 |---|---|
@@ -26,7 +26,7 @@ from bertwright.report.vector_plot import dots_of
 
 Section = dict[str, Any]
 STYLES = ("dev", "words", "random", "frozen")
-"""Styles of the lines of a chart, in their order."""
+"""The styles of the lines of a chart, in the order of the lines."""
 
 
 def table(
@@ -42,10 +42,10 @@ def table(
     Args:
         title: the heading.
         columns: the names of the columns.
-        rows: cells as they are shown.
+        rows: the cells of each row, as they are shown.
         note: a sentence below the heading.
         numbers: the columns that are aligned to the right.
-        even: whether all columns are equally wide, for texts side by side.
+        even: whether all columns have the same width, for texts side by side.
     """
     return {
         "kind": "table",
@@ -61,12 +61,12 @@ def table(
 def bars(
     title: str, figures: Mapping[str, float], shown: str, note: str = "", lower: bool = False
 ) -> Section:
-    """Return figures as bars, the best of them coloured.
+    """Return a bar chart, whose best bar is coloured.
 
     Args:
         title: the heading.
-        figures: name -> value.
-        shown: how a value is shown, as `str.format` takes it: `{:.2f}`.
+        figures: the value of each bar, by its name.
+        shown: the format in which a value is shown, for `str.format`, such as `{:.2f}`.
         note: a sentence below the heading.
         lower: whether the lowest value is the best.
     """
@@ -83,7 +83,7 @@ def lines(
     note: str = "",
     percent: bool = False,
 ) -> Section:
-    """Return lines over named points of the x axis, name -> the y of each."""
+    """Return a line chart with named points on the x axis; `ys` has the values of each line."""
     return {
         "kind": "lines",
         "title": title,
@@ -98,7 +98,7 @@ def lines(
 def surprisal(
     title: str, tokens: Sequence[str], series: Mapping[str, Sequence[float]], note: str = ""
 ) -> Section:
-    """Return a sentence with the bits of each token by one or two models, name -> bits."""
+    """Return a sentence with the bits of each token; `series` has those of one or two models."""
     return {
         "kind": "surprisal",
         "title": title,
@@ -115,7 +115,7 @@ def heat(
     values: Sequence[Sequence[float]],
     note: str = "",
 ) -> Section:
-    """Return a matrix of fractions, coloured by their size."""
+    """Return a heat map of a matrix of fractions."""
     return {
         "kind": "heat",
         "title": title,
@@ -134,7 +134,7 @@ def words(
     column: str,
     note: str = "",
 ) -> Section:
-    """Return words on a plane, coloured by the values of a column."""
+    """Return a plot of words on a plane, coloured by the values of a column."""
     return {
         "kind": "words",
         "title": title,

@@ -1,5 +1,5 @@
-"""The HTML page of `bertwright senses`: each word's sentences as dots, with the models side by
-side.
+"""The HTML page of `bertwright senses`: the sentences of each word as dots, for several models side
+by side.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def senses_page(
     """Return the page.
 
     Args:
-        found: for each model its `model` (a name), `layer` (the one that is drawn) and, if senses
-            are known, `accuracy` by layer and `words`.
-        vectors: for each model `[n, H]`, of that layer.
+        found: for each model, its name as `model`, the `layer` that is drawn and, if senses are
+            known, the `accuracy` by layer, and that of each word as `words`.
+        vectors: for each model, the vectors of that layer, `[n, H]`.
         usages: the n sentences.
     """
     known = bool(usages[0].sense)

@@ -1,8 +1,8 @@
 """Plot texts as dots by their vectors, with PCA or t-SNE, coloured by a column.
 
-PCA keeps distances along the two directions of largest variance. t-SNE (van der Maaten and Hinton
-2008) keeps neighbours, but its distances mean nothing. The page is one HTML file without scripts,
-with a table of the texts for those who cannot hover over a mark, or cannot see it.
+PCA preserves distances along the two directions of largest variance. t-SNE (van der Maaten and
+Hinton 2008) preserves neighbours, but its distances have no meaning. The page is one HTML file
+without scripts, with a table of the texts for users who cannot hover over a mark, or cannot see it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ COLORS = (
 )  # fmt: skip
 SIZE, EDGE = 720, 16
 SHOWN, NAMED = 120, 40
-"""The most characters of a text shown for a mark, and of a value in the legend."""
+"""The maximum number of characters of the text of a mark, and of a value in the legend."""
 MOST = 20_000
-"""The most dots. Browsers cannot scroll a page of more."""
+"""The maximum number of dots. Browsers cannot scroll a page with more."""
 _NOISE = 1e-5
-"""Differences below this fraction of the largest number are rounding errors of float32."""
+"""Differences below this fraction of the largest value are taken for rounding errors of float32."""
 
 
 def project(
     vectors: Float32s, how: Literal["pca", "tsne"] = "pca"
 ) -> tuple[Float32s, list[tuple[str, str]]]:
-    """Project vectors onto a plane.
+    """Project vectors onto a plane, and return the points with facts about the projection.
 
     Args:
-        vectors: `[n, W]`.
-        how: the method; it is deterministic.
+        vectors: the vectors, `[n, W]`.
+        how: the method; both methods are deterministic.
 
     Returns:
-        `[n, 2]`, and facts about the projection as (figure, name).
+        The points, `[n, 2]`, and facts about the projection as pairs of a number and its name.
 
     Raises:
         DataError: there are fewer than three texts or more than `MOST`, or vectors are not finite.
@@ -67,7 +67,7 @@ def project(
         return points, [*facts, (f"{ratio:.0%}", "of variance on this plane (PCA)")]
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
-    # t-SNE takes a thousand short steps, in which threads wait for busy cores, for minutes in all
+    # t-SNE takes a thousand short steps. With several threads on busy cores, these take minutes.
     with threadpool_limits(1):
         points = np.asarray(tsne.fit_transform(reduced), np.float32)
     meaning = "perplexity (t-SNE): near dots are neighbours, large distances mean nothing"
@@ -80,10 +80,10 @@ def dots_of(
     """Return the variables of the macros in `dots.html.j2`.
 
     Args:
-        points: `[n, 2]`.
-        texts: n texts, shown on hovering over a mark.
-        values: n values of the column that colours; those beyond the nine most frequent share a
-            colour.
+        points: the coordinates of the n marks, `[n, 2]`.
+        texts: the n texts, which are shown on hovering over a mark.
+        values: the n values of the column that sets the colours. All values other than the nine
+            most frequent share a colour.
         column: the name of that column, if there is one.
     """
     counts = Counter(values)

@@ -1,5 +1,5 @@
-"""Verdicts: whether a pre-training run has learned, and whether a fine-tuned one beats
-baselines.
+"""Verdicts: whether a pre-training run has learned, and whether a fine-tuned model is better than
+the baselines.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from bertwright.report.numbers import (
 )
 
 RESULTS, PREDICTIONS, GLUE = "results.json", "dev-predictions.jsonl", "glue.json"
-"""The files that fine-tuning leaves in its folder; the last one is written for all tasks of
-GLUE.
-"""
+"""The files of results of a fine-tuned run; the last one has those of all tasks of GLUE."""
 
 Results = Mapping[str, Any]
 """The content of `results.json`."""
 
 
 class Verdict(NamedTuple):
-    """Whether the model beats the baselines."""
+    """Whether a model is better than baselines, as an answer and a sentence."""
 
     answer: str
     """`yes`, `perhaps`, `no`, or `unknown`."""
@@ -41,10 +39,11 @@ def pretraining_verdict(
     """Return whether a pre-training run has learned its objectives.
 
     Args:
-        records: the records of `metrics.jsonl`, of which the last validation counts. Without one,
-            the verdict is unknown: records of training are of few steps each, and of text that is
-            trained on.
-        levels: the accuracy without a model, by key of a record; that of next sentences is a half.
+        records: the records of `metrics.jsonl`, of which the last validation is used. Without a
+            validation, the verdict is unknown, because a record of training covers only a few
+            steps, on text that is trained on.
+        levels: the accuracy without a model, by key of a record. The default for next sentences is
+            0.5.
     """
     levels = {"next_sentence.accuracy": 0.5} | dict(levels or {})
     held_out = [record for record in records if record.get("split") == "dev"]
@@ -79,19 +78,19 @@ def pretraining_verdict(
 
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
-    """Return the metric's confidence interval, or None if there is none."""
+    """Return the confidence interval of a metric, or None if there is none."""
     low, high = map(number, results["intervals"].get(metric) or (None, None))
     return None if low is None or high is None else (low, high)
 
 
 def show_interval(results: Results, metric: str) -> str:
-    """Return the interval as `90.1% to 92.3%`, or `-`."""
+    """Return the interval as `90.1% to 92.3%`; `-` if there is none."""
     ends = interval(results, metric)
     return "-" if ends is None else f"{show(metric, ends[0])} to {show(metric, ends[1])}"
 
 
 def show_summary(results: Results, metric: str) -> str:
-    """Return the mean and standard deviation of a metric over the seeds."""
+    """Return the mean and the standard deviation of a metric over the seeds for display."""
     summary = results["summary"][metric]
     return spread(metric, summary["mean"], summary["sd"])
 
@@ -105,14 +104,15 @@ def kept_seed(results: Results) -> Mapping[str, Any]:
 
 
 def baselines(results: Results, metric: str) -> dict[str, float]:
-    """Return the metric's value for every baseline that has it."""
+    """Return the value of a metric for every baseline that has it."""
     all_values = {name: number(each.get(metric)) for name, each in results["baselines"].items()}
     return {name: value for name, value in all_values.items() if value is not None}
 
 
 def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows: every metric over the seeds, of the saved model, and of the
-    baselines.
+    """Return the columns and rows of a table with the metrics.
+
+    It has every metric over the seeds, of the saved model, and of the baselines.
     """
     others, seeds = results["baselines"], len(results["seeds"])
     saved = kept_seed(results)["metrics"]
@@ -133,8 +133,11 @@ def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
 def verdict(results: Results) -> Verdict:
     """Compare the model with the best baseline, in one sentence.
 
-    Yes: the mean over seeds, every seed, and the whole interval are better than the baseline (this
-    needs two seeds or an interval). No: the mean is not better. Perhaps: anything else.
+    The answer is `yes` if the mean over seeds, every seed, and the whole interval are better than
+    the baseline, which needs at least two seeds or an interval. It is `no` if the mean is not
+    better, or every seed is degenerate. It is `unknown` without a baseline or a main metric, and
+    otherwise `perhaps`. It is also `perhaps` if the mean is not better because some seeds are
+    degenerate, but all other seeds are better.
     """
     metric, seeds = results["main"], results["seeds"]
     mean = number(results["summary"][metric]["mean"])
@@ -182,14 +185,17 @@ def verdict(results: Results) -> Verdict:
 
 
 def failed(results: Results) -> bool:
-    """Return whether the saved model predicts the same for all examples, or nothing right."""
+    """Return whether the saved model predicts the same for all examples, or nothing correctly."""
     saved = kept_seed(results)
     is_zero = saved["metrics"][results["main"]] == 0 and is_fraction(results["main"])
     return bool(saved["degenerate"]) or is_zero
 
 
 def next_steps(results: Results) -> str:
-    """Return what to try if the model is no better than a baseline or failed; else empty."""
+    """Return a text with what to try if the model failed or is no better than a baseline.
+
+    Otherwise, the result is empty.
+    """
     if verdict(results).answer != "no" and not failed(results):
         return ""
     baseline = "; until then the baseline, which costs nothing"
@@ -207,8 +213,9 @@ def next_steps(results: Results) -> str:
 
 
 def falling_loss(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence if the training loss of the saved seed was still falling, so that more
-    epochs may help; else empty. A run with fewer than two logged losses counts as such a run.
+    """Return a sentence if the training loss of the saved seed fell during the log; else empty.
+
+    More epochs may then help. There is also a sentence if the log has fewer than two losses.
     """
     losses = _losses(results, records)
     if len(losses) < 2:
@@ -219,12 +226,12 @@ def falling_loss(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def needs_epochs(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence if the saved seed was still learning when it ended; else empty, also where
-    the log has too few training losses to tell.
+    """Return a sentence if the saved seed was still learning at the end of training; else empty.
 
-    The seed was still learning if the training loss of the last quarter is 5 % below that of the
-    quarter before, and dev was best in the last tenth of the run. A loss that falls while dev gets
-    worse is one of memorized examples.
+    The seed was still learning if the training loss of the last quarter is at least 5 % below that
+    of the quarter before, and dev was best in the last tenth of the run. If the loss falls while
+    dev gets worse, the model only memorizes examples. The result is also empty if the log has too
+    few training losses to tell.
     """
     kept, losses = kept_seed(results), _losses(results, records)
     quarter = len(losses) // 4
@@ -240,7 +247,7 @@ def needs_epochs(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _losses(results: Results, records: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return the training losses of the saved seed, in the order of the log."""
+    """Return the training losses of the saved seed in the order of the log."""
     seed = results["best_seed"]
     return [
         loss

@@ -1,1 +1,1 @@
-"""Models behind HTTP: batches of many callers' texts, every head, and a client."""
+"""The HTTP server, which batches the texts of many requests and serves every head; and a client."""

@@ -24,7 +24,7 @@ from bertwright.serve.errors import HttpError, busy, unavailable
 WINDOW = 1024
 """Queued texts among which those that fit a batch are searched."""
 FOR_SHORT = 4
-"""One part in this many of a batch is for the shortest texts."""
+"""Of a batch, one part in this many is reserved for the shortest texts."""
 GIVE_UP = 16
 """The most runs of the halves of a failing batch while none succeeds."""
 
@@ -139,7 +139,7 @@ class Batcher:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a thread of the device has a batch; after `stop` one may have it forever."""
+        """Whether a thread of the device computes a batch, which after `stop` may never end."""
         return bool(self._running)
 
     @property
@@ -173,7 +173,7 @@ class Batcher:
         self.waiting.extend(items)
         self.tokens += tokens
         self.calls += 1
-        if self._has_room:  # else when a batch ends
+        if self._has_room:  # otherwise it is fed when a batch ends
             self._loop.call_soon(self._feed)
         try:
             results = await future
@@ -218,14 +218,14 @@ class Batcher:
             self._had_turn = False
             if not self.waiting:
                 return
-            # beside a text that fills a part short ones have room, as in a whole batch
+            # leaves room for short texts beside a text that fills a part, as in a whole batch
             least = self.waiting[0].tokens + part // FOR_SHORT
             items = self._present(self._take(max(part, min(least, self.batch_tokens))))
             if items:
                 self._begin(items, at_once)
 
     def _begin(self, items: list[QueuedItem], at_once: int) -> None:
-        # a batch on all cores is always of the first thread: OpenMP keeps a team a thread
+        # a batch on all cores always uses the first thread: OpenMP keeps a team for each thread
         taken = [batch.thread for batch in self._running]
         thread = next(thread for thread in self._threads if thread not in taken)
         batch = RunningBatch(items, thread, at_once, time.monotonic())
@@ -315,7 +315,7 @@ class Batcher:
         return results
 
     def _give_up(self, batch: RunningBatch) -> None:
-        """Fail all requests that wait, as a batch does not end."""
+        """Fail all requests that are queued or computed, as a batch does not end."""
         if self.is_stuck:  # another batch was given up before
             return
         facts = {"items": len(batch.items), "seconds": self.batch_timeout}
@@ -398,7 +398,7 @@ def _failed() -> HttpError:
 
 
 def _facts(error: BaseException, items: int) -> dict[str, Any]:
-    """Return what is logged of a failure, without its message, which might have a text."""
+    """Return what is logged of a failure, without its message, which might contain a text."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         try:
             found = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
         except OSError as error:
-            number = error.errno or 0  # below 0 it is of the look-up of the host's name
+            number = error.errno or 0  # negative if the host's name could not be looked up
             why = os.strerror(number) if number > 0 else error.strerror or error
             more = "name an address of this host with --host and a free port with --port"
             where = _address(host, port)

@@ -23,7 +23,7 @@ class SideThreads:
     """Two threads that make calls for requests."""
 
     def __init__(self, timeout: float, on_stuck: Callable[[], None]) -> None:
-        """`on_stuck` is called when a turn of calls has not ended after `timeout` seconds."""
+        """Make the threads; `on_stuck` is called if a turn of calls exceeds `timeout` seconds."""
         self.is_stuck = False
         """Whether a thread did not end in time."""
         self._timeout, self._on_stuck = timeout, on_stuck

@@ -1,1 +1,1 @@
-"""Bytes to named tensors and back: headers, manifests, pickles, TensorFlow's bundles, names."""
+"""Read and write named tensors: model folders, pickles, TensorFlow's bundles, HDF5 and names."""

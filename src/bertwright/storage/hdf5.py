@@ -1,6 +1,6 @@
-"""Read and write files of HDF5: arrays by name (h5py; extra `elmo`).
+"""Read and write HDF5 files, which hold arrays by name (h5py; extra `elmo`).
 
-The files are not trusted: one that is truncated, or no HDF5 file, is an IntegrityError.
+The files are not trusted: a file that is truncated or not HDF5 raises an IntegrityError.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from bertwright.errors import IntegrityError, MissingExtra
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """Open a file for reading: array names -> arrays, of which a slice is read when it is taken.
+    """Open a file for reading, and yield a mapping of names to arrays. A slice of an array is read
+    from the file when it is taken.
 
     Raises:
-        IntegrityError: it is no HDF5 file, or it is truncated.
+        IntegrityError: the file is not an HDF5 file, or is truncated.
         MissingExtra: h5py is not installed.
     """
     h5py = _h5py()
@@ -37,7 +38,7 @@ def array_names(file: Any) -> set[str]:
 
 
 def write_arrays(path: Path, arrays: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Write arrays by name, and return their shapes.
+    """Write arrays by name, and return their shapes by name.
 
     Raises:
         MissingExtra: h5py is not installed.

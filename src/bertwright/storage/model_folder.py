@@ -37,8 +37,8 @@ INDEX = "model.safetensors.index.json"
 VERSION_KEY = "bertwright_version"
 """The key of `config.json` that holds the version of Bertwright that trained the model."""
 EXPORT = "export.json"
-"""A file in each folder that `bertwright export` wrote; the weights of such a folder are in a
-graph."""
+"""The description in each folder that `bertwright export` wrote. The weights of such a folder are
+in a graph."""
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -99,7 +99,7 @@ def copy_tokenizer(
         try:
             tokenizer = Tokenizer(backend, config)
             content = huggingface_config(tokenizer.rules, tokenizer.vocab)
-        except DataError:  # not BERT's rules: the generic class reads tokenizer.json as it is
+        except DataError:  # not BERT's rules; the generic class reads tokenizer.json as it is
             vocab = backend.get_vocab()
             content = {role: token for role, token in SPECIAL_TOKENS.items() if token in vocab}
             content["tokenizer_class"] = "PreTrainedTokenizerFast"
@@ -134,7 +134,7 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGH
     """
     for each, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise BertwrightError(  # the run failed; no file is damaged
+            raise BertwrightError(  # not an IntegrityError: no file is damaged
                 f"'{each}' holds numbers that are not finite (NaN or infinity), so {name} was not "
                 "written: go back to an earlier checkpoint with a lower learning rate"
             )
@@ -201,10 +201,10 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
 
 
 def finite(name: str, path: Path, tensor: Tensor) -> Tensor:
-    """Return the tensor unchanged.
+    """Return a tensor unchanged if all its numbers are finite in float32.
 
     Raises:
-        DataError: it holds numbers that are not finite in float32.
+        DataError: the tensor holds other numbers.
     """
     if not torch.isfinite(tensor.float()).all():  # float64 may exceed the range of float32
         raise DataError(f"'{name}' in {path} holds numbers that are not finite in float32")
@@ -310,14 +310,14 @@ def check_settings(
     held: Mapping[str, tuple[Any, ...]],
     required: Collection[str] = (),
 ) -> None:
-    """Check that a file configures a `what` that is computed as ours.
+    """Raise DataError unless a file configures a model, or a part of one, that is computed as here.
 
     Args:
         content: the file's keys.
         path: names the file in messages.
         what: names the kind of model in messages.
-        held: keys that change the computation, each with the values under which it is ours; the
-            first is the default of a missing key.
+        held: keys that change the computation, each with the values with which it is the same as
+            ours; the first is the default of a missing key.
         required: keys that must be present.
 
     Raises:

@@ -1,8 +1,8 @@
 """Read the tensors of `pytorch_model.bin`, a pickle; only `bertwright convert` does so.
 
-Python's `pickle` runs code in the file that it opens. PyTorch's `weights_only` builds only tensors
-and plain containers; any other name in the file is an error before it is called. Only files of this
-name and its numbered shards are read.
+Python's `pickle` can run code from the file that it opens. PyTorch's `weights_only` builds only
+tensors and plain containers; any other name in the file raises an error before it is called. Only
+files with this name, and its numbered shards, are read.
 """
 
 from __future__ import annotations
@@ -102,8 +102,13 @@ def _has_numbers(value: Any) -> bool:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise unless an archive is stored without compression, as PyTorch stores it, so that nothing
-    grows when it is read."""
+    """Raise an error unless an archive is stored without compression, as PyTorch stores it, so that
+    its content is not larger than the file.
+
+    Raises:
+        DataError: the archive is compressed or encrypted, or has too many pickle instructions.
+        IntegrityError: the file is truncated or damaged.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()

@@ -1,4 +1,4 @@
-"""Read and write table files of LevelDB; the `.index` of a TensorFlow checkpoint is one.
+"""Read and write table files of LevelDB, the format of the `.index` of a TensorFlow checkpoint.
 
     table  := block... index-block footer
     block  := entry... restart-offset (uint32)... their number (uint32)

@@ -1,8 +1,8 @@
 """Map our parameters to the names of tensors in files, in both directions.
 
-Mappings are strict: a file holds a part (the encoder, the pooler, an objective, a task head) whole
-or not at all, and a tensor that belongs to no part is an error. `models/layout.py` says which names
-a model's files use.
+Mappings are strict: a file holds a part (the encoder, the pooler, an objective, a task head) either
+completely or not at all, and a tensor that belongs to no part is an error. `models/layout.py`
+defines the names in a model's files.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ class Naming(Protocol):
 
     @property
     def model_type(self) -> str:
-        """The `model_type` in its `config.json`."""
+        """The `model_type` in `config.json`."""
 
     @property
     def repeats(self) -> Mapping[str, str]:
         """Tied tensors that files may hold a second time -> the tensor that each must equal."""
 
     def current_name(self, name: str) -> str | None:
-        """Return today's name of a file's tensor; None: the tensor is ignored."""
+        """Return the current name of a tensor in a file; None: the tensor is ignored."""
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """Return those of a file's tensors without a part that are an error."""
+        """Return the tensors of a file that belong to no part and are an error; see `Layout`."""
 
 
 class Match(NamedTuple):
@@ -89,7 +89,7 @@ class Match(NamedTuple):
 
 
 def to_foreign(state: Mapping[str, Tensor], parts: Parts) -> dict[str, Tensor]:
-    """Return a learner's parameters under the names of a file, on the CPU, in memory of their own.
+    """Return copies of a learner's parameters on the CPU, under the names of a file.
 
     Args:
         state: the parameters by our names.
@@ -172,7 +172,7 @@ def match(form: Naming, names: Iterable[str], parts: Parts, where: str) -> Match
 
 
 def stack(mapping: ParameterMapping, read: Mapping[str, Tensor]) -> Tensor:
-    """Return our parameter, float32 or integers, from the file's tensors, in memory of its own.
+    """Return one of our parameters, in float32 or integers, as a copy of the tensors of a file.
 
     A tensor that was read is a view of the memory-mapped file. Its alignment would change the
     rounding of sums, and a file that is truncated later would end the process.
@@ -194,9 +194,11 @@ def pair(ours: str, *theirs: str) -> list[ParameterMapping]:
 
 
 def with_heads(parts: Parts, heads: Parts) -> Parts:
-    """Return the parts of a model and of its task heads. A parameter that is stored with a head,
-    as RoBERTa's pooler in a classifier, is not a parameter of another part; and a part whose
-    tensors have the names of a head's, as ModernBERT's masked LM, is not in the same file.
+    """Return the parts of a model and of its task heads.
+
+    A parameter that is stored with a head, like RoBERTa's pooler in a classifier, is removed from
+    the other parts. A part whose tensors have the same names as those of a head, like ModernBERT's
+    masked LM, is left out, because a file cannot hold both.
     """
     of_heads = {mapping.ours for mappings in heads.values() for mapping in mappings}
     names = {name for mappings in heads.values() for mapping in mappings for name in mapping.theirs}
@@ -209,7 +211,7 @@ def with_heads(parts: Parts, heads: Parts) -> Parts:
 
 
 def part_of(name: str) -> str:
-    """Return the part of a parameter, given our name of it."""
+    """Return the part that a parameter belongs to, given our name of it."""
     first, second, *_ = name.split(".")
     if first == "objectives":
         return second
@@ -217,12 +219,12 @@ def part_of(name: str) -> str:
 
 
 def quote(names: Collection[str], most: int = 8) -> str:
-    """Return names in quotes, at most the first `most`."""
+    """Return names in quotes for a message; of more than `most`, the first, and how many follow."""
     listed = ", ".join(f"'{name}'" for name in list(names)[:most])
     return f"{listed} and {len(names) - most} more" if len(names) > most else listed
 
 
 def clipped(error: Exception) -> str:
-    """Return the message of an error, truncated, as it may quote a value of any length."""
+    """Return the message of an error, truncated because it may quote a value of any length."""
     message = str(error)
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."

@@ -1,1 +1,1 @@
-"""What a pre-trained model is used for: one file for each kind of task, and what they share."""
+"""The kinds of tasks of a fine-tuned model: one file for each kind, and the code they share."""

@@ -43,7 +43,7 @@ Guess = tuple[Float64s, Int64s]
 def text_baselines(
     task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
 ) -> Mapping[str, Sequence[TextPrediction]]:
-    """Return predictions for `dev` by the majority class (or label set) and by TF-IDF."""
+    """Return predictions for `dev` by the majority class (or majority labels) and by TF-IDF."""
     majority = _majority(task, train, dev)
     return {"majority": majority, "tfidf": _labels(task, train, dev, seed)}
 
@@ -69,8 +69,8 @@ def tag_baselines(
 def _tfidf(texts: Sequence[str]) -> Any:
     """Return TF-IDF fitted on `texts`, of words and bigrams or of one and two characters.
 
-    In files of more than 1,000 texts, features that occur once are ignored: they say little and are
-    most of all features.
+    If there are more than 1,000 texts, features that occur in only one of them are ignored: they
+    carry little information and are most of all features.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -85,7 +85,9 @@ def _tfidf(texts: Sequence[str]) -> Any:
 
 
 def _prediction(task: TaskConfig, scores: Float64s) -> TextPrediction:
-    """Return the most probable class for scores [C], or with multi-label all with at least 0.5."""
+    """Return the class with the largest score of scores [C]; with multi-label, all labels with a
+    score of at least 0.5.
+    """
     named = dict(zip(task.labels, scores.tolist(), strict=True))
     if task.multi_label:
         return TextPrediction(tuple(label for label, p in named.items() if p >= 0.5), named)

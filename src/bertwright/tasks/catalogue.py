@@ -30,7 +30,7 @@ class Entry:
     example: str = '"A text."'
     """An example input of `Model.predict` as Python code, for model cards."""
     example_of_pair: str | None = None
-    """The same for a task that was trained on pairs of texts."""
+    """An example input of a task that was trained on pairs of texts, if pairs are possible."""
     separator: str = ", "
     """The separator between the parts of a label where it is displayed."""
     nothing: str = "none"

@@ -62,7 +62,7 @@ def make_choice_instances(
     `Lengths` counts the tokens of an example's longest choice.
 
     Raises:
-        DataError: a text or choice is empty; names the line.
+        DataError: a text or choice is empty; the message names the line.
     """
 
     def texts_of(example: ChoiceExample) -> dict[str, str]:

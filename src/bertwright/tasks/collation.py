@@ -1,4 +1,4 @@
-"""Windows of instances laid end to end: what the collations of all kinds of task share.
+"""Lay the windows of instances end to end, for the `collate` functions of all kinds of task.
 
 The windows of a batch are sorted, longest first, so that windows of nearly equal length are
 neighbours (`nn/sequences.py`). Letters: see `tasks/head.py`.
@@ -23,7 +23,7 @@ class Windows(NamedTuple):
 
     inputs: Inputs
     lengths: Int64s
-    """[B]: the tokens of each window."""
+    """[B]: the number of tokens of each window."""
     order: Int64s
     """[B]: the index of each window among all windows of the instances in their order."""
     owners: Int64s

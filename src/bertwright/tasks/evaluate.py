@@ -1,8 +1,8 @@
 """Compute all metrics of a task, with confidence intervals, from examples and predictions.
 
-`evaluate` takes any kind of task; the metrics of a kind are defined in its own file. Metrics lie
-between 0 and 1, correlations between -1 and 1. `mean_absolute_error` and `mean_squared_error` have
-no upper bound, and smaller is better.
+`evaluate` works for any kind of task; the metrics of a kind are defined in its own file. Metrics
+lie between 0 and 1, and correlations between -1 and 1. `mean_absolute_error` and
+`mean_squared_error` have no upper bound; smaller values of them are better.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Evaluation(Tables):
     confidence; for regression the absolute error), `line`.
     """
     degenerate: bool
-    """Whether the model predicts the same for every example."""
+    """Whether the model predicts the same for every example although the labels differ."""
     warnings: list[str]
     """Warnings for the user; if the predictions are degenerate, one says what is predicted."""
     examples: int
@@ -82,7 +82,7 @@ def evaluate(
         intervals: whether to bootstrap 95 % intervals (1,000 resamples; a few seconds for 10,000
             examples with the slowest metric, Spearman's correlation).
         main: the metric that selects a model; the default is the first of `metrics_of`.
-        worst: how many errors to list.
+        worst: the most errors to list.
 
     Raises:
         ConfigError: the task does not have the metric `main`, or smaller values of it are better.

@@ -106,8 +106,8 @@ def make_generation_instances(
     """Return one instance for each example; its label is the number of tokens before the target.
 
     Raises:
-        DataError: a source or target is empty, or the tokenizer removes all of a target; names the
-            line.
+        DataError: a source or target is empty, or the tokenizer removes all of a target; the
+            message names the line.
     """
 
     def texts_of(example: GenerationExample) -> dict[str, str]:
@@ -164,7 +164,8 @@ class Generator(VocabularyOutput, Head):
         """Use an encoder's token embeddings as W.
 
         Raises:
-            ConfigError: their width is not that of the head's vectors, or there are none.
+            ConfigError: the encoder has no token embeddings, or their width is not that of the
+                head's vectors.
         """
         table = encoder.token_embedding()
         if table is None or table.embedding_dim != self.embedding_width:
@@ -194,12 +195,12 @@ class Generator(VocabularyOutput, Head):
         )
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Raise ConfigError: targets are generated token by token."""
+        """Raise ConfigError, because targets are generated token by token and not scored."""
         raise ConfigError("a generation task has no scores of a text: use bertwright predict")
 
     def flops(self, batch: LabelledBatch) -> float:
-        """Return the operations of the dense layer and the vocabulary at the predicted
-        positions.
+        """Return the number of floating-point operations of the dense layer and the vocabulary's
+        scores at the positions that predict.
         """
         return self.output_flops(self.count(batch))
 

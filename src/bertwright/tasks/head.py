@@ -1,7 +1,7 @@
 """The parts that task heads share, and the batch that they read.
 
 Letters: B sequences (windows), N tokens in all, E examples, W words, C scores, H hidden, L layers
-of the encoder, F width of a feature.
+of the encoder, F width of a feature, R positions, K predicted tokens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LabelledBatch(Batch):
 
     rows: tuple[int, ...]
     """[E]: the index of each example in its data, in the order of scores and labels. A span task
-    scores every window by itself, so there E = B, in the order of `inputs.sequences`.
+    scores every window by itself, so E is B, and the order is that of `inputs.sequences`.
     """
     labels: Tensor | None = None
     """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
@@ -42,9 +42,10 @@ class LabelledBatch(Batch):
     [K] int64, the tokens of the targets and their end tokens; similarity [E] float64.
     """
     owners: Tensor | None = None
-    """[B] int64: the example that each window belongs to, 0 to E - 1. For tagging it is the
-    window's run of sentences; for multiple choice the choice, where the choices of all examples are
-    numbered consecutively; for similarity the text, numbered in the same way.
+    """[B] int64: the index of the example that each window belongs to, 0 to E - 1. For tagging it
+    is the index of the window's instance; for multiple choice the index of the choice, where the
+    choices of all examples are numbered consecutively; for similarity the index of the text,
+    numbered in the same way.
     """
     words: Tensor | None = None
     """Tagging, [W] int64: the position in N of every word's first wordpiece, example by example.
@@ -61,7 +62,7 @@ class LabelledBatch(Batch):
     texts: tuple[str, ...] = ()
     """Tagging, [W]: the words as they are spelled."""
     targets: Tensor | None = None
-    """Similarity with a teacher, [R, W] float32: the teacher's vector of each text."""
+    """Similarity with a teacher, float32: the teacher's vector of each text, one in each row."""
     keys: tuple[int, ...] = ()
     """Similarity: a number for each text, equal for equal texts."""
 
@@ -87,7 +88,9 @@ class Head(Objective[LabelledBatch]):
     mix: LayerMix | None
     """Combines the layers that the head reads; None: the head reads the encoder's last layer."""
     before_scores: DenseNorm | None
-    """What is computed of the last layer before the scores; None: nothing."""
+    """The dense layer, activation and norm between the last layer and the scores; None: there are
+    none.
+    """
 
     def features(self, encoded: Encoded, positions: Tensor | None = None) -> Tensor:
         """Return the features of every token, `[N, F]`, or of those at `positions` `[R]`, `[R,
@@ -100,11 +103,13 @@ class Head(Objective[LabelledBatch]):
         return mixed if positions is None else mixed.index_select(0, positions)
 
     def tie(self, encoder: Encoder) -> None:
-        """Share weights with the encoder, if the head has any in common with it."""
+        """Share weights with the encoder. A head that shares none does nothing."""
 
     def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Return the vectors that a linear head scores, `[E, F]` of texts, `[W, F]` of words, where
-        the kind of task says that there are such (`TaskKind.linear`)."""
+        """Return the vectors that a linear head scores: `[E, F]` of texts, or `[W, F]` of words.
+
+        Only heads of kinds of task with `TaskKind.linear` have such vectors.
+        """
         raise NotImplementedError(f"{type(self).__name__} is no linear head")
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
@@ -127,8 +132,10 @@ class Parts(NamedTuple):
 
 
 def make_before_scores(head: HeadConfig, spec: EncoderSpec) -> DenseNorm | None:
-    """Return what a head of tokens computes before its scores, if it is a linear layer over the
-    last layer and the encoder was published with more.
+    """Return the dense layer, activation and norm that a head of tokens applies before its scores.
+
+    The result is None unless the head is a linear layer over the encoder's last layer, and the
+    encoder was published with them (`EncoderSpec.before_scores`).
     """
     if spec.before_scores is None or head.layers is not None or head.network != "linear":
         return None
@@ -167,8 +174,8 @@ def text_vectors(
         sequences: the windows' lengths.
         network: the LSTM, if there is one.
         head: the configuration, which names the pooling.
-        ids: `[N]`, of the tokens, where `head.unknown` is set. A window without another word has
-            zeros for its vector, as `embed` gives it.
+        ids: `[N]`, the ids of the tokens, which are needed if `head.unknown` is set. The vector of
+            a window with only unknown words is zeros, as in `embed`.
 
     Returns:
         `[B, F]`, or `[B, 3 F]` for three poolings, or `[B, 2 size]` with an LSTM; float32.
@@ -256,7 +263,7 @@ class TextHead(Head):
         return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
 
     def _last(self, sequences: Sequences) -> Tensor:
-        """Return the position of each window's last token, `[B]`, which is what GPT reads."""
+        """Return the position of each window's last token, `[B]`, which a head on GPT reads."""
         return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
 
     def vectors(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:

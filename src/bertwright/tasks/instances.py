@@ -40,9 +40,9 @@ class Instance:
     segments: tuple[Sequence[int], ...]
     """The segment of each token, for each window."""
     label: object = None
-    """What the head is to predict; None if it is not known."""
+    """The label that the head is trained to predict; None if it is not known."""
     counts: tuple[int, ...] = (0,)
-    """One number for each example that the instance holds; in most kinds, it holds one."""
+    """A count for each example that the instance holds. In most kinds, it holds one example."""
 
     @property
     def num_tokens(self) -> int:
@@ -52,8 +52,8 @@ class Instance:
 
 @dataclass
 class Lengths:
-    """Statistics of the lengths of texts and of what no window holds. Every command that reads
-    texts prints them.
+    """Statistics of the lengths of texts and of the tokens that no window holds. Every command that
+    reads texts prints them.
     """
 
     examples: int = 0
@@ -73,8 +73,9 @@ class Lengths:
     """
 
     def add(self, tokens: int, windows: int, lost: int = 0, sequences: int = 1) -> None:
-        """Count an example that has `tokens` tokens, of which `lost` are not read, in `sequences`
-        sequences.
+        """Count an example with `tokens` tokens, of which `lost` are not read.
+
+        The example is read in `windows` windows; without division, it would be read in `sequences`.
         """
         self.examples += 1
         self.tokens.append(tokens)
@@ -88,7 +89,7 @@ class Lengths:
 
         Args:
             room: how much of a text is read (`TaskKind.room`).
-            what: what the examples are called.
+            what: the word for examples in the warning.
         """
         if not self.cut:
             return []
@@ -118,8 +119,8 @@ def make_windows(
 ) -> Windows:
     """Return at most `most` windows of a text, or of a pair, with the model's special tokens.
 
-    A text that is longer than its windows is truncated; of a pair, both texts may be. Ids are
-    arrays of 32-bit integers, which take 4 bytes a token where a list takes up to 40.
+    A text that does not fit in its windows is truncated; in a pair, both texts may be. Ids are
+    arrays of 32-bit integers, which take 4 bytes for each token; a list takes up to 40.
     """
     most = most or task.most_windows
     room = task.max_length - framing.special_tokens(second is not None)
@@ -148,7 +149,7 @@ def tokenized(
     """Yield each example with its index and the ids of its texts, tokenizing many texts at once.
 
     Raises:
-        DataError: a text is empty or blank; names the text and its line.
+        DataError: a text is empty or blank; the message names the text and its line.
     """
     part: list[tuple[int, E, list[str]]] = []
     held = 0
@@ -170,7 +171,9 @@ def tokenized(
 
 
 def whole_length(framing: Framing, first: Sequence[int], second: Sequence[int] | None) -> int:
-    """Return the length of a text or pair with the model's special tokens, before windows."""
+    """Return the length of a text or pair with the model's special tokens, before it is divided
+    into windows.
+    """
     return len(first) + len(second or ()) + framing.special_tokens(second is not None)
 
 

@@ -115,7 +115,7 @@ def windows_read(task: TaskConfig) -> str:
 
 
 def one_window(task: TaskConfig) -> str:
-    """Return the same description for one window, for the kinds that have no limit of windows."""
+    """Return the description of `windows_read` for kinds that have no limit of windows."""
     return f"a window of {task.max_length} tokens"
 
 
@@ -136,11 +136,11 @@ class TaskKind(Generic[E, J, P]):
     input.
     """
     source: Callable[[E], Hashable] | None = None
-    """Returns what an example belongs to, such as a document. Examples with the same source are not
-    split between training and dev. None: each input is its own source.
+    """Returns the source that an example belongs to, such as a document. Examples with the same
+    source are not split between training and dev. None: each input is its own source.
     """
     needs_labels: bool = False
-    """Whether the labels are a closed set of two or more."""
+    """Whether the labels are a closed set of at least two labels."""
     usual_length: int | None = None
     """The default number of tokens in a window; None: as many as the model was trained on."""
     usual_stride: int = 32
@@ -173,8 +173,9 @@ class TaskKind(Generic[E, J, P]):
     scores_tokens: bool = False
     """Whether the head scores tokens or words, and not whole texts."""
     linear: bool = False
-    """Whether the head, without a network, is a linear layer over one vector of each text or word
-    (`Head.read`), so that it can be fitted on frozen vectors without steps."""
+    """Whether the head, if it has no network, is a linear layer over one vector of each text or
+    word (`Head.read`), so that it can be fitted on frozen vectors without training steps.
+    """
     graph: ScoreGraph | None = None
     """How `bertwright export` writes the head; None: it cannot be exported."""
     start: Callable[[Head, Sequence[E]], None] | None = None
@@ -202,19 +203,20 @@ class TaskKind(Generic[E, J, P]):
 
     # Sentence vectors
     vectors: bool = False
-    """Whether the head computes the vectors that `embed` gives, so that a model of this kind is a
-    folder of sentence-transformers, and its encoder is useful before it is trained.
+    """Whether the head computes the vectors that `embed` returns. A model of such a kind is saved
+    as a folder of sentence-transformers, and its encoder is useful before it is trained.
     """
     prepare: (
         Callable[[TaskConfig, TaskFilesConfig, Sequence[E]], tuple[TaskConfig, list[E], list[str]]]
         | None
     ) = None
-    """(task, its files' keys, training examples) -> the task with what the examples decide, the
-    examples to train on, and sentences for the user. None: nothing is decided.
+    """(task, configuration of its files, training examples) -> the task with the settings that
+    depend on the examples, the examples to train on, and messages for the user. None: no setting
+    depends on the examples.
     """
     as_evaluated: Callable[[TaskConfig, Sequence[E]], TaskConfig] | None = None
-    """(task, examples to evaluate on) -> the task whose metrics suit the labels of the examples.
-    None: metrics do not depend on them.
+    """(task, examples to evaluate on) -> the task with the metrics that suit the labels of the
+    examples. None: the metrics do not depend on the labels.
     """
 
     # Metrics
@@ -240,7 +242,7 @@ class TaskKind(Generic[E, J, P]):
     """
 
     def evaluated(self, task: TaskConfig, examples: Sequence[E]) -> TaskConfig:
-        """Return the task whose metrics suit the labels of some examples."""
+        """Return the task with the metrics that suit the labels of the examples."""
         return task if self.as_evaluated is None else self.as_evaluated(task, examples)
 
     @property

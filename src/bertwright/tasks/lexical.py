@@ -1,8 +1,10 @@
-"""Similarity by shared words, as the baseline of sentence vectors: TF-IDF and BM25.
+"""TF-IDF and BM25: similarity by shared words, as a baseline of sentence vectors.
 
-BM25 is Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
-with the k1 = 1.2 and b = 0.75 of Lucene. Words are those of `text/scripts.py`; of a script without
-blanks, one and two characters.
+BM25 is computed as in Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
+Beyond" (2009), with Lucene's parameters k1 = 1.2 and b = 0.75. Words are those of
+`text/scripts.py`; in a script without blanks, the terms are one and two characters.
+
+Letters: n documents or pairs, q queries.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from bertwright.arrays import Float32s
 from bertwright.text.scripts import without_blanks, word_pattern
 
 K1, B = 1.2, 0.75
-"""How fast the count of a word saturates, and how much long documents are discounted."""
+"""k1 sets how fast the count of a word saturates, and b how much long documents are discounted."""
 
 Scorer = Callable[[Sequence[str]], Float32s]
 """Returns the scores of all documents for q queries, `[q, n]`."""
@@ -42,7 +44,10 @@ def tfidf_cosines(first: Sequence[str], second: Sequence[str]) -> Float32s:
 
 
 def tfidf_scorer(documents: Sequence[str]) -> Scorer:
-    """Return the cosines of queries with documents by TF-IDF fitted on the documents."""
+    """Return a function that scores documents by the cosine of TF-IDF vectors.
+
+    TF-IDF is fitted on the documents.
+    """
     vectors = _tfidf(documents)
     transposed = vectors(documents).T.tocsr()
     return lambda queries: np.asarray((vectors(queries) @ transposed).toarray(), np.float32)
@@ -57,7 +62,7 @@ def _tfidf(texts: Sequence[str]) -> Callable[[Sequence[str]], Any]:
 
 
 def bm25_scorer(documents: Sequence[str]) -> Scorer:
-    """Return the BM25 scores of documents for queries."""
+    """Return a function that scores documents by BM25."""
     from scipy.sparse import csr_array
 
     counter = _counter(documents)

@@ -40,9 +40,11 @@ BINS = 10
 
 
 def of_sums(parts: Any, formula: Callable[[Float64s], Mapping[str, Float64s]]) -> Statistic:
-    """Return a statistic that is a formula of sums [R, K] over examples.
+    """Return a statistic that is a formula of sums over examples.
 
-    `parts` [E, K] is what each example adds to the sums, as an array or a sparse matrix of scipy.
+    Args:
+        parts: what each example adds to the sums, [E, K], as an array or a sparse matrix of scipy.
+        formula: computes the metrics, [R] each, from sums [R, K].
     """
     return lambda counts: formula(counts @ parts)
 
@@ -97,11 +99,16 @@ def matthews_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s
 
 
 def class_statistic(parts: Any, positive: int | None = None, only: Sequence[str] = ()) -> Statistic:
-    """Return the statistic of `class_counts`: `accuracy`, `f1` of the class `positive`, `macro_f1`,
-    `micro_f1`, `matthews`, or only those named.
+    """Return the statistic of classification metrics from the counts of `class_counts`.
 
     With one class for each example, micro F1 equals accuracy; it is included because tables report
     it.
+
+    Args:
+        parts: the result of `class_counts`.
+        positive: the class whose F1 is the metric `f1`; None: there is no such metric.
+        only: the names of the metrics; empty: `accuracy`, `f1`, `macro_f1`, `micro_f1` and
+            `matthews`.
     """
 
     def formula(sums: Float64s) -> Mapping[str, Float64s]:
@@ -123,7 +130,7 @@ def class_counts(
 ) -> Any:
     """Return a sparse matrix [E, 3 C]: for each class, whether it was right, predicted and true.
 
-    `sizes` [E] is the number of labels of each example if it has several, like a sentence's words.
+    If examples have several labels, such as the words of a sentence, `sizes` [E] is their number.
     """
     from scipy.sparse import csr_array
 
@@ -138,8 +145,9 @@ def class_counts(
 
 
 def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
-    """Return `micro_f1`, `macro_f1` and `exact_match` (all labels of an example right) of label
-    sets, [E, C].
+    """Return the statistic of `micro_f1`, `macro_f1` and `exact_match` of label sets, [E, C].
+
+    An example is an exact match if all its labels are right.
     """
     classes = gold.shape[1]
     exact = (gold == predicted).all(1, keepdims=True)
@@ -157,8 +165,8 @@ def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
 
 
 def number_statistic(gold: Float64s, predicted: Float64s) -> Statistic:
-    """Return `pearson`, `spearman`, their mean `pearson_spearman`, and mean absolute and squared
-    error.
+    """Return the statistic of `pearson`, `spearman`, their mean `pearson_spearman`,
+    `mean_absolute_error` and `mean_squared_error`.
     """
     from scipy.stats import rankdata
 
@@ -202,8 +210,9 @@ def _correlation(x: Float64s, y: Float64s) -> Float64s:
 
 
 def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return precision, recall, F1 and support of C labels; `counts` [3 C] are right, predicted,
-    true.
+    """Return precision, recall, F1 and support of C labels.
+
+    `counts` [3 C] holds, for the labels, how many items are right, predicted and true.
     """
     hits, chosen, true = counts.reshape(3, -1)
     columns = (ratio(hits, chosen), ratio(hits, true), f1_of(hits, chosen, true))
@@ -221,10 +230,11 @@ def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> 
 
 
 def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
-    """Return how often predictions of a given confidence [E] are right.
+    """Return how often predictions are right, by their confidence [E].
 
-    The bins are (0, 0.1], (0.1, 0.2] and so on, without the empty ones. `error` is the mean
-    distance between confidence and accuracy, each bin weighted by its examples; 0 is best.
+    The `bins` are (0, 0.1], (0.1, 0.2] and so on; empty bins are left out. `error` is the mean
+    distance between confidence and accuracy, where each bin is weighted by its number of examples;
+    0 is best.
     """
     which = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
     counts = np.bincount(which, minlength=BINS)
@@ -245,8 +255,8 @@ class Tables:
     per_class: list[dict[str, Any]] = field(default_factory=list)
     """`label`, `precision`, `recall`, `f1`, `support` for each class, type of entity or tag."""
     confusion: dict[str, Any] | None = None
-    """`labels` and `counts[gold][predicted]`, of examples or, for tags, of words. None for
-    multi-label.
+    """`labels` and `counts[gold][predicted]`, which count examples or, for tags, words. None for
+    multi-label classification and for tasks without classes.
     """
     calibration: dict[str, Any] | None = None
     """The `bins` of confidence that are not empty, and the expected calibration `error`."""
@@ -268,9 +278,11 @@ class Metrics(Tables):
     """The metric that selects a model by default."""
     statistic: Statistic
     errors: dict[int, float]
-    """The rows with a wrong prediction, and its confidence (for regression the absolute error)."""
+    """The confidence of each wrong prediction by the index of its example; for regression, the
+    absolute error.
+    """
     describe: Callable[[int], tuple[str, str]]
-    """Returns the gold label and the prediction of a row as text."""
+    """Returns the gold label and the prediction of an example as text, given its index."""
     degenerate: str = ""
     """A description of predictions that are the same for every example although the labels differ:
     a single class or set of labels, numbers that hardly vary, no entity at all, always "no answer".

@@ -81,9 +81,9 @@ Window = tuple[int, int]
 def predict_encoded(
     learner: Learner, data: TaskData, encode: Callable[[list[Window]], Encoded]
 ) -> list[Prediction]:
-    """Return one prediction for each example from vectors that are computed elsewhere.
+    """Return one prediction for each example from vectors that the caller computes.
 
-    `encode` returns what the head reads for the given windows, in their order, end to end. All
+    `encode` returns the encoder's output for the given windows, in their order, end to end. All
     examples are one batch.
     """
     head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)

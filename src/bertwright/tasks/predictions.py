@@ -16,7 +16,7 @@ def read_number(value: Any, where: str) -> float:
     """Return the number that a file of predictions has at a place.
 
     Raises:
-        DataError: it is no finite number; names the place.
+        DataError: the value is not a finite number; the message names the place.
     """
     try:
         number = float(value)
@@ -130,12 +130,12 @@ class SimilarityPrediction(_Fields):
     value: float
     """The cosine of their vectors."""
     rank: int | None = None
-    """In an evaluation of pairs: the rank of the second text among all second texts and hard
-    negatives of the file, from 1. None otherwise.
+    """The rank of the second text among all second texts and hard negatives of the file, from 1;
+    None except in an evaluation of pairs.
     """
     margin: float | None = None
-    """By how much the second text is nearer than the nearest of the hard negatives; None if there
-    are none.
+    """The cosine of the second text minus that of the nearest hard negative; None if there are no
+    hard negatives.
     """
 
 

@@ -1,4 +1,4 @@
-"""What the rows of a file for sentence vectors say, and the examples that an objective learns from.
+"""Find the form of a file for sentence vectors, and make the examples that objectives learn from.
 
 | labels of the file | form | objective by default |
 |---|---|---|
@@ -38,7 +38,7 @@ _HOW = "rename them, as --label-map same=1 other=0"
 
 
 def form_of(examples: Sequence[SimilarityExample]) -> Form:
-    """Return what the examples of a file have.
+    """Return the form of the examples of a file.
 
     Raises:
         DataError: some have a number and others a class, a class is unknown, or numbers could be
@@ -91,18 +91,19 @@ class Trained:
     scores: tuple[float, float]
     """The least and the greatest label."""
     notes: list[str]
-    """Sentences for the user."""
+    """Messages for the user."""
 
 
 def to_train(examples: Sequence[SimilarityExample], wanted: SimilarityObjective | None) -> Trained:
     """Return the examples that an objective learns from, with numbers as labels.
 
     Args:
-        examples: the training examples as the file has them.
+        examples: the training examples of the file.
         wanted: the objective; None: the one that suits the form.
 
     Raises:
-        ConfigError: the objective needs what the examples do not have.
+        ConfigError: the objective needs labels or hard negatives that the examples do not have, or
+            cannot use scores.
         DataError: no example can be trained on.
     """
     if wanted == "teacher":
@@ -144,7 +145,10 @@ def to_train(examples: Sequence[SimilarityExample], wanted: SimilarityObjective 
 
 
 def _as_numbers(examples: Sequence[SimilarityExample], notes: list[str]) -> list[SimilarityExample]:
-    """Return labelled pairs with 1 for those that belong together, and 0 for those that do not."""
+    """Return labelled pairs with the label 1 if they belong together and 0 if they do not.
+
+    Neutral pairs are left out.
+    """
     made = [
         replace(each, label=float(is_positive(each)))
         for each in examples
@@ -158,10 +162,10 @@ def _as_numbers(examples: Sequence[SimilarityExample], notes: list[str]) -> list
 def _with_negatives(
     examples: Sequence[SimilarityExample], notes: list[str]
 ) -> list[SimilarityExample]:
-    """Return the positive pairs, each with one hard negative, if there is one for its text.
+    """Return the positive pairs, each with one hard negative if its first text has any.
 
-    A hard negative of a text is the other text of a pair that is labelled as not belonging
-    together. Where a text has several, its positive pairs take them in turn.
+    A hard negative of a first text is the second text of a pair that is labelled as not belonging
+    together. If a first text has several, its positive pairs take them in turn.
     """
     against: dict[str, list[str]] = {}
     positive = [each for each in examples if is_positive(each)]
@@ -185,7 +189,7 @@ def _with_negatives(
 
 
 def _with_some(examples: list[SimilarityExample], notes: list[str]) -> list[SimilarityExample]:
-    """Return the examples with hard negatives, which the objective `triplet` needs."""
+    """Return the examples that have hard negatives, which the objective `triplet` needs."""
     made = [each for each in examples if each.negatives]
     if not made:
         raise ConfigError(

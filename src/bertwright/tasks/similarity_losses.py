@@ -3,23 +3,25 @@
 With u and v the vectors of the two texts of an example, scaled to length 1, c = u . v, and the
 temperature t:
 
-- `in-batch`: -log softmax of u . w / t over all second texts and hard negatives w of the step, at
-  the text's own; and the same from the second text over all first texts, of which the mean is taken
-  (van den Oord et al. 2018; Gao et al. 2021, "SimCSE").
+- `in-batch`: the mean of two cross-entropies (van den Oord et al. 2018; Gao et al. 2021, "SimCSE").
+  The first is -log softmax of u . w / t over all second texts and hard negatives w of the step, at
+  the example's second text; the second is the same from the second text over all first texts.
 - `triplet`: max(0, m - c + u . n), the mean over the hard negatives n (Schroff et al. 2015).
 - `cosine`: (c - y)^2, with the scores y from 0 to 1 (Reimers and Gurevych 2019).
 - `cosent`: log(1 + sum of exp((c_j - c_i) / t) over all i, j with y_i > y_j) (Su 2022, "CoSENT").
 
-- `teacher`: the squared distance of a text's vector from that of the teacher, if both have as many
-  numbers (Reimers and Gurevych 2020). Else the divergence KL(p || q) of the softmax of a text's
-  cosines with all other texts of the step, over t, by the teacher (p) and by the model (q), the
-  mean over all texts.
+- `teacher`: the squared distance between the vectors of a text by the model and by the teacher, if
+  they have the same width (Reimers and Gurevych 2020). Otherwise, the divergence KL(p || q), where
+  p and q are the softmax, by the teacher and by the model, of the text's cosines with all other
+  texts of the step, divided by t. The loss is the mean over all texts.
 
-A text of the step that is the same as the right one, or that belongs to the same text, is no
-negative. With `sizes`, the loss is the mean of the losses of the first numbers of the vectors, of
-each size and of all (Kusupati et al. 2022, "Matryoshka Representation Learning").
+A text of the step that equals the right one, or that belongs to the same text, is not a negative.
+With `sizes`, the loss is the mean of the losses of truncated vectors, which have the first
+dimensions of each size, and of the whole vectors (Kusupati et al. 2022, "Matryoshka Representation
+Learning").
 
-Letters: R vectors of a step, W numbers of a vector, E examples, M second texts and hard negatives.
+Letters: R vectors of a step, W the width of a vector, E examples, M second texts and hard
+negatives.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ FIRST, SECOND, HARD = 0, 1, 2
 
 @dataclass(frozen=True)
 class Rows:
-    """What the losses know of the vectors of a step; indices on the device of the vectors."""
+    """The roles and labels of the vectors of a step, on the device of the vectors."""
 
     first: Tensor
     """`[E]`: the rows of first texts."""
@@ -52,13 +54,17 @@ class Rows:
     targets: Tensor
     """`[E]`: the index in `others` of each example's second text."""
     example: Tensor
-    """`[M]`: the example that each of the others is of."""
+    """`[M]`: the index of the example that each of the others belongs to."""
     hard: Tensor
-    """`[M]`: whether it is a hard negative."""
+    """`[M]`: whether each of the others is a hard negative."""
     excluded: Tensor
-    """`[E, M]`: the others that are no negatives of a first text, and not its second text."""
+    """`[E, M]`: whether each of the others is neither a negative of a first text nor the second
+    text of its example.
+    """
     excluded_back: Tensor
-    """`[E, E]`: the first texts that are no negatives of a second text, and not its own."""
+    """`[E, E]`: whether each first text is neither a negative of a second text nor the first text
+    of its example.
+    """
     labels: Tensor
     """`[E]` float32: the scores."""
 
@@ -98,8 +104,14 @@ def make_rows(facts: Tensor, device: torch.device) -> Rows:
 
 
 def similarity_loss(x: Tensor, facts: Tensor, config: SimilarityConfig) -> RowLosses:
-    """Return the losses of a step from its vectors `[R, W]` and facts `[R, 3]`, after which the
-    vectors of a teacher may follow."""
+    """Return the losses of a step.
+
+    Args:
+        x: the vectors, `[R, W]`.
+        facts: the role, key and label of each text, `[R, 3]`; for the objective `teacher`, the
+            teacher's vectors follow in further columns.
+        config: the objective and its settings.
+    """
     widths = [*(size for size in config.sizes if size < x.shape[1]), x.shape[1]]
     if config.objective == "teacher":
         wanted = F.normalize(send(facts[:, 3:].float(), x.device), dim=1)

@@ -506,13 +506,13 @@ class SpanScores:
     f1: Float64s
     """F1 [E], from 0 to 1."""
     has_answer: Float64s
-    """[E], 1 if the passage answers the question."""
+    """[E], 1 if the question has an answer in the passage, else 0."""
 
     @property
     def statistic(self) -> Statistic:
         """The statistic of `exact_match` and `f1`.
 
-        If some questions have no answer, it includes both groups separately:
+        If some questions have no answer, it also has the metrics of each group of questions:
         `has_answer_exact_match`, `has_answer_f1` and `no_answer_exact_match` (which equals that
         group's F1).
         """
@@ -549,13 +549,14 @@ def best_threshold(
 
     No answer is predicted if the null score exceeds the threshold. The threshold lies midway
     between two null scores, below all of them for "never answer" and above all of them for "always
-    answer", so that rounding decides nothing. (That of SQuAD's script is the null score of an
-    example.) Examples with equal null scores are decided together.
+    answer", so that rounding errors do not change a prediction. (The threshold of SQuAD's script is
+    the null score of an example.) Examples with equal null scores are on the same side of the
+    threshold.
 
     Args:
         scores: [E], the score of the best answer that is not null.
         has_answer: [E], whether the question has an answer.
-        answered: [E], whether that best answer is more than "".
+        answered: [E], whether that best answer is not "".
         null_scores: [E], the score of no answer minus that of the best answer.
     """
     order = np.argsort(null_scores, kind="stable")
@@ -572,8 +573,8 @@ def best_threshold(
 def collate_spans(
     task: TaskConfig, instances: Sequence[SpanInstance], rows: Sequence[int], with_labels: bool
 ) -> LabelledBatch:
-    """Return the batch of some instances. Each window is scored by itself, so the rows are in the
-    order of the windows.
+    """Return the batch of some instances. Each window is scored by itself, so the batch's rows are
+    the instances in the order of their windows.
     """
     windows = windows_of(instances)
     labels = None
@@ -611,8 +612,8 @@ def _parse_input(given: Any) -> SpanExample | None:
 
 
 NOT_ANSWERED = "\ufffe"
-"""Stands for a missing answer. SQuAD's script counts one as wrong, even if the question has no
-answer; this string is a noncharacter, so it never equals an answer.
+"""The placeholder of a missing prediction, which SQuAD's script counts as wrong even if the
+question has no answer. It is a Unicode noncharacter, so it never equals an answer.
 """
 
 
@@ -653,7 +654,7 @@ def _metric_names(task: TaskConfig) -> tuple[str, ...]:
 
 
 def _source(example: SpanExample) -> Hashable:
-    """Return the title of the article, or the passage if it has none."""
+    """Return the title of the passage's article, or the passage if there is no title."""
     return example.title or example.context
 
 

@@ -14,11 +14,12 @@ filled with the document's tokens, half on the left and half on the right; room 
 not need goes to the other.
 
 **Head.** A word is classified by the vector of its first wordpiece, through dropout and a linear
-layer, as in `BertForTokenClassification` of transformers; other wordpieces have no label. Between
-them may be an LSTM over the words of an example, or TagLM's two LSTMs. A CRF over the scores
-(`nn/layers/crf.py`) scores the tags of an example jointly (Lample et al. 2016). The loss is a sum
-over words: the cross-entropy of each word times the weight of its class; or, with a CRF, minus the
-log-probability of the whole tag sequences, divided by the same number of words.
+layer, as in `BertForTokenClassification` of transformers; other wordpieces have no label. There may
+be an LSTM over the words of an example, or TagLM's two LSTMs, before the dropout and the linear
+layer. A CRF over the scores (`nn/layers/crf.py`) scores the tags of an example jointly (Lample et
+al. 2016). The loss is a sum over words: the cross-entropy of each word times the weight of its
+class; or, with a CRF, minus the log-probability of the whole tag sequences, divided by the same
+number of words.
 
 TagLM is a tagger that reads a language model's vectors between its two LSTMs (Peters, Ammar,
 Bhagavatula and Power 2017, "Semi-supervised sequence tagging with bidirectional language models",
@@ -119,8 +120,8 @@ class TaggingInstance(Instance):
     texts: tuple[str, ...] = ()
     """These words as they are spelled."""
     first_word: int = 0
-    """The index of the first of these words in its sentence, which may be divided into several
-    windows.
+    """The index of the first of these words in its sentence. It is not 0 if a sentence is divided
+    into several windows.
     """
 
 
@@ -186,7 +187,7 @@ def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[st
 def _documents(
     task: TaskConfig, examples: Sequence[TaggingExample]
 ) -> Iterator[list[TaggingExample]]:
-    """Yield groups of sentences that are each other's context."""
+    """Return an iterator over the groups of sentences that are read as each other's context."""
     if task.context == "sentence":
         return ([example] for example in examples)
     return (list(group) for _, group in groupby(examples, key=lambda example: example.document))
@@ -291,7 +292,9 @@ class Tagger(Head):
         self.crf = Crf(task.num_scores) if task.head.crf else None
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
-        """`[C]`, with a mean of 1 over the training words; None: all are 1. A CRF has none."""
+        """`[C]`, with a mean of 1 over the training words; None: all are 1. A CRF does not use
+        them.
+        """
 
     @property
     def scorer(self) -> Scorer:
@@ -535,7 +538,7 @@ def _parse_input(given: Any) -> TaggingExample | None:
 
 
 def _read_predictions(path: str, read: Read) -> list[TaggingPrediction]:
-    """Read predicted tags of the same sentences as those of the labelled file."""
+    """Read predicted tags; the file must have the same sentences as the labelled file."""
     predicted = read_examples(path, TAGS, options=ReadOptions(as_scheme="none")).examples
     check_count(path, len(predicted), read.examples)
     predictions: list[TaggingPrediction] = []
@@ -556,8 +559,8 @@ def _sentences(examples: Sequence[Example]) -> Sequence[TaggingExample]:
 
 
 def _metric_names(task: TaskConfig) -> tuple[str, ...]:
-    """Return the metrics of entities and the accuracy of words; without entities, those of
-    words.
+    """Return the names of the metrics of entities and the accuracy of words; without a scheme, the
+    names of the metrics of words.
     """
     if task.scheme == "none":
         return "accuracy", "macro_f1"

@@ -26,7 +26,7 @@ class TaskData:
     def __init__(
         self, name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
     ) -> None:
-        """Make the instances for the head `name`, in the order of the examples."""
+        """Make the instances of the examples for the head `name`."""
         self.name, self.task, self.tokenizer, self.examples = name, task, tokenizer, examples
         self.instances: list[Instance]
         self.lengths: Lengths
@@ -86,8 +86,8 @@ def _characters(example: Example) -> int:
 def joined(parts: Sequence[TaskData]) -> TaskData:
     """Return the parts of one task as one data set.
 
-    Each part keeps its own instances, so the sentences of one part are no context for those of
-    another. `lengths` are those of the first part.
+    Each part keeps its own instances, so the sentences of one part are not context for those of
+    another. `lengths` is that of the first part only.
     """
     whole = copy(parts[0])
     whole.__dict__.pop("num_tokens", None)

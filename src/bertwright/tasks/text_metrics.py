@@ -1,10 +1,10 @@
 """Choose BLEU's tokenizer and ROUGE's words by the script of the references.
 
 BLEU counts n-grams of up to four tokens. sacreBLEU's default tokenizer, 13a, splits at blanks and
-punctuation. In a language without blanks a sentence would therefore be one token, and BLEU 0 or
-100. For these, sacreBLEU's documentation recommends `zh` for Chinese, `ja-mecab` for Japanese, and
-`char` otherwise (Post 2018). rouge-score keeps only a to z and 0 to 9, as Lin's script did for
-English.
+punctuation. In a language without blanks, a sentence would therefore be one token, and BLEU would
+be 0 or 100. For such languages, sacreBLEU's documentation recommends the tokenizers `zh` for
+Chinese, `ja-mecab` for Japanese, and `char` for others (Post 2018). rouge-score keeps only the
+characters a to z and 0 to 9, as Lin's script did for English.
 
 Both packages belong to the extras `translation` and `generation`.
 """
@@ -64,8 +64,9 @@ def bleu_tokenizers(references: Iterable[str]) -> list[BleuTokenize]:
 
 
 def bleu_signature(bleu: Any, references: int) -> str:
-    """Return how sacreBLEU computed a score. `references` is their number for each text (0: it
-    varies).
+    """Return sacreBLEU's signature, which describes how a score was computed.
+
+    `references` is the number of references of each text; 0: it varies.
     """
     bleu.num_refs = references or -1
     return str(bleu.get_signature())

@@ -7,10 +7,10 @@ is like merging their vectors (Radford et al. 2018, section 3.3, similarity). A 
 tokenizer removes, such as a zero-width space, is [CLS] [SEP]; an empty or blank text is an error.
 Special tokens written in a text ("[SEP]") are plain text, as in `Tokenizer.encode`.
 
-**Head.** The pooler over [CLS], dropout and a linear layer, as in `BertForSequenceClassification`
-of transformers (section 4.1); or other layers, pooled or read by an LSTM (`HeadConfig`). The scores
-of a text in several windows are averaged, or their maximum is taken. They are merged before the
-loss, so that the loss is one of examples.
+**Head.** Scores are computed by the pooler over [CLS], dropout and a linear layer, as in
+`BertForSequenceClassification` of transformers (section 4.1); or from other layers, pooled or read
+by an LSTM (`HeadConfig`). The scores of a text in several windows are averaged, or their maximum is
+taken. They are merged before the loss, so that each example has one loss.
 
 | task | loss of an example | correct if |
 |---|---|---|
@@ -91,7 +91,7 @@ class TextInstance(Instance):
     number.
     """
     of_first: int = 0
-    """Windows of the first text, where each text of a pair is read by itself."""
+    """The number of windows of the first text, if each text of a pair is read by itself."""
 
 
 def make_text_instances(
@@ -100,7 +100,8 @@ def make_text_instances(
     """Return one instance for each text or pair.
 
     Raises:
-        DataError: a text is empty; names its line.
+        DataError: a text is empty, or a pair is needed and there is only one text; the message
+            names its line.
     """
 
     def texts_of(example: TextExample) -> dict[str, str]:
@@ -173,8 +174,11 @@ class Classifier(TextHead):
         return len(batch.rows)
 
     def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Return the vectors that the classifier scores: `[E, F]`, the mean over an example's
-        windows; `[E, 4 F]` for pairs whose texts are read one by one."""
+        """Return the vectors that the classifier scores, `[E, F]`: the mean over an example's
+        windows.
+
+        For pairs whose texts are read one by one, they are `[E, 4 F]`.
+        """
         x, count = self.vectors(encoded, batch), len(batch.rows)
         assert batch.owners is not None
         if not self.task.head.compares:
@@ -302,7 +306,7 @@ def collate_texts(
     """Return the batch of some instances, each with one label or a label set."""
     windows = windows_of(instances)
     owners = windows.owners
-    if task.head.compares:  # of the first text twice the number of the pair, of the second one more
+    if task.head.compares:  # texts are numbered: pair n has the texts 2 n and 2 n + 1
         sides = flat([0] * n.of_first + [1] * (len(n.ids) - n.of_first) for n in instances)
         owners = 2 * owners + sides[windows.order]
     labels = _labels_of(task, [each.label for each in instances]) if with_labels else None

@@ -1,1 +1,1 @@
-"""Strings to ids: corpora, cleaning, sentences and tokenizers; nothing here imports torch."""
+"""Text processing: corpora, cleaning, sentences and tokenizers. Nothing here imports torch."""

@@ -44,7 +44,7 @@ def map_on_cluster(
         ConfigError: there is no scheduler or no worker, or a worker cannot make the function
             because it has another version of Bertwright or lacks a file.
         BertwrightError: an item ends several workers, or the scheduler is gone.
-        Exception: what the function raised.
+        Exception: the exception that the function raised.
     """
     with _connected(address) as client:
         # a task, which Dask repeats if its result is lost; scattered data would stay lost
@@ -127,7 +127,7 @@ def _cluster_errors(address: str, advice: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What each worker receives once: how to make the function."""
+    """The message that each worker receives once, from which it makes the function."""
 
     version: str
     """The version of Bertwright that sends it."""

@@ -2,7 +2,8 @@
 
 `run_squad.py` of Devlin et al. 2019 slides a window over a passage, and its last window holds what
 is left. Here n tokens are divided into k = ceil((n - S) / (R - S)) windows of at most R tokens,
-which share S tokens. All have the same length up to one token, so that none has almost no context:
+which share S tokens. Their lengths differ by at most one token, so that no window is left with
+almost no context:
 
     start_i = floor(i (n - S) / k),    stop_i = start_{i + 1} + S
 
@@ -78,8 +79,8 @@ def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Sp
 
 
 def most_context(spans: Sequence[Span], positions: npt.ArrayLike) -> Int64s:
-    """Return the index of the window in which each token has the most context; the first if
-    several.
+    """Return the index of the window in which each token has the most context; the first one if
+    several windows give the same.
 
     A token has more context in a window than in the previous one from the middle between the
     window's start and the previous window's stop on.

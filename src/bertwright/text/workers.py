@@ -49,7 +49,7 @@ def map_in_order(
 
     Raises:
         BertwrightError: a worker died.
-        Exception: what the function raised.
+        Exception: the exception that the function raised.
     """
     if cluster is not None:
         yield from map_on_cluster(make_work, items, cluster, advice)

@@ -1,1 +1,1 @@
-"""The training loop and what it needs; nothing here knows a model."""
+"""The training loop and its parts, which do not depend on any model."""

@@ -3,10 +3,11 @@
 A step waits for its slowest thread. Beside a busy process, two threads on two cores train half as
 fast as one thread that has a core to itself (`benchmarks/beside_others.py`).
 
-What it gains on two cores with bert-mini, together with additions by one thread, which came at the
-same time (`benchmarks/README.md`, "Beside other processes"): on quiet cores 1.02; beside one busy
-process 1.26, beside two 1.18; beside one of another session 1.87, beside two, a session each, 1.18.
-By itself it was measured only beside a dozen processes, with bert-tiny: 1.04.
+Measured speedups on two cores with bert-mini (`benchmarks/README.md`, "Beside other processes"),
+together with additions by one thread, which were introduced at the same time: 1.02 on quiet cores;
+1.26 beside one busy process, and 1.18 beside two; 1.87 beside one busy process of another session,
+and 1.18 beside two that have a session each. By itself this was measured only beside a dozen
+processes, with bert-tiny: 1.04.
 """
 
 from __future__ import annotations

@@ -315,11 +315,11 @@ class Trainer:
         self._pools = []
 
     def _shared(self, step: int, batches: Sequence[Batch], at_once: bool) -> Sequence[Batch]:
-        """Return the micro-batches with what the others decide, if an objective relates the vectors
-        of the whole step (`train/step_loss.py`).
+        """Return the micro-batches. If an objective relates the vectors of the whole step to each
+        other, each micro-batch has the gradients of its vectors (`train/step_loss.py`).
 
-        The vectors are computed with the same dropout as in the pass with gradients. A step of one
-        micro-batch on one rank needs no pass before.
+        The vectors are computed in a pass before, with the same dropout as in the pass with
+        gradients. A step of one micro-batch on one rank does not need this pass.
         """
         objective = self.learner.step_objective(batches[0])
         if objective is None or (len(batches) == 1 and self.ranks.world_size == 1):

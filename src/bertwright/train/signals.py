@@ -26,8 +26,8 @@ class Signals:
     number = 0
     """The first signal that arrived; 0: none."""
     last = 0
-    """The last signal that any block remembered; 0: none. A run that was in its last step finishes
-    in spite of it; work of several runs ends there."""
+    """The last signal that any block remembered; 0: none. A run that is in its last step still
+    finishes; work that consists of several runs ends after it (`heed`)."""
 
     def __init__(self, alone: bool = True) -> None:
         """Initialize the handler. `alone` says that the process is not one of several of
@@ -39,8 +39,9 @@ class Signals:
 
     @classmethod
     def heed(cls) -> None:
-        """Raise `Interrupted` if a signal came in the last step of a run, which finished in spite
-        of it; to be called between the runs of some work.
+        """Raise `Interrupted` if a signal arrived in the last step of a run, which still finished.
+
+        Work that consists of several runs calls this between them.
         """
         if cls.last:
             raise Interrupted(cls.last, "interrupted")

@@ -1,2 +1,2 @@
-"""How an encoder is trained for a task: which parameters, when, and at which learning rates; and
+"""Transfer of an encoder to a task: the parameters to train, when and at which learning rates, and
 frozen features."""

@@ -1,8 +1,8 @@
-"""Frozen features: an encoder's vectors, computed once and then looked up.
+"""Frozen features: the vectors of an encoder, computed once and then looked up.
 
 Devlin et al. 2019, section 5.3; Peters et al. 2018 (ELMo). The vectors of a frozen encoder do not
-change, so a table holds those of every token of the data, and a head is trained on rows of the
-table. The learner uses the table as its encoder; the ids are the numbers of rows.
+change, so a table stores those of every token of the data, and a head is trained on rows of the
+table. The learner uses the table as its encoder; ids are row numbers.
 
 Letters: N tokens of a batch, F width of the stored layers side by side, R tokens of the data.
 """
@@ -28,7 +28,7 @@ class FeatureTable(Encoder):
     """The vectors of selected layers for each token of a data set: `[R, F]` float16 in a file, the
     layers side by side.
 
-    float16 has three digits for numbers up to 65,504; those of an encoder are below 100.
+    float16 has three digits for numbers up to 65,504; the values of an encoder are below 100.
     """
 
     def __init__(self, file: Path, rows: int, layers: Collection[int], spec: EncoderSpec) -> None:
@@ -46,10 +46,10 @@ class FeatureTable(Encoder):
         self._table = new_memmap(file, np.float16, (rows, sum(self._widths)))
 
     def put(self, rows: Tensor, encoded: Encoded) -> None:
-        """Store the vectors of tokens in `rows` `[N]`.
+        """Store the vectors of N tokens in the rows `rows` `[N]` of the table.
 
         Raises:
-            BertwrightError: a number is not finite, or too large for float16.
+            BertwrightError: a value is not finite, or too large for float16.
         """
         stored = torch.cat([encoded.layers[number] for number in self.layers], 1)  # [N, F]
         values = stored.float().cpu().numpy()
@@ -68,7 +68,7 @@ class FeatureTable(Encoder):
         keep_layers: bool = True,
         positions: Tensor | None = None,
     ) -> Encoded:
-        """Look up rows: `inputs.ids` `[N]` -> layers of `[N, spec.widths[l]]`.
+        """Look up the vectors of tokens: `inputs.ids` `[N]` -> layers of `[N, spec.widths[l]]`.
 
         A layer that is not stored is an empty tensor at its index.
         """
@@ -81,9 +81,9 @@ class FeatureTable(Encoder):
         return Encoded(inputs.sequences, layers[-1], tuple(layers))
 
     def stages(self) -> Sequence[nn.Module]:
-        """Return no stages: nothing is trained."""
+        """Return an empty list, because no parameter is trained."""
         return []
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """Return 0: a look-up has no matrix products."""
+        """Return 0, because a look-up has no matrix products."""
         return 0.0

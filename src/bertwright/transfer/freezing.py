@@ -1,4 +1,4 @@
-"""Which parameters of an encoder are trained, and from which step on.
+"""The choice of the parameters of an encoder that are trained, and of the step from which on.
 
 Feature-based transfer freezes the encoder (`transfer/features.py`). `top-N` trains the last N
 layers. Gradual unfreezing (Howard & Ruder 2018, section 3.3) begins with the last layer and
@@ -30,7 +30,7 @@ def gradual_depth(done: float, epochs: float, layers: int) -> int:
     all layers, they are unfrozen at equal intervals over the first half of the run.
 
     Args:
-        done: 0 to 1.
+        done: the fraction of the run that is done, 0 to 1.
         epochs: the number of epochs of the whole run.
         layers: L.
     """

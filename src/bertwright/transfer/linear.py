@@ -1,19 +1,19 @@
-"""Fit a linear layer on frozen vectors: logistic regression of classes and of label sets, ridge
-regression of numbers, both of scikit-learn.
+"""Fit a linear layer on frozen vectors: logistic regression for classes and label sets, and ridge
+regression for numbers, both by scikit-learn.
 
-The vectors of a frozen encoder do not change, so that the best linear layer over them is the
-minimum of a convex function. It needs no steps and no learning rate. The features are standardized
-first, since the dimensions of word vectors and of recurrent states differ in scale, and a penalty
-of the weights means the same for each only then. Mean and standard deviation are folded into the
-weights that are returned,
+The vectors of a frozen encoder do not change, so the best linear layer over them is the minimum of
+a convex function, which is found without steps and learning rates. The features are standardized
+first, because the dimensions of word vectors and of recurrent states differ in scale, and only then
+does a penalty on the weights treat all dimensions alike. Mean and standard deviation are folded
+into the weights that are returned,
 
     w . (x - mean) / sd + b  =  (w / sd) . x + (b - (w / sd) . mean)
 
-so the layer reads the vectors as they are, and a saved model needs nothing else.
+so the layer reads the original vectors, and a saved model needs no other statistics.
 
 The strength of the penalty (C of scikit-learn) is chosen by the loss of 5-fold cross-validation
-over the training rows; rows of one group, as the words of a sentence, are in the same fold. The
-loss is chosen over the accuracy because few rows leave accuracies nearly equal.
+over the training rows; rows of one group, such as the words of a sentence, are in the same fold.
+The loss is compared instead of the accuracy, because with few rows accuracies are nearly equal.
 
 Letters: R rows, F width of a vector, C classes.
 """
@@ -31,31 +31,32 @@ from bertwright.arrays import Bools, Float32s, Float64s, Int64s
 from bertwright.data.randomness import make_key, permutation
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""The values of C that are compared, rising: the inverse of the penalty."""
+"""The values of C that are compared, in rising order; C is the inverse of the penalty."""
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
 """The values of alpha that ridge regression compares."""
 FOLDS = 5
 COMPARED = 10_000
-"""Rows at most on which strengths are compared; the layer itself is fitted on all."""
+"""The maximum number of rows on which strengths are compared; the layer itself is fitted on all
+rows."""
 LEAST = 1e-6
-"""The least probability that a loss counts."""
+"""The lower limit of probabilities in a loss."""
 NEVER = -1e4
-"""The score of a class that no row has."""
+"""The bias of a class that no row has."""
 
 
 @dataclass(frozen=True)
 class LinearFit:
-    """A linear layer over vectors as they are."""
+    """A linear layer over the original vectors, which are not standardized."""
 
     weight: Float32s
-    """`[C, F]`; of numbers `[1, F]`."""
+    """`[C, F]`; `[1, F]` for numbers."""
     bias: Float32s
     """`[C]`"""
     strength: float
     """C of logistic regression, or alpha of ridge regression."""
     loss: float | None
-    """The cross-validated loss, minus the mean log-probability of a label; None for numbers, and
-    for too few groups."""
+    """The cross-validated loss: minus the mean log-probability of the labels. None for numbers, and
+    where there are too few groups for cross-validation."""
 
 
 def fit_classes(
@@ -73,8 +74,8 @@ def fit_classes(
         labels: `[R]`, the class of each row.
         classes: C.
         groups: `[R]`, the group of each row.
-        seed: of the folds.
-        class_weights: the weight of each class in the loss; None: 1.
+        seed: the seed of the folds.
+        class_weights: the weight of each class in the loss; None: all are 1.
     """
     mean, scale = _standardize(x)
     names = None if class_weights is None else dict(enumerate(class_weights))
@@ -116,14 +117,14 @@ def fit_label_sets(
     seed: int,
     class_weights: Sequence[float] | None = None,
 ) -> LinearFit:
-    """Fit a logistic regression for each label, all with one strength.
+    """Fit a logistic regression for each label, all with the same strength.
 
     Args:
         x: `[R, F]`; it is standardized in place.
         held: `[R, C]`, whether each row has each label.
         groups: `[R]`, the group of each row.
-        seed: of the folds.
-        class_weights: the weight of each label in the loss; None: 1.
+        seed: the seed of the folds.
+        class_weights: the weight of each label in the loss; None: all are 1.
     """
     mean, scale = _standardize(x)
     classes = held.shape[1]
@@ -163,11 +164,11 @@ def fit_label_sets(
 
 
 def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
-    """Fit ridge regression; its strength is chosen by leaving out one row at a time.
+    """Fit ridge regression, whose strength is chosen by leave-one-out cross-validation.
 
     Args:
         x: `[R, F]`; it is standardized in place.
-        numbers: `[R]`
+        numbers: `[R]`, the number to predict for each row.
     """
     from sklearn.linear_model import Ridge, RidgeCV
 
@@ -180,8 +181,10 @@ def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
 
 
 def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
-    """Standardize the columns of `x` in place, and return their means and standard deviations; a
-    column that does not vary is only centred."""
+    """Standardize the columns of `x` in place. Return their means and standard deviations.
+
+    A column that does not vary is only centred; its standard deviation is returned as 1.
+    """
     mean, scale = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
     scale[scale <= 1e-6 * np.maximum(1e-6, np.abs(mean))] = 1.0
     x -= mean.astype(np.float32)
@@ -192,7 +195,7 @@ def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
 def _folded(
     weight: Any, bias: Any, mean: Float64s, scale: Float64s, strength: float, loss: float | None
 ) -> LinearFit:
-    """Return a layer over standardized vectors as one over the vectors themselves."""
+    """Convert a layer over standardized vectors into a layer over the original vectors."""
     weight = weight / scale
     bias = bias - weight @ mean
     return LinearFit(weight.astype(np.float32), bias.astype(np.float32), strength, loss)
@@ -205,7 +208,7 @@ def _logistic(tolerance: float) -> Any:
 
 
 def _quietly(model: Any, x: Float32s, labels: Any) -> Any:
-    """Fit a model; that the last digits have not settled after all iterations is no warning."""
+    """Fit a model without a warning if it has not fully converged after all iterations."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
@@ -214,16 +217,16 @@ def _quietly(model: Any, x: Float32s, labels: Any) -> Any:
 
 
 def _log_loss(probabilities: Any) -> float:
-    """Return minus the mean logarithm of the probabilities of what is true."""
+    """Return minus the mean logarithm of probabilities, those of the true labels."""
     return float(-np.log(np.maximum(probabilities, LEAST)).mean())
 
 
 def _choose(fit: Any, loss: Any, groups: Int64s, seed: int) -> tuple[float, float | None]:
-    """Return the strength with the least cross-validated loss, and this loss.
+    """Return the strength with the lowest cross-validated loss, and this loss.
 
-    Each of the rising strengths begins with the weights of the one before. They end when the loss
-    is 5 % above the least: a smaller rise may be followed by a fall, because under a strong penalty
-    the losses of all strengths are nearly those of a constant prediction.
+    Strengths are tried in rising order, each from the weights of the one before. The search stops
+    when the loss is more than 5 % above the lowest. A smaller rise may be followed by a fall,
+    because under strong penalties all losses are close to the loss of a constant prediction.
     """
     folds = list(_folds(groups, seed))
     if len(folds) < 2:
@@ -244,8 +247,10 @@ def _choose(fit: Any, loss: Any, groups: Int64s, seed: int) -> tuple[float, floa
 
 
 def _folds(groups: Int64s, seed: int) -> Iterator[tuple[Int64s, Int64s]]:
-    """Yield the rows to train on and those held out, of groups in random order; no more rows than
-    `COMPARED` in all."""
+    """Yield the training rows and the held-out rows of each fold.
+
+    Groups are assigned to folds in random order, until their rows exceed `COMPARED`.
+    """
     names, numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
     order = permutation(make_key("folds", seed), len(names))
     taken = order[np.cumsum(counts[order]) <= max(COMPARED, counts[order[0]])]

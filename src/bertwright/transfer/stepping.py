@@ -4,9 +4,9 @@ The optimizer is AdamW with bias correction: without it and without warm-up, tra
 fails for some seeds (Mosbach et al. 2021; Zhang et al. 2021). Matrices decay; norms and biases do
 not.
 
-The parts of a head below its last linear layer (an LSTM, a hidden layer, the transitions of a CRF,
-the weights of a mix) are not pre-trained and learn at a rate of 1e-3 or above: a rate that suits a
-pre-trained encoder would hardly change them in three epochs.
+The parts of a head besides its last linear layer (an LSTM, a hidden layer, the transitions of a
+CRF, the weights of a mix) are not pre-trained and learn at a rate of 1e-3 or above: a rate that
+suits a pre-trained encoder would hardly change them in three epochs.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ ULMFIT_DECAY = 1 / 2.6
 
 
 class Stepping:
-    """Called before each step: sets the trained parameters and the learning rates, and returns the
-    rate to log."""
+    """The optimizer and the schedule of a run, to be called before each step.
+
+    A call sets the parameters to train and the learning rates, and returns the rate to log.
+    """
 
     def __init__(
         self, learner: Learner, config: FinetuneConfig, rate: float, epochs: float, steps: int
     ) -> None:
-        """Freeze the parameters that are never trained, and make the optimizer of the others.
+        """Freeze the parameters that are never trained, and create the optimizer of the others.
 
         Args:
             learner: the learner, on its device.
-            config: the keys of the run.
+            config: the configuration of the run.
             rate: the highest learning rate.
             epochs: the number of epochs of the run.
             steps: the number of steps of the run.
@@ -66,8 +68,10 @@ class Stepping:
         self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))
 
     def __call__(self, done: float, width: float) -> float:
-        """Prepare a step that begins after a fraction `done` of the run and is a fraction `width`
-        of it."""
+        """Set the parameters to train and the learning rates of the next step. Return the rate.
+
+        The step begins after a fraction `done` of the run, and is a fraction `width` of it.
+        """
         if self._is_gradual:
             learn_from(self._learner, gradual_depth(done, self._epochs, self._layers))
             factor = slanted_triangular(done, self._config.warmup)

@@ -1,10 +1,10 @@
 """Token embeddings that train only the rows of the tokens of a task.
 
 A few thousand texts have a few thousand different tokens. No gradient reaches the other rows: AdamW
-only lets them decay, all by the same factor. The trained table therefore has the rows of the task's
-tokens, and one row of ones that nothing reads; its decay is the factor of all other rows. The whole
-table is half of the weights of a small or a multilingual BERT, whose gradients and moments are thus
-neither computed nor stored.
+only lets them decay, all by the same factor. The trained table therefore consists of the rows of
+the task's tokens and one row of ones, which no token reads and which decays by the factor of all
+other rows. The whole table is half of the weights of a small or a multilingual BERT; its gradients
+and moments are thus neither computed nor stored.
 
 Letters: V entries of the vocabulary, K tokens of the task, N tokens of a batch, H hidden.
 """
@@ -21,21 +21,22 @@ from torch import Tensor, nn
 from bertwright.nn.objective import Learner
 
 MOST = 0.75
-"""The largest fraction of the vocabulary for which a table of the task's own tokens is used; above,
-it saves nothing."""
+"""The largest fraction of the vocabulary for which a table of the task's tokens is used; a larger
+one saves nothing."""
 
 
 def train_task_words(learner: Learner, ids: Iterable[int]) -> None:
-    """Train only these rows of an encoder's token embeddings; the encoder changes in place.
+    """Train only the rows `ids` of an encoder's token embeddings; the encoder is changed in place.
 
-    The results of the learner and its `state_dict` stay the same. Call it when the learner is on
-    its device, before optimizers are made.
+    The results of the learner and its `state_dict` stay the same. Call this function when the
+    learner is on its device, before optimizers are created.
 
     Args:
-        learner: the learner; it stays as it is if its encoder has no table of token embeddings, or
-            an objective multiplies by the whole table.
-        ids: all token ids of the training data; repetitions are allowed. Those beyond the table,
-            of words that are spelled, have no row to train.
+        learner: the learner. It is not changed if its encoder has no table of token embeddings, if
+            an objective multiplies by the whole table, or if the ids are more than a fraction
+            `MOST` of the vocabulary.
+        ids: all token ids of the training data; repetitions are allowed. Ids beyond the table,
+            which stand for spelled words, have no row to train.
     """
     encoder = learner.encoder
     embedding = encoder.token_embedding()
@@ -54,8 +55,8 @@ class TaskWords(nn.Module):
     """An embedding of V tokens that trains `weight` `[K + 1, H]`."""
 
     def __init__(self, table: Tensor, ids: Tensor) -> None:
-        """Build it from the whole table `[V, H]` and the distinct ids of its trained rows,
-        `[K]`."""
+        """Build the embedding from the whole table `[V, H]` and the distinct ids of its trained
+        rows, `[K]`."""
         super().__init__()
         # These are plain tensors, because DDP sends buffers to every rank at each step.
         self._table, self._ids = table.detach(), ids
@@ -84,5 +85,5 @@ class TaskWords(nn.Module):
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        """Save the whole table as the one entry of an embedding."""
+        """Save the whole table under the name of an embedding's weight."""
         destination[prefix + "weight"] = self.whole()

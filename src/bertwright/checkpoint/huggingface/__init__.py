@@ -1,1 +1,1 @@
-"""Hugging Face folders, read and written."""
+"""Read models from the Hugging Face hub and write them there."""

@@ -1,8 +1,8 @@
-"""Models of the Hugging Face hub by their ids: `hf:ORG/NAME[@REVISION]`.
+"""Fetch models of the Hugging Face hub by their ids: `hf:ORG/NAME[@REVISION]`.
 
-huggingface_hub fetches the files into its cache and finds them there without a network; `HF_HOME`,
-`HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_TOKEN` are its own. Fetched is what is read here, the
-configuration, the tokenizer and safetensors; never a pickle.
+huggingface_hub fetches the files into its cache, where it finds them without a network later. Its
+environment variables apply: `HF_HOME`, `HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_TOKEN`. Only files
+that Bertwright reads are fetched: the configuration, the tokenizer and safetensors, never a pickle.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ FILES = (
     *(CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *TOKENIZER_FILES),
     *(HEADS, TASKS, MANIFEST, "README.md"),
     *(MODULES, "sentence_bert_config.json", "config_sentence_transformers.json"),
-    *(f"[0-9]_*/{name}" for name in _IN_PART),  # of sentence-transformers
+    *(f"[0-9]_*/{name}" for name in _IN_PART),  # the parts of a sentence-transformers folder
 )
-"""Patterns of what is fetched of a model."""
+"""Patterns of the files of a model that are fetched."""
 
 
 def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
-    """Return the folder of a model of the hub in the cache, fetched where it is not there.
+    """Return the folder of a hub model in the cache, after fetching the files that are not there.
 
     Args:
         path: `hf:ORG/NAME[@REVISION]`.
-        files: patterns of what is needed.
+        files: patterns of the files that are needed.
 
     Raises:
         MissingExtra: huggingface_hub is not installed.
-        DataError: no such model, no network, or it has no weights in safetensors.
+        DataError: the model does not exist, there is no network, or the model has no weights in
+            safetensors although they are needed.
     """
     found = id_of(path)
     assert found is not None
     name, _, revision = found.partition("@")
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it is imported
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read at import
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
@@ -54,7 +55,7 @@ def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
     )
     try:
         folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=[*files]))
-    except Exception as error:  # of the library, of HTTP, of the system
+    except Exception as error:  # any error of the library, of HTTP or of the system
         cause = error.__cause__ or error
         reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
         raise DataError(

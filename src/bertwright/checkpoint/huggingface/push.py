@@ -1,8 +1,8 @@
-"""A model's files on the Hugging Face hub: `hf:ORG/NAME`.
+"""Send a model's files to the Hugging Face hub: `hf:ORG/NAME`.
 
-Sent is what is read there again, as `hub.FILES` lists it: the configuration, weights, heads,
-tokenizer and card; what training left beside them stays here. huggingface_hub sends them, with the
-token and the endpoint of its own settings (`hf auth login`, `HF_TOKEN`, `HF_ENDPOINT`).
+The files that match `hub.FILES` are sent: the configuration, weights, heads, tokenizer and card.
+Training state is not sent. huggingface_hub sends the files, with the token and the endpoint of its
+own settings (`hf auth login`, `HF_TOKEN`, `HF_ENDPOINT`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True)
 class Push:
-    """The files of a model, and where they go."""
+    """The files of a model and the repository that they are sent to."""
 
     folder: str
-    """The folder that they are in."""
+    """The folder of the files."""
     repository: str
     """`ORG/NAME` on the hub."""
     files: dict[str, int]
-    """Name -> bytes."""
+    """The name of each file -> its size in bytes."""
     url: str | None
-    """The address of the commit; None: nothing was sent."""
+    """The URL of the commit; None: nothing was sent."""
 
 
 def push(
@@ -47,15 +47,15 @@ def push(
     Args:
         model: a run, a checkpoint or a folder of a model.
         to: `hf:ORG/NAME`.
-        send: False: nothing is sent, and no network is needed.
+        send: whether to send the files; otherwise they are only listed, which needs no network.
         private: whether a repository that is created is private.
-        message: of the commit.
+        message: the message of the commit.
 
     Raises:
         ConfigError: `to` is not `hf:ORG/NAME`.
-        DataError, IntegrityError: there is no model, or its files are not those of its manifest.
+        DataError, IntegrityError: there is no model, or its files do not match its manifest.
         MissingExtra: huggingface_hub is not installed.
-        BertwrightError: the hub does not take the files.
+        BertwrightError: the hub cannot be reached or does not accept the files.
     """
     name = id_of(to)
     if name is None or not _ID.fullmatch(name):
@@ -63,12 +63,12 @@ def push(
     source = checkpoint.find_checkpoint(model)
     folder = sources.folder_of(source)
     checkpoint.verify_folder(folder)
-    sources.read_config(source)  # only a model that is read here
+    sources.read_config(source)  # raises if Bertwright cannot read the model
     found = sorted({path for pattern in FILES for path in folder.glob(pattern) if path.is_file()})
     files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in found}
     if not send:
         return Push(str(folder), name, files, None)
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it is imported
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read at import
     try:
         from huggingface_hub import HfApi
     except ImportError as error:
@@ -80,7 +80,7 @@ def push(
         commit = api.upload_folder(
             repo_id=name, folder_path=folder, allow_patterns=[*files], commit_message=message
         )
-    except Exception as error:  # of the library, of HTTP, of the system
+    except Exception as error:  # any error of the library, of HTTP or of the system
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise BertwrightError(
             f"{name} was not sent to the Hugging Face hub ({reason.rstrip('.')}); check the name, "

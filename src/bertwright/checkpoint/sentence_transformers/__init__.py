@@ -1,1 +1,1 @@
-"""sentence-transformers folders, read and written."""
+"""Read and write folders of sentence-transformers."""

@@ -1,10 +1,10 @@
-"""The dense layers of a folder of sentence-transformers: a pooled vector to another.
+"""The dense layers of a folder of sentence-transformers, which map a pooled vector to another.
 
     x' = f(W x + b)
 
-`N_Dense/config.json` has the sizes and the name of f, `model.safetensors` beside it `linear.weight`
-`[out, in]` and `linear.bias` `[out]`. Sizes are held against the header of the weights before
-memory is taken for them.
+`N_Dense/config.json` has the sizes and the name of f; `model.safetensors` in the same folder has
+`linear.weight` `[out, in]` and `linear.bias` `[out]`. The sizes are compared with the header of the
+weights before memory is allocated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bertwright.storage.model_folder import (
 )
 
 LARGEST = 1 << 16
-"""Numbers of a vector, at most: six layers of a BERT Large under six poolings have 37 thousand."""
+"""The maximum width of a vector. Six layers of a BERT Large with six poolings have about 37,000."""
 _CONFIG = "config.json"
 _SENTENCE = "sentence_embedding"
 _TANH = "torch.nn.modules.activation.Tanh"
@@ -44,7 +44,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "torch.nn.modules.activation.SiLU": F.silu,
     "torch.nn.modules.activation.Sigmoid": torch.sigmoid,
 }
-# Keys that change what a layer computes, and the values under which it is ours.
+# Keys that change what a layer computes, and the values with which it is computed as here.
 _HELD: dict[str, tuple[Any, ...]] = {
     "module_input_name": (_SENTENCE, None),
     "module_output_name": (_SENTENCE, None),
@@ -54,24 +54,24 @@ _HELD: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Dense:
-    """What a layer is, by its configuration."""
+    """The configuration of a dense layer."""
 
     in_features: int
     out_features: int
     bias: bool = True
     activation: str = _TANH
-    """The class of PyTorch, by its whole name."""
+    """The qualified name of the activation's class in PyTorch."""
     folder: Path = field(default=Path(), compare=False)
-    """Where its weights lie."""
+    """The folder of its weights."""
 
     def as_config(self) -> DenseConfig:
-        """Return the layer as a similarity task configures it."""
+        """Return the configuration of the same layer in a similarity task."""
         name = self.activation.rpartition(".")[2].lower()
         return DenseConfig(self.out_features, cast(Activation, name), self.bias)
 
 
 def layer_of(config: DenseConfig, weight: Tensor, bias: Tensor | None) -> DenseLayer:
-    """Return a layer of a similarity task with its weights."""
+    """Return the dense layer of a similarity task, with its weights."""
     (activation,) = (
         name for name in _ACTIVATIONS if name.rpartition(".")[2].lower() == config.activation
     )
@@ -82,31 +82,31 @@ def layer_of(config: DenseConfig, weight: Tensor, bias: Tensor | None) -> DenseL
 
 @dataclass(frozen=True, eq=False)
 class DenseLayer:
-    """A layer with its weights."""
+    """A dense layer with its weights."""
 
     dense: Dense
     weight: Tensor
-    """`[out, in]`, float32."""
+    """The weight `[out, in]` in float32."""
     bias: Tensor | None
-    """`[out]`"""
+    """The bias `[out]`; None if the layer has none."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[n, in]` -> `[n, out]`, float32"""
+        """Apply the layer to vectors `[n, in]`, and return `[n, out]` in float32."""
         with torch.inference_mode():
             return _ACTIVATIONS[self.dense.activation](F.linear(x, self.weight, self.bias))
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Its weights, by the names in its file."""
+        """The weights by their names in the file."""
         named = {"linear.weight": self.weight}
         return named if self.bias is None else named | {"linear.bias": self.bias}
 
 
 def read_config(folder: Path) -> Dense:
-    """What a layer is; its weights are not read.
+    """Return the configuration of the layer in a folder, without reading its weights.
 
     Raises:
-        DataError: no configuration, or a layer that is not read.
+        DataError: there is no configuration, or the layer is of a kind that is not read.
     """
     path = folder / _CONFIG
     content = read_json(path)
@@ -128,11 +128,12 @@ def read_config(folder: Path) -> Dense:
 
 
 def read_layer(dense: Dense) -> DenseLayer:
-    """A layer with its weights.
+    """Read the weights of a layer, and return the layer with them.
 
     Raises:
-        DataError: no weights but a pickle, or numbers that are not finite.
-        IntegrityError: the weights are not those of the configuration, or damaged.
+        DataError: there are no weights or only a pickle, or the weights are quantized or not
+            finite.
+        IntegrityError: the weights are damaged or do not fit the configuration.
     """
     path = dense.folder / WEIGHTS
     if not path.is_file():
@@ -162,7 +163,8 @@ def read_layer(dense: Dense) -> DenseLayer:
 
 
 def write_layer(folder: Path, layer: DenseLayer) -> None:
-    """Write a layer into an existing folder, as every version of sentence-transformers reads it."""
+    """Write a layer into an existing folder, in the form that all versions of sentence-transformers
+    read."""
     dense = layer.dense
     content = {
         "in_features": dense.in_features,

@@ -1,17 +1,17 @@
-"""Folders of sentence-transformers: a BERT, and how its tokens become one vector.
+"""Read and write folders of sentence-transformers: a BERT, and how its tokens become one vector.
 
 ```
 modules.json                       Transformer, Pooling, perhaps Dense, perhaps Normalize
 sentence_bert_config.json          max_seq_length, with [CLS] and [SEP]
 config_sentence_transformers.json  prompts, truncate_dim, similarity_fn_name
 1_Pooling/config.json              how tokens are pooled
-2_Dense/                           pooled vectors through a layer (dense.py); none, one or more
+2_Dense/                           a layer that maps pooled vectors (dense.py); none, one or more
 3_Normalize/
 ```
 
-The Transformer lies in the folder itself, as since version 2. Read are the forms of every version
-from there on, written is the oldest that can say it. A part that changes vectors and that is not
-ours is refused, never left out.
+The Transformer is in the folder itself, as in all versions since 2. The formats of all these
+versions are read; a folder is written in the oldest format that can express it. A part that changes
+vectors and is not supported here is an error; it is never ignored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 MODULES = "modules.json"
 _SIZES = "sentence_bert_config.json"
 _TOKENIZER = "tokenizer_config.json"
-# What else a file may hold, and the values under which it is ours.
+# Keys that change the token vectors, and the values with which they are computed as here.
 _FIXED: dict[str, tuple[Any, ...]] = {
     "transformer_task": ("feature-extraction", None),
     "module_output_name": ("token_embeddings", None),
@@ -57,9 +57,10 @@ _WIDTHS = ("word_embedding_dimension", "embedding_dimension")
 _NAMES = ("module_input_name", "module_output_name")
 _THEIRS = "sentence_transformers."
 _LARGEST_PROMPT = 1 << 13
-"""Characters."""
+"""The maximum number of characters of a prompt."""
 
-# Theirs -> ours, and the flag of it, in the order in which flags put several side by side.
+# The name of each pooling in sentence-transformers -> our name and the key of its flag. With flags,
+# several poolings are concatenated in this order.
 _MODES = {
     "cls": ("cls", "pooling_mode_cls_token"),
     "max": ("max", "pooling_mode_max_tokens"),
@@ -72,29 +73,29 @@ _MODES = {
 
 @dataclass(frozen=True)
 class EmbeddingDefaults:
-    """How a folder wants its vectors made."""
+    """How a folder of sentence-transformers defines that its vectors are computed."""
 
     pooling: str = "mean"
-    """How tokens become one vector, [CLS] and [SEP] among them: as `VectorConfig.pooling`."""
+    """How the tokens, including [CLS] and [SEP], become one vector; see `VectorConfig.pooling`."""
     normalize: bool = False
     """Whether every vector is scaled to length 1."""
     max_length: int = 512
-    """Tokens of a text that are read, [CLS] and [SEP] among them; the rest is left out."""
+    """The maximum number of tokens of a text, with [CLS] and [SEP]; longer texts are truncated."""
     layers: tuple[int, ...] = (-1,)
-    """Which layers: always the last."""
+    """The layers whose vectors are pooled; a folder can only express the last."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """Name -> text that may be put before every text."""
+    """The name of each prompt -> the text that is prepended to every text."""
     default_prompt_name: str | None = None
-    """The prompt that is put before by default."""
+    """The name of the prompt that is prepended by default."""
     dense: tuple[Dense, ...] = ()
-    """Layers that pooled vectors pass through, in order."""
+    """The dense layers that are applied to pooled vectors, in order."""
     dimensions: int | None = None
-    """Numbers that are kept of a vector, before it is scaled."""
+    """The number of first dimensions of a vector that are kept, before scaling; None: all."""
     similarity: SimilarityFunction = "cosine"
-    """The function that compares vectors; it changes no vector."""
+    """The function that compares vectors. It does not change the vectors."""
 
     def vectors(self) -> VectorConfig:
-        """The same as one asks for vectors."""
+        """Return the `VectorConfig` with which the vectors of the folder are computed."""
         prompt = self.prompts.get(self.default_prompt_name or "", "")
         dense = self.dense[-1].out_features if self.dense else 0
         return VectorConfig(
@@ -111,10 +112,12 @@ class EmbeddingDefaults:
 
 
 def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
-    """How vectors are made in a folder; None if it is none of sentence-transformers.
+    """Return how the vectors of a folder are computed; None if it is not a folder of
+    sentence-transformers.
 
     Raises:
-        DataError: parts or settings that would give other vectors here.
+        DataError: a part or a setting is not supported, so that the vectors would differ.
+        IntegrityError: a part is outside the folder.
     """
     root = Path(folder)
     if not is_one(root):
@@ -148,12 +151,12 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
 
 
 def is_one(folder: Path) -> bool:
-    """Whether a folder is one of sentence-transformers."""
+    """Return whether a folder is one of sentence-transformers."""
     return (folder / MODULES).is_file()
 
 
 def folders_of(folder: Path) -> list[Path]:
-    """The folders that are read with one: of sentence-transformers the root and its parts."""
+    """Return the folder and, if it is one of sentence-transformers, the folders of its parts."""
     parts = [path for _, path in _parts(folder) if path.is_dir()] if is_one(folder) else []
     return list(dict.fromkeys([folder, *parts]))
 
@@ -164,16 +167,17 @@ def write_defaults(
     hidden_size: int,
     layers: Sequence[DenseLayer] | None = None,
 ) -> None:
-    """Make a Hugging Face folder one of sentence-transformers.
+    """Turn a Hugging Face folder into a folder of sentence-transformers.
 
     Args:
-        folder: the folder, with the encoder.
-        defaults: how its vectors are made.
+        folder: the folder, which contains the encoder.
+        defaults: how its vectors are computed.
         hidden_size: the width of the encoder.
-        layers: the weights of the dense layers; None: they are read from their folders.
+        layers: the dense layers with their weights; None: they are read from the folders in
+            `defaults`.
 
     Raises:
-        ConfigError: a pooling that sentence-transformers has not.
+        ConfigError: sentence-transformers does not have the pooling.
         DataError, IntegrityError: the weights of a dense layer cannot be read.
     """
     kinds = ["Pooling", *["Dense"] * len(defaults.dense), *["Normalize"] * defaults.normalize]
@@ -189,7 +193,7 @@ def write_defaults(
     for layer, (_, name) in zip(weights, named[2:], strict=False):
         write_layer(folder / name, layer)
     if defaults.normalize:
-        write_json(folder / named[-1][1] / "config.json", {})  # an empty folder does not travel
+        write_json(folder / named[-1][1] / "config.json", {})  # git does not store an empty folder
     write_json(folder / MODULES, modules)
     write_json(folder / _SIZES, {"max_seq_length": defaults.max_length, "do_lower_case": False})
     write_json(folder / named[1][1] / "config.json", pooling)
@@ -201,14 +205,15 @@ def write_defaults(
         }
     if defaults.dimensions is not None:
         settings["truncate_dim"] = defaults.dimensions
-    if defaults.similarity != "cosine":  # theirs, too, unless a folder says otherwise
+    if defaults.similarity != "cosine":  # which is also the default of sentence-transformers
         settings["similarity_fn_name"] = defaults.similarity
     if settings:
         write_json(folder / _SETTINGS, settings)
 
 
 def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
-    """The configuration of a pooling: flags, which all versions read, where they can say it."""
+    """Return the configuration of a pooling: as flags, which all versions read, if they can express
+    it, else as `pooling_mode`."""
     theirs = {ours: name for name, (ours, _) in _MODES.items()}
     poolings = poolings_of(defaults.pooling)
     if defaults.pooling == "first-last" or not theirs.keys() >= set(poolings):
@@ -223,7 +228,12 @@ def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
 
 
 def _parts(root: Path) -> list[tuple[str, Path]]:
-    """Kind and folder of each part, in order."""
+    """Return the kind and the folder of each part, in order.
+
+    Raises:
+        DataError: the file is invalid, or was written by a version before 2.
+        IntegrityError: a part is outside the folder.
+    """
     path = root / MODULES
     listed = read_any_json(path)
     parts = []
@@ -233,7 +243,7 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
             raise DataError(f"{path} holds {short(part)}; expected a type and a path")
         if name and (Path(name).name != name or name == ".."):
             raise IntegrityError(f"{path} names {name!r}; a part is a folder beside it")
-        theirs = kind.startswith(_THEIRS)  # of another package it is another thing
+        theirs = kind.startswith(_THEIRS)  # another package may use the same class name
         parts.append((kind.rpartition(".")[2] if theirs else kind[:60], root / name))
     if not parts:
         raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
@@ -246,7 +256,7 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
 
 
 def _read_pooling(path: Path) -> str:
-    """How tokens are pooled, in our words."""
+    """Return how tokens are pooled, as `VectorConfig.pooling` names it."""
     content = read_json(path)
     flags = {flag: content.get(flag, False) for _, flag in _MODES.values()}
     known = {"pooling_mode", "include_prompt", *flags, *_WIDTHS}
@@ -271,7 +281,7 @@ def _read_pooling(path: Path) -> str:
 
 
 def _check_normalize(path: Path) -> None:
-    """Refuse a scaling of other than the vector of a text."""
+    """Raise DataError if anything other than the vector of a text is scaled."""
     content = read_json(path) if path.is_file() else {}
     for key, value in content.items():
         if key not in _NAMES or value not in ("sentence_embedding", None):
@@ -279,10 +289,11 @@ def _check_normalize(path: Path) -> None:
 
 
 def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
-    """Numbers of a vector.
+    """Return the width of the vectors after pooling and dense layers.
 
     Raises:
-        DataError: no BERT, or a layer that takes another number than it is given.
+        DataError: the model is of a kind that is not read, or the input of a dense layer does not
+            have the width of its predecessor's output.
     """
     path = transformer / "config.json"
     content = read_json(path)
@@ -299,10 +310,12 @@ def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
 
 
 def read_max_length(transformer: Path) -> int:
-    """Tokens of a text: `max_seq_length`, or the tokenizer's; at most the model's positions.
+    """Return the maximum number of tokens of a text: `max_seq_length`, or else the tokenizer's
+    `model_max_length`, and at most the number of the model's positions.
 
     Raises:
-        DataError: no number, or a setting that would give other vectors here.
+        DataError: a length is not a whole number, or a setting is not supported, so that the
+            vectors would differ.
     """
     config = read_json(transformer / "config.json")
     sizes, tokenizer = (
@@ -329,7 +342,8 @@ def read_max_length(transformer: Path) -> int:
 
 
 def _whole(content: dict[str, Any], key: str, path: Path, of: str, least: int = 1) -> int | None:
-    """A number in a file; 1e30 tokens is how tokenizers say that any will do."""
+    """Return a whole number in a file; None if the key is missing or null. Floats such as 1e30 are
+    accepted, because tokenizers express with them that there is no limit."""
     value = content.get(key)
     if value is None:
         return None
@@ -344,7 +358,8 @@ def _tokens(content: dict[str, Any], key: str, path: Path) -> int | None:
 
 
 def _check_sizes(sizes: dict[str, Any], path: Path) -> None:
-    """Refuse another output than the last layer's tokens, and arguments that change vectors."""
+    """Raise DataError if an output other than the last layer's token vectors is used, or if an
+    argument of the model changes the vectors."""
     check_settings(sizes, path, "Transformer", _FIXED)
     taken = sizes.get("modality_config")
     of_text = taken.get("text") if isinstance(taken, dict) else taken
@@ -366,8 +381,8 @@ def _check_sizes(sizes: dict[str, Any], path: Path) -> None:
 def _read_settings(
     path: Path,
 ) -> tuple[dict[str, str], str | None, int | None, SimilarityFunction]:
-    """Prompts by name, the name of the default, numbers of a vector that are kept, and the function
-    that compares vectors.
+    """Return the prompts by name, the name of the default prompt, the number of dimensions that are
+    kept, and the function that compares vectors.
     """
     content = read_json(path) if path.is_file() else {}
     prompts, default = content.get("prompts"), content.get("default_prompt_name")

@@ -1,4 +1,4 @@
-"""Write a model of a similarity task as a folder of sentence-transformers, beside its own files."""
+"""Add the files of sentence-transformers to the folder of a model with a similarity task."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def write(
     tasks: Mapping[str, TaskConfig],
     spec: EncoderSpec,
 ) -> None:
-    """Write how vectors are made into the folder of a model, if a task of it makes vectors.
+    """Write the files of sentence-transformers into the folder of a model, if one of its tasks
+    computes vectors.
 
-    Of several such tasks the first counts.
+    If several tasks do, the first is used.
 
     Args:
-        folder: the folder, with the encoder.
-        heads: the heads of the tasks.
-        tasks: the tasks by name.
+        folder: the folder, which contains the encoder.
+        heads: the heads of the tasks, by name.
+        tasks: the tasks, by name.
         spec: the specification of the encoder.
     """
     name = next((name for name, task in tasks.items() if kind_of(task.kind).vectors), None)
@@ -67,7 +68,8 @@ def _dense_layers(task: TaskConfig, head: nn.Module) -> list[DenseLayer]:
 
 
 def take_dense(folder: Path, head: nn.Module) -> None:
-    """Give a new head the dense layers of the folder that its encoder is from, if it has any."""
+    """Copy the dense layers in a folder, from which the encoder was loaded, into a new head, if
+    both have the same number of layers."""
     defaults = read_defaults(folder) if is_one(folder) else None
     assert isinstance(head, SimilarityHead)
     if defaults is None or len(defaults.dense) != len(head.dense):

@@ -1,1 +1,1 @@
-"""Instances -> the batches of each step, for any step of any epoch of any rank."""
+"""Loading: makes the batches of any step of any epoch, for any rank, from instances."""

@@ -1,7 +1,7 @@
-"""Batches that a thread makes while the step before them is computed.
+"""Make the batches of the next step in a thread while the current step is computed.
 
-The host queues work on a GPU without waiting for it. In the time of a step it can make the next
-batch: choose and mask tokens, pin them, and queue their copies to the device.
+The host queues work on a GPU without waiting for it. During a step it can make the next batches:
+choose and mask tokens, pin them, and queue their copies to the device.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ B = TypeVar("B", bound=Batch)
 class Ahead(Generic[B]):
     """Calls a function that makes the micro-batches of a step, in a thread one step ahead.
 
-    The results are those of calling the function when they are needed.
+    The results are the same as if the function were called only when they are needed.
     """
 
     def __init__(
         self, make: Callable[[DataPosition], tuple[list[B], DataPosition]], ahead: bool
     ) -> None:
-        """Take the function.
+        """Initialize with the function to call.
 
         Args:
-            make: data position -> the micro-batches of its step, and the next data position; a
-                function of the position alone.
-            ahead: whether a thread calls it for the position that follows.
+            make: returns the micro-batches of the step at a data position, and the next data
+                position. It must depend on the position only.
+            ahead: whether a thread calls it for the next position in advance.
         """
         self._make = make
         self._pool = ThreadPoolExecutor(1, "bertwright-batches") if ahead else None

@@ -1,11 +1,12 @@
-"""The batches of a run: any step of any epoch for any rank, at once.
+"""Make the batches of any step of any epoch for any rank, without the steps before it.
 
-An epoch's instances are in the order of its plan. Step s of S takes those that end in the s-th of S
-equal intervals of the epoch's tokens, S being the tokens of the epoch over `batch_tokens`, rounded
-up; so steps are equal to within a sequence and no instance is left out. The instances of a step are
-sorted by length and dealt to the ranks like cards; each rank splits its share into equal
-micro-batches of `micro_batch_tokens`, give or take a sequence or two. No position is kept here: a
-step is a function of (instances, epoch, step), so resuming is asking for the next one.
+The instances of an epoch have an order, in which their tokens are counted. The epoch has S steps,
+where S is its number of tokens divided by `batch_tokens`, rounded up. Its tokens are divided into S
+equal intervals, and step s takes the instances that end in the s-th interval. So steps are equal to
+within a sequence, and no instance is left out. The instances of a step are sorted by length and
+dealt to the ranks in turn. Each rank splits its share into equal micro-batches of about
+`micro_batch_tokens` tokens, to within a sequence or two. No position is stored here: a step is a
+function of (instances, epoch, step), so a resumed run asks for its next step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ B = TypeVar("B", bound=Batch)
 
 
 class EpochLoader(Generic[B]):
-    """Batches of instances by (epoch, step)."""
+    """Makes the batches of instances for a given epoch and step."""
 
     def __init__(
         self,
@@ -34,7 +35,11 @@ class EpochLoader(Generic[B]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        """Open instances for one of the ranks; ConfigError where there is no such rank."""
+        """Initialize the loader of one rank.
+
+        Raises:
+            ConfigError: `rank` is not from 0 to `world_size` - 1.
+        """
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank is {rank}; expected 0 to {world_size - 1}")
         self.instances = instances
@@ -43,27 +48,30 @@ class EpochLoader(Generic[B]):
         self._epoch: Callable[[int], tuple[Int64s, Int64s]] = lru_cache(maxsize=2)(self._measure)
 
     def tokens_in_epoch(self, epoch: int) -> int:
-        """Tokens of all sequences of an epoch, special tokens included, over all ranks."""
+        """Return the number of tokens of an epoch over all ranks, including special tokens."""
         return int(self._epoch(epoch)[1][-1])
 
     def sequences_in_epoch(self, epoch: int) -> int:
-        """Sequences of an epoch, over all ranks."""
+        """Return the number of sequences of an epoch over all ranks."""
         return len(self._epoch(epoch)[0])
 
     def steps_in_epoch(self, epoch: int, batch_tokens: int) -> int:
-        """Steps of `batch_tokens` (over all ranks) that an epoch holds; at least 1."""
+        """Return the number of steps of an epoch, at least 1. A step has about `batch_tokens`
+        tokens over all ranks.
+        """
         if batch_tokens < 1:
             raise ConfigError(f"batch_tokens is {batch_tokens}; expected 1 or more")
         return max(1, -(-self.tokens_in_epoch(epoch) // batch_tokens))
 
     def positions(self, epoch: int, step_in_epoch: int, batch_tokens: int) -> Int64s:
-        """The positions in the epoch of a step's instances, over all ranks."""
+        """Return the positions in the epoch of a step's instances, over all ranks."""
         steps = self.steps_in_epoch(epoch, batch_tokens)
         if not 0 <= step_in_epoch < steps:
             raise IndexError(f"step {step_in_epoch} is not in an epoch of {steps} steps")
         ends = self._epoch(epoch)[1]
         total = int(ends[-1])
-        # A sequence belongs where it ends: ends lie in (0, total], so every one has a step.
+        # A sequence belongs to the step in whose interval it ends. Ends lie in (0, total], so every
+        # sequence has a step.
         edges = [total * step_in_epoch // steps, total * (step_in_epoch + 1) // steps]
         first, last = np.searchsorted(ends, edges, side="right")
         return np.arange(first, last)
@@ -71,7 +79,8 @@ class EpochLoader(Generic[B]):
     def step(
         self, epoch: int, step_in_epoch: int, batch_tokens: int, micro_batch_tokens: int
     ) -> list[B]:
-        """This rank's micro-batches of one step; empty if the step has fewer sequences than ranks.
+        """Return this rank's micro-batches of one step, which may be none if the step has fewer
+        sequences than there are ranks.
 
         Raises:
             ConfigError: a sequence of the full length does not fit into a micro-batch.
@@ -93,16 +102,19 @@ class EpochLoader(Generic[B]):
         ]
 
     def _measure(self, epoch: int) -> tuple[Int64s, Int64s]:
-        """The lengths of an epoch's sequences, and where each ends in tokens of the epoch."""
+        """Return the lengths of an epoch's sequences, and the number of tokens up to each one's
+        end.
+        """
         lengths = self.instances.lengths(epoch)
         return lengths, np.cumsum(lengths)
 
 
 def _split(positions: Int64s, lengths: Int64s, micro_tokens: int, spare: int) -> list[Int64s]:
-    """Split, in order, into equal parts of about `micro_tokens`.
+    """Split positions, in order, into equal parts of about `micro_tokens` tokens.
 
-    The shares of a step differ by a sequence or two; `spare` tokens more make no further part, or a
-    step that was meant to be one micro-batch would often be one and a tiny second.
+    The shares of a step differ by a sequence or two, so up to `spare` further tokens do not make
+    another part. Otherwise a step that was meant to be one micro-batch would often have a tiny
+    second one.
     """
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0

@@ -1,4 +1,4 @@
-"""The steps of a pre-training run, over one phase of instances or several in turn."""
+"""Make the batches of a pre-training run, from one phase of instances or several in turn."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ class PhaseLoader:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        """Open the phases.
+        """Initialize the loader of one process.
 
         Args:
-            phases: in order; the first begins at 0.
-            micro_tokens: tokens of a micro-batch; it has one sequence at least.
+            phases: the phases in order; the first begins at 0.
+            micro_tokens: the number of tokens of a micro-batch, at least the length of the longest
+                sequence; a smaller number is raised to it.
             device: the device of the batches.
             rank: the number of this process.
             world_size: the number of processes that share each step.
@@ -45,7 +46,7 @@ class PhaseLoader:
             EpochLoader(phase.instances, rank, world_size) for phase in phases
         ]
         self._ahead = Ahead(self._make, device.type == "cuda")
-        self.loaders[0].tokens_in_epoch(0)  # data that gives no instances is an error now
+        self.loaders[0].tokens_in_epoch(0)  # fails early if the data gives no instances
 
     def step(self, at: DataPosition, done: float) -> tuple[list[Batch], DataPosition]:
         """Return the micro-batches at a data position, and the next data position.

@@ -1,4 +1,4 @@
-"""The parts of a run: one phase of instances, or several one after the other."""
+"""The phases of a run, which train on different instances one after the other."""
 
 from __future__ import annotations
 

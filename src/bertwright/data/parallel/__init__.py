@@ -1,1 +1,1 @@
-"""Parallel text: two files whose lines translate each other, as shards and as batches."""
+"""Parallel text, such as two files whose lines translate each other: its shards and batches."""

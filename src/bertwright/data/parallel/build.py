@@ -1,10 +1,11 @@
-"""`bertwright data build --parallel`, two files whose lines translate each other or one file of
-pairs, and `bertwright data trees`, sentences and their trees, to train a parser on.
+"""Build shards of pairs, for `bertwright data build --parallel` and `bertwright data trees`.
 
-The shards are those of any corpus (`data/shards.py`), and `parallel` in their manifest says what
-their documents are: a pair each, the source its first sentence, the target its second. One
-vocabulary is for both languages (Vaswani et al. 2017, section 5.1), or for words and, at its end,
-the tokens of trees as sequences (`text/treebank/trees.py`).
+`--parallel` reads two files whose lines translate each other, or one file of pairs. `data trees`
+reads sentences with their trees, to train a parser on. The shards have the format of any corpus
+(`data/shards.py`). `parallel` in their manifest says that each document is a pair, whose first
+sentence is the source and whose second is the target. One vocabulary is used for both languages
+(Vaswani et al. 2017, section 5.1), or for the words and, at its end, the tokens of linearized trees
+(`text/treebank/trees.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from bertwright.text.treebank.trees import (
 
 SHARD_TOKENS = 1 << 26
 BLOCK_LINES, BLOCK_CHARACTERS = 1 << 14, 1 << 24
-"""Pairs, or characters of them, that are encoded at once."""
+"""The number of pairs, or of their characters, that are encoded at once."""
 
 
 def build_parallel(
@@ -52,13 +53,15 @@ def build_parallel(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Encode two files, each of a sentence a line in UTF-8, also compressed, into the folder
-    `out` with a tokenizer of both languages; return its manifest. Pairs of two empty lines are left
-    out.
+    """Encode two files of sentences into the folder `out`, and return its manifest.
+
+    The files have one sentence per line in UTF-8, and may be compressed. The tokenizer is one for
+    both languages. Pairs of two empty lines are left out.
 
     Raises:
-        ConfigError: `out` holds something, or what is read.
-        DataError: files of unequal length, a line that is empty in one of them, no text.
+        ConfigError: `out` exists and may not be replaced, or it contains what is read.
+        DataError: the files have unequal lengths, a line is empty in only one of them, or there is
+            no text.
     """
     source, target, out = Path(source), Path(target), Path(out)
     if source == target:
@@ -87,14 +90,15 @@ def build_pair_file(
     on_progress: OnProgress = silent,
     report: CorpusReport | None = None,
 ) -> dict[str, Any]:
-    """Encode a file of pairs, as `open_pairs` opens it, into the folder `out`; return its manifest.
+    """Encode a file of pairs into the folder `out`, and return its manifest.
 
-    The shards are those that `build_parallel` writes of two files of the same lines. Rows with two
-    empty sides are left out. `report` is filled while reading.
+    `pairs` is the result of `open_pairs`. The shards are the same as those that `build_parallel`
+    writes for two files with the same lines. Rows with two empty sides are left out. `report` is
+    filled while reading.
 
     Raises:
-        ConfigError: `out` holds something, or what is read.
-        DataError: a row that cannot be read or has one empty side, no text.
+        ConfigError: `out` exists and may not be replaced, or it contains what is read.
+        DataError: a row cannot be read or has only one empty side, or there is no text.
     """
     out = Path(out)
     for path in (pairs.path, Path(tokenizer_folder)):
@@ -124,8 +128,9 @@ def _encoded(
     require_both: Callable[[int, Sequence[Any]], None],
     on_block: Callable[[], None],
 ) -> Iterator[IdPairs]:
-    """Yield the ids of pairs block by block; `require_both` gets the number of each pair and the
-    lengths of its sides."""
+    """Yield the ids of pairs block by block. `require_both` is called with the number of each pair
+    and the lengths of its sides.
+    """
     while block := _next_block(pairs):
         ids, lengths = tokenizer.encode_sentence_ids([t for _, *pair in block for t in pair])
         for (number, *_), pair in zip(block, lengths.reshape(-1, 2).tolist(), strict=True):
@@ -135,7 +140,7 @@ def _encoded(
 
 
 def _next_block(pairs: Iterator[Pair]) -> list[Pair]:
-    """Return the pairs that are held at once; none at the end."""
+    """Return the next pairs to encode at once; empty at the end."""
     block: list[Pair] = []
     size = 0
     for pair in islice(pairs, BLOCK_LINES):
@@ -147,8 +152,8 @@ def _next_block(pairs: Iterator[Pair]) -> list[Pair]:
 
 
 IdPairs = tuple[np.ndarray[Any, Any], Int64s, int]
-"""The ids of some pairs, all end to end; the length of each source and target; and how many pairs
-were read to find these."""
+"""The ids of some pairs, laid end to end; the length of each source and target; and the number of
+pairs that were read, including empty ones."""
 
 
 def write_pairs(
@@ -159,11 +164,11 @@ def write_pairs(
     *,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write encoded pairs into the folder `out`; return its manifest, `facts` among it.
+    """Write encoded pairs into the folder `out`, and return its manifest, which includes `facts`.
 
     Raises:
-        ConfigError: `out` holds something.
-        DataError: no pair.
+        ConfigError: `out` exists and may not be replaced.
+        DataError: there is no pair.
     """
     continues, dtype = tokenizer.is_continuation, token_dtype(tokenizer.vocab_size)
     counts: Counter[str] = Counter()
@@ -193,10 +198,13 @@ def write_pairs(
 
 
 def read_pairs(source: Path, target: Path, files: list[Any] | None = None) -> Iterator[Pair]:
-    """Lines of two files with their number from 1, blanks around them removed.
+    """Yield the lines of two files in pairs, each with its number, from 1.
+
+    White space around the lines is removed.
 
     Raises:
-        DataError: one file has more lines, or one line is empty, too long or no UTF-8.
+        DataError: one file has more lines than the other, or a line is empty in only one of them,
+            too long, or not UTF-8.
     """
     paths = source, target
     opened = files or [open_with_position(path)[0] for path in paths]
@@ -213,7 +221,7 @@ def read_pairs(source: Path, target: Path, files: list[Any] | None = None) -> It
 
 
 def _require_both(number: int, pair: Sequence[Any], source: Path, target: Path) -> None:
-    """Raise DataError where one side of a pair holds nothing."""
+    """Raise DataError if only one side of a pair is empty."""
     if any(pair) and not all(pair):
         path, other = (target, source) if pair[0] else (source, target)
         raise DataError(
@@ -231,13 +239,15 @@ def build_trees(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Encode a file or a folder of bracketed trees into the folder `out`; return its manifest.
+    """Encode a file or a folder of bracketed trees into the folder `out`, and return its manifest.
 
-    Without a `tokenizer_folder` (a WordPiece) a vocabulary of `vocab_size` is trained on the words.
+    `tokenizer_folder` is the folder of a WordPiece tokenizer; None trains a vocabulary of
+    `vocab_size` entries on the words of the trees. Trees of over `MOST_WORDS` words are left out.
 
     Raises:
-        ConfigError: `out` holds something, or what is read.
-        DataError: a tree that cannot be read (with its line), no tree, or no WordPiece vocabulary.
+        ConfigError: `out` exists and may not be replaced, or it contains what is read.
+        DataError: a tree cannot be read (the message names its line), there is no tree, or the
+            tokenizer is not a WordPiece.
     """
     refuse_source(Path(out), Path(trees))
     left_out: Counter[str] = Counter()
@@ -269,22 +279,26 @@ def build_trees(
 
 
 def source_ids(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
-    """What a parser reads of sentences: their words' tokens, each word after its number."""
+    """Return the ids that a parser reads for each sentence: the tokens of every word, after the
+    token of the word's number.
+    """
     words = [plain_word(word) for sentence in sentences for word in sentence]
     ids, lengths = tokenizer.encode_sentence_ids(words)
     numbers = [tokenizer.vocab[leaf_token(n)] for words in sentences for n in range(len(words))]
     ends = np.cumsum(lengths)
     numbered = np.insert(ids, ends - lengths, numbers).tolist()
-    stops = [0, *(ends + np.arange(1, len(words) + 1)).tolist()]  # of each word
+    stops = [0, *(ends + np.arange(1, len(words) + 1)).tolist()]  # where each word's ids end
     bounds = np.cumsum([0, *map(len, sentences)]).tolist()
     return [numbered[stops[first] : stops[last]] for first, last in pairwise(bounds)]
 
 
 def is_of_tree(token: str) -> bool:
-    """Whether a token is of trees: a bracket with its label, or a word's number."""
+    """Return whether a token is one of linearized trees: a bracket with its label, or the number of
+    a word.
+    """
     return bool(re.fullmatch(r"[()].+|\[\d+\]", token))
 
 
 def writes_trees(tokenizer: Tokenizer) -> bool:
-    """Whether this is a parser's vocabulary."""
+    """Return whether a tokenizer has the vocabulary of a parser."""
     return leaf_token(MOST_WORDS - 1) in tokenizer.vocab

@@ -1,7 +1,7 @@
-"""Pairs of sentences for translation: source and target laid end to end, each without padding.
+"""Make batches of sentence pairs for translation: sources and targets laid end to end, unpadded.
 
-The source is framed as every text is (`[CLS] x [SEP]`, or the tokenizer's own tokens for begin and
-end); the decoder reads `[CLS] y` and predicts `y [SEP]`.
+The source is framed like every text (`[CLS] x [SEP]`, or with the tokenizer's own begin and end
+tokens). The decoder reads `[CLS] y` and predicts `y [SEP]`.
 
 Letters: B pairs, N source and M target tokens.
 """
@@ -22,14 +22,21 @@ from bertwright.text.framing import Framing, ends_of
 
 
 class ParallelText(Shuffled):
-    """The `Instances` of translation, of some pairs of shards built with --parallel."""
+    """The `Instances` of translation: pairs of shards that were built with --parallel."""
 
     def __init__(self, shards: Shards, documents: Int64s, length: int, *, seed: int = 0) -> None:
-        """Open the pairs of these numbers whose source and target have at most `length` tokens,
-        with those for begin and end; longer ones are left out (`left_out`).
+        """Select the pairs whose source and target are short enough.
+
+        Args:
+            shards: the shards of pairs.
+            documents: the numbers of the pairs.
+            length: the most tokens of a source, and of a target, including begin and end tokens.
+                Longer pairs are left out and counted in `left_out`.
+            seed: the seed of the order.
 
         Raises:
-            DataError: other shards, a vocabulary without begin and end, or no pair that short.
+            DataError: the shards are not of pairs, the vocabulary has no begin and end tokens, or
+                no pair is short enough.
         """
         if not shards.manifest.get("parallel"):
             raise DataError(
@@ -71,7 +78,9 @@ class ParallelText(Shuffled):
         )
 
     def check(self, checkup: Checkup) -> None:
-        """See `Instances`: are these translations, and line by line?"""
+        """Add findings about the lengths: how many pairs are left out, and the correlation of
+        source and target, which is low if the lines do not translate each other.
+        """
         source, target, pairs = self._source, self._target, len(self._source)
         note_lengths(checkup, self.unordered, self.longest)
         left_out = self.left_out / (pairs + self.left_out)
@@ -95,7 +104,9 @@ class ParallelText(Shuffled):
             )
 
     def _framed(self, start: Int64s, lengths: Int64s) -> Int64s:
-        """Return sentences, given their first token in the shards, between begin and end."""
+        """Return sentences between begin and end tokens, given the position of each one's first
+        token in the shards, and its length.
+        """
         frames = self._framing.frames(lengths)
         frames.ids[frames.first] = self.shards.tokens_at(ranges(start, lengths))
         return frames.ids

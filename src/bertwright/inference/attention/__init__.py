@@ -1,1 +1,1 @@
-"""What attends to what: maps of a text, measures over many, heads that follow syntax."""
+"""Attention maps of a text, measures of attention heads, and heads that follow the syntax."""

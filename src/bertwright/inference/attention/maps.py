@@ -53,7 +53,7 @@ def require_attention(runner: ModelRunner) -> HasAttentionMaps:
     """Return the encoder if it has attention.
 
     Raises:
-        DataError: it has none.
+        DataError: the encoder has no attention.
     """
     if not isinstance(runner.encoder, HasAttentionMaps):
         raise DataError(

@@ -42,7 +42,7 @@ class Best:
 
     count: int
     layer: int
-    """The layer, from 1; the head counts from 1 too."""
+    """The layer of the head. Layers and heads are numbered from 1."""
     head: int
     direction: str
     accuracy: float
@@ -79,7 +79,9 @@ def word_maps(maps: Float32s, words: Sequence[slice]) -> Float32s:
 
 
 def chosen(right: Bools, half: Int64s) -> tuple[int, float]:
-    """Return the best of K candidates, and the accuracy of those that are chosen on the other half.
+    """Return the index of the best of K candidates, and the cross-validated accuracy.
+
+    On each half, the accuracy is that of the candidate that is best on the other half.
 
     Args:
         right: `[C, K]`, whether a candidate is right in each of C cases.

@@ -1,1 +1,1 @@
-"""How layers are computed: plain PyTorch, packed weights, int8."""
+"""Backends that compute the layers of an encoder: plain PyTorch, packed weights, int8."""

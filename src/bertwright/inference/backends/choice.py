@@ -1,7 +1,7 @@
 """Choose the backend that computes vectors, and verify it.
 
-Every backend other than torch in float32 is compared with that on a sample of texts before it is
-used.
+The reference is torch in the precision in which the model was loaded; it is used without a check.
+Any other backend is compared with float32 on a sample of texts before it is used.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from bertwright.nn.products import has_bfloat16
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LEAST_EXACT = 0.9999
-"""The least cosine with which a float32 backend must agree; below it, the export is of another
-model.
+"""The least cosine with the reference that is allowed for a float32 backend. A lower cosine means
+that the export is of another model.
 """
 CPU_BATCH = 2048
 """The number of tokens of a batch; more would not fit in a processor's cache."""
@@ -79,7 +79,7 @@ class BackendChoice:
             runner: the model.
             own: the model's `torch_backend`.
             config: the configuration of the vectors that are compared.
-            sample: the texts that are compared; empty: sentences of our own.
+            sample: the texts whose vectors are compared; if empty, the package's sample sentences.
             dense: the dense layers of the model's folder.
         """
         self.runner, self.own, self.dense = runner, own, dense
@@ -91,7 +91,7 @@ class BackendChoice:
     def choose(
         self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None = None
     ) -> Backend:
-        """Return the requested backend, verified.
+        """Return the requested backend, after verifying that its vectors agree with float32's.
 
         Raises:
             ConfigError: there is no such backend or precision, the export is for another one, or
@@ -196,8 +196,10 @@ class BackendChoice:
 
 
 def other_texts(tokenizer: Tokenizer) -> list[str]:
-    """Return sentences of our own, and texts of random tokens of a vocabulary, so that every
-    language it knows occurs; always the same.
+    """Return the package's sample sentences, and texts of random tokens of a vocabulary.
+
+    The random texts contain words of all languages of the vocabulary. The seed is fixed, so the
+    texts are always the same.
     """
     generator = random.Random(0)
     tokens = tokenizer.tokens_of(range(tokenizer.vocab_size))

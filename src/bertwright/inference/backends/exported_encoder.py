@@ -1,4 +1,4 @@
-"""An exported graph in place of a model's encoder: its heads read what the graph computes.
+"""Run an exported graph in place of a model's encoder, for the heads of the model.
 
 `bertwright export onnx|openvino --task encoder` writes the graph; the checkpoint that it was
 exported from has the heads. Before it is used, the graph is compared with the encoder on a sample.
@@ -27,7 +27,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 class ExportedEncoder(Encoder):
-    """Runs the graph of a folder of `bertwright export` on the CPU."""
+    """Encoder that runs the graph of a `bertwright export` folder on the CPU."""
 
     def __init__(self, exported: Exported, encoder: Encoder, model: str) -> None:
         """Replace an encoder by its graph.
@@ -98,15 +98,16 @@ class ExportedEncoder(Encoder):
         return Encoded(inputs.sequences, last, tuple(layers) if keep_layers else (), pooled)
 
     def stages(self) -> Sequence[nn.Module]:
-        """Return no stages: nothing is trained."""
+        """Return an empty list, because an exported graph is not trained."""
         return []
 
 
 def with_export(
     folder: str | Path, learner: Learner, tokenizer: Tokenizer, model: str | Path
 ) -> Learner:
-    """Return a learner on the CPU with the heads of `learner`, whose encoder is the graph of a
-    folder. The graph is verified on a sample.
+    """Return a learner with the heads of `learner` and an exported graph as its encoder.
+
+    The learner runs on the CPU. The graph is verified on a sample of texts.
 
     Args:
         folder: the folder that `bertwright export` wrote.
@@ -115,8 +116,8 @@ def with_export(
         model: the path of the model, for the command that a message shows.
 
     Raises:
-        ConfigError: the graph is of another model, lacks a layer that a head reads, or is of
-            another kind than `ExportedEncoder` runs.
+        ConfigError: the graph is of another model, lacks a layer that a head reads, or cannot be
+            run by `ExportedEncoder`.
         DataError, IntegrityError, MissingExtra: as `open_exported`.
     """
     encoder = learner.encoder

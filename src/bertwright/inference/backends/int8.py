@@ -66,7 +66,7 @@ class Int8Product(Product):
     """`x W^T + b` in 8-bit integers, with sums in 32 bits and the result in bfloat16."""
 
     def __init__(self, product: Product, low: Tensor, high: Tensor) -> None:
-        """Quantize the weights. Inputs are expected between `low` and `high`, `[in]` each."""
+        """Quantize the weights for inputs whose columns lie between `low` and `high`, `[in]`."""
         self.weight, self.bias = product.weight, product.bias
         self.low, self.high = low, high
         weight, bias = product.weight.float(), product.bias.float()
@@ -110,7 +110,10 @@ class Int8Product(Product):
         return result
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Return u - 128 for x `[N, in]`, as int8; torch converts to uint8 nine times as slowly."""
+        """Return `u - 128` as int8 for x `[N, in]`.
+
+        The result is not uint8, because torch's conversion to uint8 takes nine times as long.
+        """
         u = torch.empty(x.shape, dtype=torch.int8)
         most = max(1, AT_ONCE // x.shape[1])
         room = torch.empty(min(most, len(x)), x.shape[1])
@@ -144,8 +147,8 @@ def make_int8(
 
     Args:
         packed: the model in bfloat16.
-        look: runs `packed` over the sample, with every token in every layer that is needed, because
-            ranges are those of all tokens, wherever vectors are read.
+        look: runs `packed` over the sample and computes all tokens of every layer that is needed,
+            because ranges are measured over all tokens, not only over those that are read.
         vectors: returns the vectors of a sample of texts by `packed` in its current state, `[n,
             H]`.
         reference: the same vectors in float32.

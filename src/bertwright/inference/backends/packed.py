@@ -49,7 +49,9 @@ BLOCK = 1 << 20
 ROWS = 2048
 """The number of rows that weights are laid out for; other numbers work too."""
 _MADE: dict[Hashable, set[int]] = {}
-"""The numbers of rows for which kernels exist, by everything else that they depend on."""
+"""The numbers of rows for which oneDNN has made kernels, by everything else that they depend on:
+the number of threads, the dtype, and the types and shapes of the products.
+"""
 
 
 class Product:
@@ -64,14 +66,15 @@ class Product:
             self._multiply_and_add = torch.ops.mkldnn._linear_pointwise.binary
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy only the weights, because each copy, also in another process, lays them out
-        itself.
+        """Reduce the product to its weights, because each copy, also one in another process, lays
+        them out itself.
         """
         return type(self), (self.weight, self.bias)
 
     def __call__(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
-        """Return `x W^T + b` `[N, out]` for x `[N, in]`, or its GELU; `how` is torch's
-        `approximate`.
+        """Return `x W^T + b` `[N, out]` for x `[N, in]`; if `after` is "gelu", return its GELU.
+
+        `how` is the argument `approximate` of torch's GELU.
         """
         if self.laid_out is None:
             y = F.linear(x, self.weight, self.bias)
@@ -121,14 +124,16 @@ class PackedLayer:
         return self.behind(x, context)
 
     def behind(self, x: Tensor, context: Tensor) -> Tensor:
-        """Return the output of what follows attention: x and context `[R, H]` -> `[R, H]`."""
+        """Return the layer's output `[R, H]` from its input x `[R, H]` and the output of attention,
+        `context` `[R, H]`.
+        """
         x = self.attention_norm(self.output.add(context, x))
         inside = self.wide(x, "gelu", self.approximate)  # [R, F]
         return self.feed_forward_norm(self.narrow.add(inside, x))
 
 
 class Norm:
-    """A layer norm with its own dtype."""
+    """A layer norm whose weights are converted to a dtype."""
 
     def __init__(self, norm: nn.LayerNorm, dtype: torch.dtype) -> None:
         self.weight, self.bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
@@ -243,15 +248,18 @@ class PackedBert:
 
 
 class Attention:
-    """The attention of one batch, the queries scaled already. All layers share its result."""
+    """The attention of one batch, for queries that are already scaled.
+
+    All layers write their result to the same matrix.
+    """
 
     def __init__(self, groups: list[Block], heads: int, like: Tensor) -> None:
-        """Plan it.
+        """Allocate the result, and plan the views of each block of sequences.
 
         Args:
-            groups: neighbouring sequences of equal length.
-            heads: A.
-            like: `[N, H]`, the input of a layer; it may have rows of no group at the end.
+            groups: the groups of neighbouring sequences of equal length.
+            heads: A, the number of heads.
+            like: `[N, H]`, the input of a layer. Its last rows may belong to no group (padding).
         """
         self.context = torch.zeros_like(like)
         hidden = like.shape[1]
@@ -267,7 +275,10 @@ class Attention:
             self._blocks.append((shape, strides, 3 * start * hidden, target))
 
     def __call__(self, qkv: Tensor) -> Tensor:
-        """Attend: `[N, 3 H]` -> `[N, H]`, rows of no group zero; valid until the next call."""
+        """Return the attention's output: `[N, 3 H]` -> `[N, H]`.
+
+        Rows that belong to no group are zero. The next call overwrites the result.
+        """
         for shape, strides, start, target in self._blocks:
             q, k, v = qkv.as_strided(shape, strides, start).unbind(0)  # [b, A, T, D]
             if self._is_exact:
@@ -324,8 +335,10 @@ class PackedBackend:
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """Compute layers; see `Backend`. Many batches run in parallel, one on each core, because
-        cores that share a batch wait for each other.
+        """Yield the requested layers; see `Backend`.
+
+        If there are many tokens, batches run in parallel, one on each core, because cores that
+        share a batch wait for each other.
         """
         cpu = torch.device("cpu")
 

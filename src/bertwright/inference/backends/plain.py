@@ -1,7 +1,7 @@
 """The plain backends: torch as in training, and the graphs that `bertwright export` wrote.
 
-Every backend takes sequences of ids and returns the requested layers. Backends other than torch in
-float32 are compared with that on a sample before they are used (`choice.py`).
+Every backend takes sequences of ids and returns the requested layers. Backends other than the model
+as it was loaded are compared with float32 on a sample before they are used (`choice.py`).
 
 Letters: n sequences, N tokens of a batch, H hidden.
 """
@@ -50,7 +50,7 @@ class Backend(Protocol):
         Args:
             ids: n sequences, each with its special tokens.
             segments: the segments of their tokens; None: all 0.
-            layers: the layers to return: 0 the embeddings, 1 and up the layers.
+            layers: the layers to return; 0 is the embeddings.
             positions: the positions at which the highest of these layers is read; None: all.
                 Elsewhere it may be NaN.
         """
@@ -58,7 +58,7 @@ class Backend(Protocol):
 
 
 class PlainBackend:
-    """An encoder without changes, on its device."""
+    """Backend that runs an encoder unchanged, on its device."""
 
     def __init__(self, encoder: Encoder, batch_tokens: int, name: str = "torch fp32") -> None:
         self.encoder, self.batch_tokens, self.name = encoder, batch_tokens, name
@@ -70,7 +70,7 @@ class PlainBackend:
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """Compute the whole of every layer; see `Backend`."""
+        """Yield the requested layers for all tokens, whatever `positions` is; see `Backend`."""
         batches = encode_batches(
             self.encoder, ids, segments, self.batch_tokens, top=max(layers), keep_layers=True
         )
@@ -109,7 +109,7 @@ class ExportedBackend:
         layers: tuple[int, ...],
         positions: Positions | None = None,
     ) -> Iterator[LayerBatch]:
-        """Compute the whole of every layer; see `Backend`.
+        """Yield the requested layers for all tokens, whatever `positions` is; see `Backend`.
 
         Raises:
             ConfigError: the export does not have one of the layers.

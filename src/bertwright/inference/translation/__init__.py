@@ -1,1 +1,1 @@
-"""Translation: of texts by a trained model, and its evaluation."""
+"""Translate or parse texts with a trained model, and evaluate the results."""

@@ -71,8 +71,8 @@ def parse(
     The tree of a sentence without words is empty.
 
     Raises:
-        DataError: the model is not a parser, or a sentence is longer than the model reads; names
-            its number.
+        DataError: the model is not a parser, or a sentence is longer than the model reads; the
+            message names its number.
     """
     require_parser(runner)
     tokenizer = runner.tokenizer

@@ -1,4 +1,4 @@
-"""Translate texts, and evaluate translations; `decoding/targets.py` searches them."""
+"""Translate texts, and evaluate translations. The search is in `decoding/targets.py`."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Translated:
 def translate(
     runner: ModelRunner, groups: Iterable[Sequence[str]], config: TranslationConfig
 ) -> Iterator[Translated]:
-    """Translate texts in order, each a sentence as in training; those of a group (`TEXTS`) are
-    translated together.
+    """Yield the translations of texts, in order; a group (of `TEXTS`) is translated at once.
 
-    An empty or blank text stays as it is.
+    Each text is a sentence, as in training. An empty or blank text stays as it is.
 
     Raises:
         DataError: the model is not a translation model, an input is not a text, or is longer than
-            the model reads; names its number. The texts before it have been yielded.
+            the model reads; the message names its number. The translations of the groups before
+            it have been yielded.
     """
     require_translator(runner)
     done = 0

@@ -1,1 +1,1 @@
-"""Vectors of texts: to embed, write, whiten and compare them."""
+"""Compute vectors of texts; write, whiten, compare and evaluate them."""

@@ -1,6 +1,6 @@
-"""The functions that compare two vectors, by the names of sentence-transformers.
+"""Functions that compare vectors, under the names that sentence-transformers gives them.
 
-Letters: n, m texts, W numbers of a vector.
+Letters: n, m texts, W the width of a vector.
 """
 
 from __future__ import annotations
@@ -42,5 +42,6 @@ FUNCTIONS: Mapping[SimilarityFunction, Callable[[Float32s, Float32s], Float32s]]
     "euclidean": _euclidean,
     "manhattan": _manhattan,
 }
-"""Name -> the function, which takes vectors `[n, W]` and `[m, W]` and returns `[n, m]`; the more
-similar two vectors are, the greater is the number."""
+"""The functions by name. Each takes vectors `[n, W]` and `[m, W]` and returns `[n, m]`; a larger
+value means that two vectors are more similar.
+"""

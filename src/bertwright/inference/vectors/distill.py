@@ -6,7 +6,7 @@ frequency; Arora, Liang and Ma 2017): `a / (a + p)`. The probability p of a toke
 rank in the vocabulary by Zipf's law, because vocabularies are sorted from frequent to rare. The
 vector of a text is then a mean of rows, without any layer to compute.
 
-Letters: V tokens, W numbers of the encoder's vectors, H of the table's.
+Letters: V tokens, W the width of the encoder's vectors, H the width of the table's vectors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bertwright.progress import OnProgress, silent
 SIF = 1e-4
 """a, the probability at which the weight of a token is a half; model2vec's value."""
 DIMENSIONS = 256
-"""H, by default."""
+"""The default of H."""
 
 
 def distill(
@@ -39,12 +39,12 @@ def distill(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> Float32s:
-    """Write a folder of model2vec with the token vectors of a model, and return them `[V, H]`.
+    """Write a folder of model2vec with the token vectors of a model, and return them, `[V, H]`.
 
     Args:
-        source: a model with layers, whose vectors are made as `embed` makes them by default.
+        source: a model with layers. The vectors are those of `embed` with its defaults.
         out: the folder to write.
-        dimensions: the largest H; it is W if the model's vectors have fewer numbers.
+        dimensions: the largest H. If W is smaller, H is W.
         overwrite: replace `out` if it exists.
         on_progress: called with the number of tokens done.
 

@@ -1,9 +1,11 @@
-"""Texts to vectors: chosen layers, pooled over the tokens of each text.
+"""Compute vectors of texts: the chosen layers, pooled over the tokens of each text.
 
-Devlin et al. 2019, section 5.3: vectors of middle and upper layers serve as features; the second
-layer from the top, averaged, is the usual choice. No layer above the highest chosen is computed.
+The vectors of middle and upper layers serve as features (Devlin et al. 2019, section 5.3); the
+usual choice is the mean of the second layer from the top. Layers above the highest chosen one are
+not computed.
 
-Letters: n texts, W numbers of a vector, T tokens of a text, H hidden.
+Letters: n texts, W the width of a vector, T tokens of a text, H hidden, N tokens and B sequences of
+a batch, P poolings.
 """
 
 from __future__ import annotations
@@ -48,28 +50,31 @@ class TokenVectors:
 
     tokens: list[str]
     offsets: list[tuple[int, int]]
-    """Begin and end of each token in the text, in characters; (0, 0) for special tokens."""
+    """The start and end of each token in the text, in characters; (0, 0) for special tokens."""
     vectors: Float32s
     """`[T, W]`"""
 
 
 def frame_of(spec: EncoderSpec, framing: Framing) -> tuple[int, int]:
-    """Return how many tokens at the begin and the end of a sequence are never averaged, because no
-    vector of them was trained."""
+    """Return how many tokens at the start and at the end of a sequence are left out of averages,
+    because their vectors were not trained.
+    """
     begin = 0 if spec.averages_begin else len(framing.begin)
-    # GPT-2 has one token for both, and reads it at the begin
+    # GPT-2 has one token for both, and reads it at the start
     end = 0 if spec.averages_end or framing.end == framing.begin else len(framing.end)
     return begin, end
 
 
 def reads_words(spec: EncoderSpec, tokenizer: Tokenizer) -> bool:
-    """Return whether the model's tokens are words, of which a text may have unknown ones: those of
-    static vectors, and of what was converted from a file of words."""
+    """Return whether the model's tokens are words, so that a text may have unknown ones.
+
+    This holds for static vectors, and for models that were converted from a file of words.
+    """
     return spec.depth == 0 or tokenizer.file_words is not None
 
 
 class Embedder:
-    """Turns texts into vectors by one configuration; see `Model.embedder`."""
+    """Computes vectors of texts with one configuration; see `Model.embedder`."""
 
     def __init__(
         self,
@@ -81,20 +86,20 @@ class Embedder:
         dense: Sequence[DenseLayer] = (),
         prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """Check that the model can make such vectors.
+        """Check that the model can compute the configured vectors.
 
         Args:
-            backend: computes the layers.
-            tokenizer: of the model.
-            spec: of the encoder.
-            config: layers, pooling and what else becomes of them.
-            whitening: fitted on vectors of `config`.
-            dense: layers that pooled vectors pass through, if `config.dense`.
-            prompts: the folder's prompts by name.
+            backend: the backend that computes the layers.
+            tokenizer: the tokenizer of the model.
+            spec: the specification of the encoder.
+            config: the layers, the pooling, and how pooled vectors are transformed.
+            whitening: a whitening that was fitted on vectors of `config`.
+            dense: the dense layers that are applied to pooled vectors if `config.dense` is not 0.
+            prompts: the prompts of the model's folder, by name.
 
         Raises:
-            ConfigError: the model has no such layer, a vector has fewer dimensions than are asked,
-                or the whitening or the dense layers are of another width.
+            ConfigError: the model has no such layer, a vector has fewer dimensions than requested,
+                or the whitening or the dense layers have another width.
         """
         spec.require_vectors()
         self.backend, self.tokenizer, self.spec, self.config = backend, tokenizer, spec, config
@@ -103,18 +108,18 @@ class Embedder:
         self.layers = config.numbers(spec.depth)
         bounds = [each for each in (config.max_length, spec.max_length) if each is not None]
         self.longest = min(bounds, default=None)
-        """Tokens of the longest sequence that is read; None: no bound."""
+        """The most tokens of a sequence; None: no limit."""
         self.frame = frame_of(spec, tokenizer.framing)
         self.skips_unknown = not spec.averages_unknown and tokenizer.file_words is None
-        """Whether unknown words are left out where tokens are averaged."""
+        """Whether unknown words are left out of averages."""
         self.notes: list[str] = []
-        """What the backend chose or left out, in sentences for the user."""
+        """Messages for the user about the backend, such as its agreement with float32."""
         self.truncated = self.tokens_truncated = 0
-        """Texts that were truncated so far, and the tokens that were left out of them."""
+        """The number of texts truncated so far, and the number of tokens left out of them."""
         self.counts_words = reads_words(spec, tokenizer)
-        """Whether the model's tokens are words, so that it is told how many it does not have."""
+        """Whether the model's tokens are words, so that unknown words are counted."""
         self.words = self.unknown = 0
-        """If `counts_words`: the words read so far, and those that the model does not have."""
+        """If `counts_words` is true, the number of words read so far, and how many are unknown."""
         widths = [config.pooled_width(spec.widths)]
         widths += [layer.dense.out_features for layer in self.dense]
         taken = [layer.dense.in_features for layer in self.dense]
@@ -130,11 +135,11 @@ class Embedder:
                 f"{width:,}: fit it with the same model, --layers, --pooling and --dimensions"
             )
         self.width = width if whitening is None else whitening.width
-        """W"""
+        """W, the width of the vectors of texts."""
 
     @property
     def _widths(self) -> list[int]:
-        """Numbers of each layer that is read, after pooling."""
+        """The width of each layer that is read, after pooling."""
         return [self.spec.widths[number] * len(self.config.pooled) for number in self.layers]
 
     def with_config(self, config: VectorConfig) -> Embedder:
@@ -143,7 +148,7 @@ class Embedder:
         return Embedder(*given, dense=self.dense, prompts=self.prompts)
 
     def raw(self) -> Embedder:
-        """Return an embedder of the same vectors, neither whitened nor scaled to length 1.
+        """Return an embedder of the same vectors without whitening and without scaling to length 1.
 
         A whitening is fitted on such vectors.
         """
@@ -152,9 +157,10 @@ class Embedder:
         return self.with_config(replace(self.config, normalize=False))
 
     def describe_empty(self) -> str:
-        """Say in words what a text without words becomes: which tokens are read, or zeros.
+        """Return a description of how a text without words is embedded: the tokens that are read
+        for it, or that its vector is zeros.
 
-        A tokenizer may have tokens for blanks, so that a blank text is not always without words.
+        A blank text may have words, because a tokenizer may have tokens for blanks.
         """
         prompt = self.config.prompt
         (ids,) = tokenize(self.tokenizer, with_prompt(prompt, [""]), self.longest, True).ids
@@ -175,25 +181,27 @@ class Embedder:
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> Float32s:
-        """Return one vector per text, in order.
+        """Return one vector for each text, in order.
 
-        A text longer than the model reads at once is read in windows, evenly filled: `mean`,
-        `mean-sqrt` and `weighted` are over all tokens of all windows, `max` the largest over them,
-        `cls` and `last` the means of theirs; a prompt is in the first. Texts that are truncated
-        instead are counted in `truncated`, their tokens in `tokens_truncated`.
+        A text that is longer than the model reads at once is read in evenly filled windows. The
+        poolings `mean`, `mean-sqrt` and `weighted` are computed over all tokens of all windows, and
+        `max` is the maximum over them; `cls` and `last` are averaged over the windows. A prompt is
+        read in the first window only. If long texts are truncated instead, `truncated` counts them
+        and `tokens_truncated` counts the tokens that were left out.
 
         Args:
-            texts: n texts and pairs, or a table of one column; one text is taken as a list of one.
-            on_progress: called with the tokens done.
-            prompt: text to put before every text, or the first of a pair; "" for none; unset: as
-                the configuration has it.
-            prompt_name: the same by its name in the folder.
+            texts: n texts and pairs, or a table with one column; a single text is read as a list of
+                one text.
+            on_progress: called with the number of tokens done.
+            prompt: text to put before every text, or before the first of a pair; "" for none; None:
+                the prompt of the configuration.
+            prompt_name: the name of one of the folder's prompts, in place of its text.
 
         Returns:
             `[n, W]`.
 
         Raises:
-            DataError: the texts are not texts, a table has several columns, or a pair is too long.
+            DataError: the inputs are not texts, a table has several columns, or a pair is too long.
             ConfigError: pooling is `none` (use `embed_tokens`), or the folder has no such prompt.
         """
         chosen = choose_prompt(self.prompts, prompt, prompt_name)
@@ -228,16 +236,16 @@ class Embedder:
         batches: Iterable[LayerBatch],
         on_progress: OnProgress = silent,
     ) -> Float32s:
-        """Return one vector per text from layers that a backend computed; see `embed`."""
+        """Return one vector for each text from layers that a backend computed; see `embed`."""
         whole = len(tokenized.ids) == len(set(tokenized.owners))
         if whole:
             width = self.config.pooled_width(self.spec.widths)
-        else:  # layers side by side until windows are merged: the largest of a sum is no sum
+        else:  # layers are combined after merging: a maximum of sums is not a sum of maxima
             width = sum(self._widths)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         counts = np.array([len(ids) for ids in tokenized.ids])
         done, total = 0, sum(map(len, tokenized.ids))
-        waiting: list[tuple[list[int], Tensor]] = []  # copies that a GPU has still to make
+        waiting: list[tuple[list[int], Tensor]] = []  # copies that a GPU has not finished
         for rows, sequences, layers in batches:
             done += sequences.total
             with torch.inference_mode():
@@ -278,7 +286,10 @@ class Embedder:
     def _pool(
         self, layer: Tensor, sequences: Sequences, starts: Sequence[int], inside: Inside | None
     ) -> Tensor:
-        """`[N, H]` of a batch -> `[B, P H]`; zeros for a text of which no token is averaged."""
+        """Return the pooled vectors of a batch, `[N, H]` -> `[B, P H]`.
+
+        A sequence without a token to average becomes zeros.
+        """
         if inside is None:
             return pool(layer, sequences, "+".join(self.config.pooled), starts)
         parts = []
@@ -295,8 +306,9 @@ class Embedder:
     def embed_tokens(self, texts: Iterable[Text]) -> list[TokenVectors]:
         """Return the vector of every token of each text.
 
-        Windows are joined, with the special tokens of the first and the last window. Tokens of the
-        prompt are read with each text, but have no vector here. Dense layers and `dimensions` are
+        The windows of a text are joined; only the special tokens at the start of the first window
+        and at the end of the last one are kept. The prompt is read with each text, but its tokens
+        are left out of the result. Dense layers and `dimensions` are not applied, because they are
         for vectors of texts.
 
         Raises:
@@ -320,7 +332,7 @@ class Embedder:
         return of_texts
 
     def join_batches(self, tokenized: Tokenized, batches: Iterable[LayerBatch]) -> list[Float32s]:
-        """Return the vector of every token, also of the prompt, `[T, W]` for each text."""
+        """Return the vectors of all tokens of each text, including the prompt's, `[T, W]`."""
         combined = (
             (rows, sequences, self._combine([x.float() for x in layers]).cpu().numpy())
             for rows, sequences, layers in batches
@@ -354,13 +366,13 @@ class Embedder:
         lengths: Int64s,
         starts: Int64s,
     ) -> Float32s:
-        """Merge the windows of each text into one vector, layers still side by side.
+        """Merge the windows of each text into one vector, in which the layers are concatenated.
 
         Args:
-            vectors: `[windows, layers x poolings x H]`.
-            owners: the text of each window, rising.
-            lengths: tokens of each that are averaged.
-            starts: tokens of the text before them.
+            vectors: the pooled vectors of the windows, `[windows, layers x poolings x H]`.
+            owners: the index of the text of each window, in ascending order.
+            lengths: the number of tokens of each window that are averaged.
+            starts: the number of tokens of the text before each window.
         """
         first = np.flatnonzero(np.diff(owners, prepend=-1))
         exact = lengths.astype(np.float64)
@@ -379,7 +391,7 @@ class Embedder:
             total = np.add.reduceat(part * weights[mode][:, None], first, axis=0)
             norm = np.add.reduceat(exact if mode == "mean-sqrt" else weights[mode], first)
             norm = np.sqrt(norm) if mode == "mean-sqrt" else norm
-            norm = np.where(norm > 0, norm, 1)  # of a text of which no token is averaged
+            norm = np.where(norm > 0, norm, 1)  # 0 if no token of a text is averaged
             merged.append((total / norm[:, None]).astype(np.float32))
         return np.concatenate(merged, axis=1)
 
@@ -394,10 +406,10 @@ class Embedder:
 
 
 def with_prompt(prompt: str, texts: list[Text]) -> list[Text]:
-    """Return the texts with the prompt before each, of a pair before the first.
+    """Return the texts with the prompt put before each text, or before the first text of a pair.
 
     Raises:
-        DataError: one is neither text nor pair.
+        DataError: an input is neither a text nor a pair.
     """
     if not prompt:
         return texts

@@ -1,9 +1,9 @@
-"""A use of a model: a file of texts to a file of vectors, which `bertwright embed` runs.
+"""Write the vectors of a file of texts to a file, for `bertwright embed`.
 
 Texts are read in parts (`text_files.bounded`), so that memory does not grow with the file or with
 the length of its texts. The vectors of a part are written in the order of the file, and then a
-journal (`vector_files.py`) records the part, so that a killed run continues after it. On a cluster
-the workers make the vectors of the parts, and this process writes them.
+journal (`vector_files.py`) records the part, so that a killed run continues after it. On a cluster,
+the workers compute the vectors of the parts, and this process writes them.
 """
 
 from __future__ import annotations
@@ -46,37 +46,37 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
 
 TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
-"""Texts and characters of a part when every token keeps its vector."""
+"""The most texts, and characters of texts, of a part if a vector is written for every token."""
 ON_CLUSTER = 512
-"""Texts that a worker of a cluster reads at once."""
+"""The most texts that a worker of a cluster reads at once."""
 _RESUME_HINT = "; with --resume it continues"
-"""What the error of a lost worker ends with."""
+"""The end of the error message about a lost worker."""
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """The file of vectors that was written, in figures."""
+    """The statistics of a file of vectors that was written."""
 
     rows: int
-    """Texts, each with one row."""
+    """The number of rows, one for each text."""
     width: int
-    """Numbers of a vector."""
+    """The width of a vector."""
     resumed: int
-    """Rows that an earlier run had written."""
+    """The number of rows that an earlier run had written."""
     truncated: int
-    """Texts that were truncated."""
+    """The number of texts that were truncated."""
     tokens_truncated: int
-    """Tokens that were left out of them."""
+    """The number of tokens that were left out of them."""
     words: int
-    """Words that were read, if the model's tokens are words; else 0."""
+    """The number of words that were read, if the model's tokens are words; otherwise 0."""
     unknown: int
-    """Those of them that the model does not have."""
+    """The number of these words that the model does not know."""
     clipped: int
-    """Numbers of int8 beyond the range of the first texts."""
+    """For int8, how many values were outside the range of the first texts and were clipped."""
     files: list[Path]
-    """The file, and the file of its scales if it has one."""
+    """The file of vectors, and for int8 the file of its scales."""
     complete: bool = False
-    """Whether the file was finished before, so that nothing was left to do."""
+    """Whether the file was already finished, so that there was nothing to do."""
 
 
 def embed_file(
@@ -97,27 +97,29 @@ def embed_file(
     """Write a vector for every text, in order.
 
     Args:
-        embedder: makes the vectors.
+        embedder: the embedder that computes the vectors.
         texts: the texts.
         out: the file to write: `.npy`, `.jsonl` or `.parquet`.
         model: the path that the model was loaded from; a resumed run must have the same weights.
-        dtype: type of the stored numbers; int8 has its scales in a file beside `out`,
-            `scales_path(out)`.
+        dtype: the type of the stored numbers. For int8, the scales are written to a file beside
+            `out`, `scales_path(out)`.
         tokens: write a vector for every token, with its offsets; `.jsonl` or `.parquet`.
         resume: continue an interrupted run; a finished file is checked (`check_finished`).
         overwrite: replace `out`.
-        at_once: texts in memory; None: as many as are fast.
-        cluster: address of a Dask scheduler, whose workers load the model from the same path and
-            make the vectors.
+        at_once: the most texts in memory; None: a number that is fast.
+        cluster: the address of a Dask scheduler, whose workers load the model from the same path
+            and compute the vectors.
         settings: the arguments of `Model.embedder`, apart from the configuration, with which the
-            workers make the same embedder.
-        on_progress: called with the texts that this run has done, and how many it has to do.
+            workers create the same embedder.
+        on_progress: called with the number of texts that this run has done, and the number that it
+            has to do.
 
     Raises:
-        ConfigError: the suffix is not supported; `out` is unfinished, or of other settings or
-            weights; the cluster cannot be reached, or has other weights (`text/cluster.py`).
-        DataError: a text cannot be read, there is no text, or the texts are not those of the
-            interrupted run; another process is writing the file.
+        ConfigError: the suffix is not supported; `out` is unfinished, or was made with other
+            settings or weights; or the cluster cannot be reached or has other weights
+            (`text/cluster.py`).
+        DataError: a text cannot be read, there is no text, the texts are not those of the
+            interrupted run, or another process is writing the file.
         IntegrityError: the interrupted run's file is damaged.
     """
     check_suffix(out, tokens)
@@ -172,16 +174,16 @@ def embed_file(
 
 
 CHECKED = 32
-"""Texts whose vectors are computed again to check a finished file."""
+"""The number of texts whose vectors are computed again to check a finished file."""
 
 
 def check_finished(
     embedder: Embedder, texts: Texts, out: Path, *, dtype: Stored = "float32", tokens: bool = False
 ) -> Embedded:
-    """Check a finished file against the texts and the embedder, and return its figures.
+    """Check a finished file against the texts and the embedder, and return its statistics.
 
-    The number of rows, their texts where the file has them, and the vectors of `CHECKED` texts
-    spread over it are compared.
+    The check compares the number of rows, their texts if the file has them, and the vectors of
+    `CHECKED` texts that are spread over the file.
 
     Raises:
         ConfigError: the file is not what `embed_file` would write.
@@ -216,7 +218,7 @@ def check_finished(
 
 
 def _rows(embedder: Embedder, texts: list[Text], tokens: bool) -> list[Float32s]:
-    """Return the vectors of each text, `[T, W]`; without `tokens` T is 1."""
+    """Return the vectors of each text, `[T, W]`. Without `tokens`, T is 1."""
     if tokens:
         return [text.vectors for text in embedder.embed_tokens(texts)]
     return list(embedder.embed(texts)[:, None])
@@ -225,7 +227,7 @@ def _rows(embedder: Embedder, texts: list[Text], tokens: bool) -> list[Float32s]
 def _differing(
     rows: list[Float32s], stored: list[Any], coder: Coder, scales: Float32s | None, npy: bool
 ) -> str:
-    """Say how stored vectors differ from those computed again; empty where they do not."""
+    """Return a description of how stored vectors differ from those computed again, or ""."""
     coder.scales = scales
     different = 0
     for vectors, numbers in zip(rows, stored, strict=True):
@@ -238,7 +240,7 @@ def _differing(
         if expected.shape != actual.shape or not same_type:
             return f"its vectors have {actual.shape[-1]:,} numbers of type {actual.dtype}"
         old, new = decode(actual.astype(expected.dtype), scales), decode(expected, scales)
-        # The same text in another batch is rounded otherwise, most in bf16 and int8.
+        # Rounding depends on the batch that a text is in, most of all in bf16 and int8.
         different += bool(np.linalg.norm(old - new) > 0.05 * np.linalg.norm(new) + 1e-6)
     if different:
         return f"of {len(rows):,} vectors that were computed again, {different:,} differ"
@@ -246,7 +248,7 @@ def _differing(
 
 
 class TextCounts(NamedTuple):
-    """What an `Embedder` counts while it reads texts."""
+    """The counts of an `Embedder`, which has attributes of the same names."""
 
     truncated: int
     tokens_truncated: int
@@ -255,12 +257,12 @@ class TextCounts(NamedTuple):
 
 
 _Part = tuple[list[Text], Any, TextCounts]
-"""The texts of a part, their vectors (or `TokenVectors`), and what was counted."""
+"""The texts of a part, their vectors (or `TokenVectors`), and their counts."""
 _Work = Callable[[list[Text]], _Part]
 
 
 def _embed(embedder: Embedder, tokens: bool, part: list[Text]) -> _Part:
-    """Return a part with its vectors, and with what the embedder counted of it."""
+    """Return a part with its vectors and the embedder's counts for it."""
     before = _counts(embedder)
     vectors = embedder.embed_tokens(part) if tokens else embedder.embed(part)
     counted = (now - then for now, then in zip(_counts(embedder), before, strict=True))
@@ -279,8 +281,12 @@ def _on_worker(
     dtype: str,
     tokens: bool,
 ) -> _Work:
-    """Return the work of a cluster's worker; ConfigError if its model is not the one of `key`."""
-    keep_freed_memory()  # Dask has its workers return it at once: 1.3 times the time
+    """Return the function that a cluster's worker applies to each part.
+
+    Raises:
+        ConfigError: the worker's model is not the one that `key` describes.
+    """
+    keep_freed_memory()  # Dask's workers return freed memory at once, which takes 1.3 times as long
     embedder = load(model).embedder(config, **settings)
     if differing := differing_keys(_key(embedder, model, dtype, tokens), key):
         raise ConfigError(
@@ -290,7 +296,7 @@ def _on_worker(
 
 
 def check_suffix(out: Path, tokens: bool) -> None:
-    """Raise ConfigError unless vectors can be written to a file of this name."""
+    """Raise ConfigError unless vectors can be written to a file with this suffix."""
     if out.suffix not in SUFFIXES:
         raise ConfigError(f"--out is {out}; expected a name that ends in .npy, .jsonl or .parquet")
     if tokens and out.suffix == ".npy":

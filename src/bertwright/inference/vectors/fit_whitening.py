@@ -1,10 +1,10 @@
-"""Fit a whitening on vectors: what `bertwright whiten` runs over a file of texts.
+"""Fit a whitening on vectors, for `bertwright whiten`.
 
 The mean and the covariance of the vectors are summed in float64 as the texts are read, so that
 memory does not grow with their number. `inference/vectors/whitening.py` has the formula and applies
 it.
 
-Letters: n vectors, W their numbers, k dimensions of a whitened vector.
+Letters: n vectors, W their width, k the width of a whitened vector.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from bertwright.inference.vectors.whitening import Whitening
 from bertwright.progress import OnProgress, silent
 
 _FLOOR = 1e-6
-"""Directions whose variance is below this fraction of the largest are rounding errors."""
+"""Directions whose variance is below this fraction of the largest variance are left out as rounding
+errors.
+"""
 _NOISE = 1e-10
-"""A variance below this fraction of the mean square is float32's rounding."""
+"""Vectors whose largest variance is below this fraction of their mean square differ only by
+float32's rounding.
+"""
 
 
 def fit_whitening(
@@ -32,13 +36,13 @@ def fit_whitening(
 ) -> tuple[Whitening, int]:
     """Return the whitening of the vectors of a file's texts, and the number of texts.
 
-    It is fitted on vectors that are neither whitened nor scaled to length 1.
+    The whitening is fitted on vectors that are neither whitened nor scaled to length 1.
 
     Args:
-        embedder: makes the vectors.
+        embedder: the embedder that computes the vectors.
         texts: the texts to fit on.
-        dimensions: k; None: all directions that vary.
-        on_progress: called with the texts done, and how many there are.
+        dimensions: k; None: all directions in which the vectors vary.
+        on_progress: called with the number of texts done, and the number of all texts.
 
     Raises:
         ConfigError: `dimensions` is not between 1 and W.
@@ -69,7 +73,7 @@ class Moments:
         self.squares += exact.T @ exact
 
     def check(self, dimensions: int | None) -> None:
-        """Raise ConfigError unless vectors of this width can have so many dimensions."""
+        """Raise ConfigError unless `dimensions` is None or between 1 and W."""
         if dimensions is not None and not 1 <= dimensions <= self.width:
             raise ConfigError(
                 f"dimensions is {dimensions}; expected 1 to {self.width}, the numbers of a vector"
@@ -79,12 +83,12 @@ class Moments:
         """Return the whitening of the vectors that were added.
 
         Args:
-            dimensions: k; None: all directions that vary.
+            dimensions: k; None: all directions in which the vectors vary.
 
         Raises:
             ConfigError: `dimensions` is not between 1 and W.
-            DataError: there are too few vectors for so many dimensions, or they are all the same,
-                or not finite.
+            DataError: there are too few vectors for so many dimensions, they are all the same, or
+                some are not finite.
         """
         self.check(dimensions)
         if self.count < 2:

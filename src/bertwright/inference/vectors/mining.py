@@ -1,8 +1,8 @@
-"""Hard negatives of pairs: texts that are near the first text of a pair and do not belong to it.
+"""Mine hard negatives: texts that are near the first text of a pair and do not belong to it.
 
 A text whose cosine is above 0.95 times that of the right text is probably right too, and is left
-out (Moreira et al. 2024, "NV-Retriever", section 3: TopK-PercPos). Of the others, the nearest are
-taken.
+out (Moreira et al. 2024, "NV-Retriever", section 3: TopK-PercPos). The nearest of the remaining
+texts are the hard negatives.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from bertwright.progress import OnProgress, silent
 from bertwright.tasks.similarity_forms import form_of, is_positive
 
 BELOW = 0.95
-"""A hard negative has at most this fraction of the cosine of the right text."""
+"""The largest cosine of a hard negative, as a fraction of the cosine of the right text."""
 MORE = 20
-"""How many more texts than are wanted are looked at, because some are left out."""
+"""The number of texts that are ranked in addition to those requested, because some are left out."""
 _AT_ONCE = 4096
 
 
 def read_pairs(path: str) -> list[SimilarityExample]:
-    """Return the pairs of a file that belong together.
+    """Return the pairs of a file whose texts belong together.
 
     Raises:
         DataError: the file cannot be read, or has scores.
@@ -58,13 +58,13 @@ def mine(
     """Return the hard negatives of each pair, at most `count`, the nearest first.
 
     Args:
-        embedder: makes the vectors.
-        pairs: texts that belong together.
-        corpus: the texts to search in; None: the second texts of the pairs.
-        count: how many are wanted.
-        query_prompt, corpus_prompt: texts put before first texts, and before all others; None: as
-            the model's folder says.
-        on_progress: called with the tokens done.
+        embedder: the embedder that computes the vectors.
+        pairs: pairs of texts that belong together.
+        corpus: the texts to search in addition to the second texts of the pairs; None: only those.
+        count: the most hard negatives of a pair.
+        query_prompt, corpus_prompt: the prompts of the first texts and of all other texts; None:
+            the prompts of the model's folder for queries and documents, or else the embedder's.
+        on_progress: called with the number of tokens done.
 
     Raises:
         ConfigError: `count` is below 1.

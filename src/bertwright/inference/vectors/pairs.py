@@ -1,7 +1,7 @@
-"""Evaluate the vectors of any model on pairs of texts: scored, labelled, or belonging together.
+"""Evaluate the vectors of any model on pairs of texts that are scored, labelled or belong together.
 
-A model of a similarity task is evaluated by its task (`inference/predict_file.py`), which gives the
-same figures; this is for models that were not fine-tuned so.
+A model with a similarity task is evaluated by its task (`inference/predict_file.py`), which gives
+the same metrics; this file is for models that were not fine-tuned for similarity.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def evaluate_vectors(
     intervals: bool = True,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Evaluate the vectors that `embed` gives on a file of pairs; the arguments are those of
+    """Evaluate the vectors that `embed` returns on a file of pairs; the arguments are those of
     `evaluate_file`.
 
     Raises:
-        DataError: the file has a bad row; names file and line.
+        DataError: the file has a bad row; the message names the file and line.
         ConfigError: there is no such metric, or the model has no vectors.
     """
     options = ReadOptions(format=form, label_map=label_map or {}, bad_rows=bad_rows)
@@ -58,13 +58,13 @@ def evaluate_vectors(
 def predict_pairs(
     model: Model, task: TaskConfig, examples: Sequence[Any], on_progress: OnProgress = silent
 ) -> list[SimilarityPrediction]:
-    """Return what the vectors that `embed` gives say of each pair.
+    """Return the similarity of each pair by the vectors that `embed` returns.
 
     Args:
         model: the model, whose prompts for queries and documents are used.
-        task: a similarity task, which says how pairs are evaluated.
+        task: a similarity task, whose form decides how pairs are evaluated.
         examples: the pairs.
-        on_progress: called with the tokens done.
+        on_progress: called with the number of tokens done.
     """
     prompts = SimilarityConfig(prompts=tuple(model.prompts.items()))
     embedder = model.embedder()

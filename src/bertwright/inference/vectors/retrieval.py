@@ -1,6 +1,6 @@
-"""Evaluate vectors by a search: queries, a corpus, and which documents are relevant to which query.
+"""Evaluate vectors by retrieval: queries, a corpus, and the documents relevant to each query.
 
-The files are those of BEIR (Thakur et al. 2021), read as they are:
+The files have the format of BEIR (Thakur et al. 2021):
 
 ```
 corpus.jsonl     {"_id": "d1", "title": "...", "text": "..."}
@@ -9,8 +9,9 @@ qrels/test.tsv   query-id, corpus-id and score, with a header
 ```
 
 A document is its title, a blank and its text. A document with the id of the query is left out of
-its ranking, and queries without a relevant document are left out. Beside the vectors stand TF-IDF
-and BM25 (`tasks/lexical.py`). The first 100 documents count; nDCG has linear gains, as trec_eval.
+its ranking, and queries without a relevant document are left out. TF-IDF and BM25
+(`tasks/lexical.py`) are evaluated as baselines. The metrics read the first 100 documents of each
+ranking; nDCG has linear gains, as in trec_eval.
 
 Letters: n documents, q queries, k ranks.
 """
@@ -38,31 +39,31 @@ from bertwright.text.corpus.files import open_bytes
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 RANKS = 100
-"""The documents of each query that count."""
+"""The number of documents of a ranking that the metrics read."""
 METRICS = ("ndcg_at_10", "mrr", "recall_at_1", "recall_at_10", "recall_at_100")
 _BLOCK = 1 << 24
 
 
 @dataclass(frozen=True)
 class Search:
-    """Queries, documents, and which belong together."""
+    """Queries, documents, and the relevant documents of each query."""
 
     name: str
-    """The file of judgements, without the folders above the data set."""
+    """The path of the file of judgements, from the folder of the data set on."""
     query_ids: list[str]
     queries: list[str]
     document_ids: list[str]
     documents: list[str]
     relevant: list[dict[int, float]]
-    """For each query, the grade of each relevant document, by its index."""
+    """For each query, the grades of its relevant documents by the index of the document."""
 
 
 def find_judgements(path: str | Path) -> Path | None:
-    """Return the file of judgements of a data set; None if `path` is no such data set.
+    """Return the file of judgements of a data set; None if `path` is not such a data set.
 
     Args:
-        path: the folder of a data set, whose `qrels/test.tsv` counts, else its only file of
-            judgements; or a file of judgements.
+        path: a file of judgements, or the folder of a data set. In a folder, the file is
+            `qrels/test.tsv`, or the only file of judgements.
 
     Raises:
         DataError: the folder has no file of judgements, or several and no test.tsv.
@@ -93,8 +94,8 @@ def read_search(judgements: Path) -> Search:
     """Read a data set.
 
     Raises:
-        DataError: a file is missing, a line is not as expected, or a judgement names an unknown
-            id; names file and line.
+        DataError: a file is missing, a line has another format, or a judgement has an unknown id;
+            the message names the file and line.
     """
     root = _root(judgements)
     documents = dict(_texts(root / CORPUS, with_title=True))
@@ -168,10 +169,11 @@ def evaluate_search(
     intervals: bool = True,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
-    """Evaluate vectors, and TF-IDF and BM25 beside them, on a data set.
+    """Evaluate vectors on a data set, with TF-IDF and BM25 as baselines.
 
     Returns:
-        `metrics`, `intervals`, `baselines`, `examples` (the queries), `documents` and `data`.
+        `metrics`, `intervals`, `baselines`, `examples` (the number of queries), `documents` (their
+        number), `data`, `task`, `main` and `warnings`.
 
     Raises:
         DataError: the data set cannot be read.
@@ -208,7 +210,9 @@ def evaluate_search(
 
 
 def _best(search: Search, score: Scorer) -> Int64s:
-    """Return the documents with the highest scores for each query, `[q, k]`; ties by row."""
+    """Return the documents with the highest scores for each query, `[q, k]`; ties are in the order
+    of the corpus.
+    """
     at_once, parts = max(1, _BLOCK // len(search.documents)), []
     for start in range(0, len(search.queries), at_once):
         scores = score(search.queries[start : start + at_once])
@@ -217,7 +221,7 @@ def _best(search: Search, score: Scorer) -> Int64s:
 
 
 def _parts(search: Search, found: Int64s) -> Float64s:
-    """Return what each query adds to the metrics, `[q, 6]`: `METRICS`, and 1."""
+    """Return the sums that each query contributes, `[q, 6]`: its metrics (`METRICS`), and 1."""
     rows = []
     for name, grades, ranked in zip(search.query_ids, search.relevant, found, strict=True):
         kept = [each for each in ranked.tolist() if search.document_ids[each] != name][:RANKS]
@@ -227,8 +231,12 @@ def _parts(search: Search, found: Int64s) -> Float64s:
 
 
 def _of_query(gains: Float64s, ideal: Sequence[float]) -> list[float]:
-    """Return the metrics of one query: `gains` [k] by rank, `ideal` the grades of all relevant
-    documents, the best first."""
+    """Return the metrics of one query.
+
+    Args:
+        gains: the grade of the document at each rank, `[k]`; 0 for documents that are not relevant.
+        ideal: the grades of all relevant documents, the highest first.
+    """
     hits = np.flatnonzero(gains > 0)
     discounts = 1 / np.log2(np.arange(2, 12))
     ndcg = gains[:10] @ discounts[: len(gains[:10])]

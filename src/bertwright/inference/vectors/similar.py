@@ -20,8 +20,8 @@ BLOCK = 1 << 16
 
 
 LEAST_COSINE = {"uint8": 0.6}
-"""The least cosine between a stored vector and the vector of its text, by type; 0.9 for others.
-Binary vectors have about 0.8; those of another model have about 0.
+"""The least cosine between a stored vector and the vector of its text, by the stored type; 0.9 for
+other types. Binary vectors (uint8) have about 0.8; vectors of another model have about 0.
 """
 
 
@@ -52,11 +52,12 @@ def nearest(
     Args:
         corpus: `[n, W]` as `Coder` stored it; may be memory-mapped from a file.
         queries: `[q, W]`.
-        top: k; a smaller corpus gives fewer.
+        top: k; fewer rows are returned if the corpus is smaller.
         scales: the scales of an int8 corpus.
 
     Returns:
-        Rows `[q, k]` and their cosines `[q, k]`, the highest first; ties by row.
+        Rows `[q, k]` and their cosines `[q, k]`, the highest first. Ties are in the order of the
+        rows.
 
     Raises:
         ConfigError: `top` is below 1.

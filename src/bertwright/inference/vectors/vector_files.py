@@ -7,9 +7,9 @@ the last line are truncated and written again.
 
 A `.npy` file gets the number of its rows at the end, so that a reader can memory-map it. Parquet
 cannot be appended to: its rows are first written to a stream of Arrow batches, each of which
-becomes a row group. The file appears by one rename, which the journal announces. The ranges of int8
-appear just before it, and the files that they replace are removed first, so that vectors never lie
-beside the ranges of other vectors.
+becomes a row group. The file appears by one rename, which the journal announces. The scales of int8
+are written just before it, after the files that they replace were removed, so that vectors are
+never beside the scales of other vectors.
 
 | dtype | a number is stored as |
 |---|---|
@@ -17,7 +17,7 @@ beside the ranges of other vectors.
 | int8 | `round((x - low) / step) - 128`; `NAME.scales.npy` holds `[2, W]`: low and step |
 | binary | whether it is above 0, eight in a byte, the first in the highest bit (`numpy.packbits`) |
 
-NAME is the whole name: `v.npy.scales.npy`. Letters: n texts, W numbers of a vector.
+NAME is the whole name: `v.npy.scales.npy`. Letters: n texts, W the width of a vector.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Coder:
     def __init__(self, dtype: Stored) -> None:
         self.dtype = dtype
         self.scales: Float32s | None = None
-        """For int8: low and step `[2, W]`, from the first vectors."""
+        """For int8: low and step, `[2, W]`, of the first vectors that were converted."""
         self.clipped = 0
         """For int8: how many numbers were outside the range of the first vectors."""
 
@@ -97,7 +97,7 @@ def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s
 
 
 def scales_path(path: Path) -> Path:
-    """Return the path of the ranges of an int8 file."""
+    """Return the path of the scales of an int8 file."""
     return path.with_name(f"{path.name}.scales.npy")
 
 
@@ -188,17 +188,18 @@ class ResumableWriter:
     def __init__(
         self, path: Path, key: dict[str, Any], coder: Coder, resume: bool, overwrite: bool
     ) -> None:
-        """Start, or with `resume` continue a killed run; `overwrite` discards it.
+        """Start a file, or continue an unfinished one.
 
         Args:
             path: the file to write.
             key: everything that the rows depend on, apart from the texts.
-            coder: converts the rows; it gets the scales of a run that is continued.
+            coder: converts the rows. If a file is continued, it gets the scales of that file.
             resume: continue an unfinished file.
             overwrite: discard an unfinished file.
 
         Raises:
-            ConfigError: there is an unfinished file and neither is given, or its key differs.
+            ConfigError: there is an unfinished file, and neither `resume` nor `overwrite` is given,
+                or its key differs.
             DataError: another process is writing the file.
             IntegrityError: the unfinished file or its journal is damaged.
             MissingExtra: Parquet needs pyarrow, which is not installed.
@@ -217,7 +218,7 @@ class ResumableWriter:
         self.state: dict[str, Any] = {"rows": 0, "bytes": 0, "digest": "", "end": False}
         """The state according to the lines of the journal; later lines take precedence."""
         self.once: dict[str, Any] = {"key": key}
-        """What the first line of the journal says in addition."""
+        """The further entries of the first line of the journal."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(sole_writer(path))
@@ -238,7 +239,7 @@ class ResumableWriter:
         return int(self.state["rows"])
 
     def _read_journal(self, key: dict[str, Any], resume: bool) -> None:
-        """Adopt the state of an earlier run, and check that the disk still holds its data."""
+        """Read the state of an earlier run, and check that its data are still on the disk."""
         if not resume:
             raise ConfigError(
                 f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to "
@@ -289,14 +290,15 @@ class ResumableWriter:
             raise ValueError(f"the header of {written} was changed after it was written")
 
     def skip(self, texts: Sequence[Text]) -> None:
-        """Skip texts whose rows are already written."""
+        """Skip texts whose rows are already written, and add the texts to the digest."""
         # "a","b", : the digest does not depend on how the texts are divided into calls
         self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
 
     def check_skipped(self, more: bool = False) -> None:
-        """Raise DataError if the skipped texts are not those of the rows that exist.
+        """Raise DataError if the skipped texts are not the texts of the existing rows.
 
-        With `more`, raise it too if the file was complete, because the input now has more texts.
+        With `more`, also raise it if the file was complete, because the input then has more texts
+        than the file.
         """
         other = self.rows and self.digest.hexdigest() != self.state["digest"]
         if other or (more and self.renamed):
@@ -309,8 +311,8 @@ class ResumableWriter:
         """Append a row for each text and record it in the journal.
 
         Args:
-            columns: the columns by name; the last is the vectors, `[n, W]` or n times `[T, W]`.
-                `.npy` stores only these.
+            columns: the columns by name. The last one holds the vectors, `[n, W]` or n times
+                `[T, W]`; `.npy` stores only these.
             texts: the texts of the rows.
 
         Raises:
@@ -361,7 +363,7 @@ class ResumableWriter:
         self.journal.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file; what the journal records can be resumed."""
+        """Close the file. An unfinished file can be resumed from what its journal records."""
         with self.open:
             try:
                 if not self.renamed:
@@ -377,7 +379,7 @@ class ResumableWriter:
         npy.write_array_header_1_0(self.file, {**header, "shape": shape})
 
     def _write_scales(self) -> None:
-        """Write the scales of int8 to their final name, after removing the files that are
+        """Write the scales of int8 under their final name, after removing the files that will be
         replaced.
         """
         path, scales = scales_path(self.path), self.coder.scales
@@ -426,7 +428,7 @@ def _append(journal: Path, line: dict[str, Any]) -> None:
 
 
 def _read_lines(journal: Path) -> list[dict[str, Any]]:
-    """Return the lines of a journal; an incomplete last line, after a kill, is removed.
+    """Return the lines of a journal. An incomplete last line, which a kill leaves, is removed.
 
     Raises:
         ValueError: a line is damaged.
@@ -445,8 +447,8 @@ def _read_lines(journal: Path) -> list[dict[str, Any]]:
 
 
 def _numbers(vectors: npt.NDArray[Any]) -> str:
-    """Return JSON, built row by row, because Python's numbers take eight times the memory of an
-    array's.
+    """Return vectors as JSON. It is built row by row, because Python's numbers take eight times the
+    memory of an array's.
     """
     if vectors.ndim == 1:
         return json.dumps(vectors.tolist())

@@ -1,13 +1,14 @@
-"""Whitening: an affine map after which the numbers of a vector are uncorrelated and vary equally.
+"""Whitening: an affine map after which the dimensions of vectors are uncorrelated with variance 1.
 
-Su et al. 2021, "Whitening sentence representations for better semantics and faster retrieval",
-section 2.3. Raw vectors of BERT lie in a narrow cone, so any two have a high cosine; whitened ones
-do not.
+The method is that of Su et al. 2021, "Whitening sentence representations for better semantics and
+faster retrieval", section 2.3. Raw vectors of BERT lie in a narrow cone, so any two have a high
+cosine; whitened vectors do not.
 
     x' = (x - mean) K,   K = U diag(1 / sqrt(s)),   U diag(s) U^T = covariance
 
 The first k columns of K (largest s) reduce the dimension. `inference/vectors/fit_whitening.py` fits
-the mean and K; this file applies, saves and loads them. Letters: n vectors, W their numbers.
+the mean and K; this file applies, saves and loads them. Letters: n vectors, W their width, k the
+width of a whitened vector.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class Whitening:
 
     @property
     def width(self) -> int:
-        """Numbers of a whitened vector, k."""
+        """k, the width of a whitened vector."""
         return int(self.kernel.shape[1])
 
     def __call__(self, vectors: Float32s) -> Float32s:
-        """`[n, W]` -> `[n, k]`"""
+        """Return the whitened vectors: `[n, W]` -> `[n, k]`."""
         return np.asarray((vectors - self.mean) @ self.kernel, np.float32)
 
     def save(self, path: Path) -> None:
@@ -53,7 +54,7 @@ def load_whitening(path: str | Path) -> Whitening:
     """Return the whitening of a file that `Whitening.save` wrote.
 
     Raises:
-        DataError: the file cannot be read, or holds no whitening.
+        DataError: the file cannot be read, or does not hold a whitening.
     """
     try:
         with np.load(path, allow_pickle=False) as file:

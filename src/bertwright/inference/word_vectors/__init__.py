@@ -1,1 +1,1 @@
-"""One vector a word: looked up, compared, evaluated."""
+"""Tables with one vector for each word: look up, compare and evaluate the vectors."""

@@ -49,7 +49,8 @@ def read_word_test(path: str | Path) -> list[VectorQuestion]:
     separated by commas without blanks.
 
     Raises:
-        DataError: a line is neither; the message names it.
+        DataError: a line has neither format (the message names it), or there are too few pairs or
+            questions.
     """
     path = Path(path)
     rows = [(number, line) for number, line in numbered_lines(path) if line[0] != "#"]
@@ -115,7 +116,7 @@ class WordTestResult:
     """The number of pairs or questions all of whose words have a vector."""
     total: int
     sections: dict[str, tuple[int, int]]
-    """For analogies: section -> right, covered."""
+    """For analogies: the number of right and of covered questions of each section."""
 
 
 def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:

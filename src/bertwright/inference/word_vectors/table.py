@@ -1,4 +1,4 @@
-"""Open the words of any model or file of vectors as a table with a vector for each.
+"""Open the words of any model or file of vectors as a table with a vector for each word.
 
 For static vectors, a word's vector is its row. For any other model, it is the mean of a layer's
 vectors of the word's tokens, where the word is a text by itself. Letters: V words, H width.
@@ -38,7 +38,7 @@ _AT_ONCE = 256
 def open_words(path: str | Path, layer: int | None = None) -> WordTable:
     """Return the vectors of a file, or of a model's vocabulary at a layer.
 
-    `layer` None is 0, the token embeddings.
+    If `layer` is None, it is 0, the token embeddings.
 
     Raises:
         ConfigError: there is no such layer.

@@ -25,25 +25,25 @@ class WordTable:
     vectors: Float32s
     """`[V, H]`; memory-mapped if it is from one of our folders."""
     unseen: Callable[[str], Float32s | None] = field(default=lambda word: None)
-    """Returns the vector `[H]` of a word that is not in the table, or None if the model makes
-    none.
+    """Returns the vector `[H]` of a word that is not in the table, or None if the model cannot
+    compute one.
     """
     notes: tuple[str, ...] = ()
     """Messages for the user about what was left out or replaced while reading."""
 
     @cached_property
     def row(self) -> dict[str, int]:
-        """Word -> its row."""
+        """The row of each word."""
         return {word: row for row, word in enumerate(self.words)}
 
     @cached_property
     def unit(self) -> Float32s:
-        """`[V, H]`, vectors of length 1; a zero vector stays zero."""
+        """The vectors scaled to length 1, `[V, H]`; a zero vector stays zero."""
         return normalized(self.vectors)
 
     def spelling(self, word: str) -> str | None:
-        """Return the word as it is in the table, which may have another capitalization; None if it
-        is not.
+        """Return the word as it is spelled in the table, where its capitalization may differ; None
+        if it is not in the table.
         """
         return next((each for each in spellings(word) if each in self.row), None)
 
@@ -65,7 +65,10 @@ class WordTable:
     def nearest(
         self, vector: Float32s, top: int, without: Sequence[str] = ()
     ) -> list[tuple[str, float]]:
-        """Return the `top` words with the largest cosine to a vector `[H]`, and the cosines."""
+        """Return the `top` words with the largest cosine to a vector `[H]`, and the cosines.
+
+        The words in `without` are left out.
+        """
         cosines = self.unit @ normalized(vector[None])[0]
         left_out = [self.row[word] for word in without if word in self.row]
         cosines[left_out] = -np.inf

@@ -40,7 +40,7 @@ class Albert(Bert):
     """The encoder of ALBERT."""
 
     shared_layer: TransformerLayer
-    """The layer that all L are."""
+    """The one layer, which is used L times."""
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__(config, albert_spec(config))
@@ -49,7 +49,10 @@ class Albert(Bert):
         return AlbertEmbeddings(config)
 
     def make_layers(self, config: AlbertConfig) -> Any:
-        """Return L times the one layer, in a tuple: its parameters have one name."""
+        """Return a tuple that holds the one layer L times.
+
+        A tuple does not register its modules, so the parameters have one name only.
+        """
         (layer,) = layers_of(replace(config, num_hidden_layers=1))
         assert isinstance(layer, TransformerLayer)
         self.shared_layer = layer

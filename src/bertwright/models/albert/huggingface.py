@@ -24,7 +24,7 @@ from bertwright.models.bert.huggingface import BertLayout, masked_lm_names
 from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
 
 _DROPOUT = "classifier_dropout_prob"
-# Of transformers, where a file does not state them.
+# The defaults of transformers for keys that a file does not state.
 _DEFAULTS: dict[str, Any] = {"hidden_act": "gelu_new", "embedding_size": 128}
 _LAYER = {
     "attention.output": "attention.dense",
@@ -96,5 +96,5 @@ class AlbertLayout(BertLayout):
     def derived_task(
         self, content: Mapping[str, Any], config: BertConfig, path: Path
     ) -> TaskConfig | None:
-        """The task of a model that transformers saved, whose dropout is 0.1 unless it is stated."""
+        """Return the task of a model that transformers saved; its dropout is 0.1 if unset."""
         return super().derived_task({_DROPOUT: 0.1, **content}, config, path)

@@ -110,8 +110,8 @@ class AwdLstm(Encoder):
     def _read(
         self, ids: Tensor, counts: Sequence[int], before: Sequence[LstmState | None]
     ) -> tuple[Tensor, AwdLstmState]:
-        """Read tokens `[N]` of B sequences -> the last layer at each last token `[B, H]`, and the
-        states of all layers there.
+        """Read tokens `[N]` of B sequences. Return the last layer at the last token of each
+        `[B, H]`, and the states of all layers there.
         """
         x = self.embeddings(ids)
         after = []

@@ -36,7 +36,7 @@ class BertEmbeddings(Embeddings):
     """The sum of token, position and segment embeddings, normalized."""
 
     def __init__(self, config: BertConfig, width: int | None = None) -> None:
-        """Build the tables, `width` wide; None: H."""
+        """Build the tables with vectors of width `width`; None: H."""
         super().__init__(config.hidden_dropout_prob)
         width = width or config.hidden_size
         std, segments = config.initializer_range, config.type_vocab_size
@@ -45,7 +45,7 @@ class BertEmbeddings(Embeddings):
         self.segment = make_table(segments, width, std) if segments else None
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.project: nn.Linear | None = None
-        """What follows where the tables are not H wide, as in ELECTRA."""
+        """The projection to H where the tables have another width, as in ELECTRA; else None."""
 
     @property
     def position_vectors(self) -> Tensor:
@@ -74,7 +74,7 @@ class Pooler(nn.Module):
         self.activation = POOLER_ACTIVATIONS[activation]
 
     def forward(self, first: Tensor) -> Tensor:
-        """Pool: vectors of first tokens `[B, H]` -> `[B, H]`."""
+        """Return the pooled vectors: vectors of first tokens `[B, H]` -> `[B, H]`."""
         pooled: Tensor = self.activation(self.dense(first))
         return pooled
 
@@ -109,7 +109,7 @@ class Bert(GoingOn):
     """The activation of the pooler's dense layer, a name in `POOLER_ACTIVATIONS`."""
 
     def __init__(self, config: BertConfig, spec: EncoderSpec | None = None) -> None:
-        """Build the encoder; `spec` is BERT's unless it is given."""
+        """Build the encoder; `spec` defaults to BERT's."""
         super().__init__(spec or bert_spec(config))
         self.config = config
         self.embeddings = self.make_embeddings(config)
@@ -123,7 +123,7 @@ class Bert(GoingOn):
         return BertEmbeddings(config)
 
     def make_layers(self, config: Any) -> Any:
-        """Return the layers of a configuration, a sequence of them."""
+        """Return the sequence of layers of a configuration."""
         return layers_of(config, causal=config.causal)
 
     def reset_parameters(self, generator: torch.Generator) -> None:

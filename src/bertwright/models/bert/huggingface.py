@@ -10,12 +10,13 @@
 | a task by name | `objectives.NAME.classifier.*` | `classifier.*` |
 | a span task | `objectives.NAME.qa_outputs.*` | `qa_outputs.*` |
 
-Query, key and value are three tensors there and one here, `[3 H, H]`, stacked in this order. Also
-read: files without `bert.` (a bare encoder), `gamma` and `beta` for a norm's weight and bias
-(TensorFlow's names), and the decoder written out again although it is tied to the token embeddings.
+Query, key and value are three tensors there and one here, `[3 H, H]`, stacked in this order. Three
+older forms are read too: files without `bert.` (a bare encoder), `gamma` and `beta` for a norm's
+weight and bias (TensorFlow's names), and files that store the decoder again although it is tied to
+the token embeddings.
 
-`config.json` goes through a closed schema: sizes within limits, and every key that would change
-the computation must have the one value that our BERT has.
+`config.json` goes through a closed schema: sizes must be within limits, and every key that would
+change the computation must have the one value that our BERT implements.
 
 | kind of task | architecture | tensors |
 |---|---|---|
@@ -24,8 +25,8 @@ the computation must have the one value that our BERT has.
 | span | `BertForQuestionAnswering` | `qa_outputs.*`, no pooler |
 | multiple-choice | `BertForMultipleChoice` | `classifier.*`, over the pooler |
 
-A head over other layers, or with an LSTM, has no such name. Transition scores of a CRF have none
-either, but the scores below them have: they are the logits of `BertForTokenClassification`.
+A head over other layers, or with an LSTM, has no such class. Neither have the transition scores of
+a CRF; the scores below them are the logits of `BertForTokenClassification`.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _REQUIRED = (
     "num_attention_heads",
     "intermediate_size",
 )
-# Keys that change what a BERT computes, and the values under which it is ours.
+# Keys that change what a BERT computes, and the values for which our BERT computes the same.
 _HELD: dict[str, tuple[Any, ...]] = {
     "position_embedding_type": ("absolute", None),
     "is_decoder": (False, None),
@@ -95,17 +96,17 @@ class TaskClass:
     """A class of transformers that computes the scores of a kind of task."""
 
     name: str
-    """Its name, without that of the model before it."""
+    """Its name, without the name of the model at its beginning."""
     has_labels: bool = True
     """Whether `config.json` names the labels of its scores."""
     of_tokens: bool = False
     """Whether it scores tokens, without the pooler."""
     linear: str = "classifier"
-    """The name of the layer that scores, there and here."""
+    """The name of the layer that computes the scores, which is the same there and here."""
 
 
-# The kinds of tasks for which transformers has a class. They are named here and not in the files of
-# the kinds, as this is a table of foreign names, and a model does not import tasks.
+# The kinds of tasks for which transformers has a class. They are listed here rather than in the
+# files of the kinds, because this is a table of foreign names and models do not import tasks.
 _TASK_CLASSES: dict[str, TaskClass] = {
     "classification": TaskClass("ForSequenceClassification"),
     "regression": TaskClass("ForSequenceClassification"),
@@ -121,7 +122,7 @@ _SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squ
 
 
 class BertLayout(Layout[BertConfig]):
-    """BERT as transformers stores it; the family of BERT overrides what it names otherwise."""
+    """BERT as transformers stores it. Models of BERT's family override what differs."""
 
     title: ClassVar[str] = "BERT"
     """The name of the model in messages."""
@@ -134,7 +135,7 @@ class BertLayout(Layout[BertConfig]):
     heads: ClassVar[tuple[str, ...]] = ("cls.", "classifier.", "qa_outputs.")
     """The beginnings of the names of heads, which are ignored where they are not read."""
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = _HELD
-    """Keys that change what is computed, and the values under which the computation is ours."""
+    """Keys that change what is computed, and the values for which our model computes the same."""
     repeats: ClassVar[Mapping[str, str]] = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -145,18 +146,18 @@ class BertLayout(Layout[BertConfig]):
     dropout_keys: ClassVar[Mapping[str, str]] = {
         kind: "classifier_dropout" for kind in _TASK_CLASSES if kind != "span"
     }
-    """Kind of task -> the key of the dropout before its scores. Without a key it is that of the
-    layers; before the scores of spans there is none."""
+    """Maps a kind of task to the key of the dropout before its scores. Without a key, the dropout
+    is that of the layers; before the scores of spans there is none."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        """The configuration in a `config.json`, or in a file of another name with its keys.
+        """Return the configuration in a `config.json`, or in a file of another name with its keys.
 
         Args:
-            content: of the file.
-            path: names the file in messages.
+            content: the content of the file.
+            path: the path of the file, for messages.
 
         Raises:
-            DataError: not a BERT as ours, or a size out of bounds.
+            DataError: the model differs from our BERT, or a size is out of range.
         """
         check_settings(content, path, self.title, self.held, _REQUIRED)
         given = {key: content[key] for key in to_dict(self.config()) if key in content}
@@ -164,7 +165,8 @@ class BertLayout(Layout[BertConfig]):
         return super().read_config({**given, "hidden_act": act}, path)
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
-        """What `config.json` says of a BERT with these pre-training heads."""
+        """Return the `config.json` of a BERT with these pre-training heads, as transformers writes
+        it."""
         sizes = to_dict(config)
         if config.pooler:
             del sizes["pooler"]  # as transformers writes it
@@ -178,7 +180,7 @@ class BertLayout(Layout[BertConfig]):
         }
 
     def foreign_names(self, config: BertConfig) -> Parts:
-        """All parameters by part, with transformers' names."""
+        """Return all parameters by part, with transformers' names."""
         pooler = {"pooler": pair("encoder.pooler.dense", f"{self.prefix}pooler.dense")}
         return {
             "encoder": self.encoder_names(config),
@@ -192,7 +194,7 @@ class BertLayout(Layout[BertConfig]):
         }
 
     def encoder_names(self, config: BertConfig) -> list[ParameterMapping]:
-        """The parameters of the embeddings and the layers, with transformers' names."""
+        """Return the parameters of the embeddings and the layers, with transformers' names."""
         norm, prefix = "LayerNorm", self.prefix
         encoder = [
             ParameterMapping(
@@ -205,7 +207,7 @@ class BertLayout(Layout[BertConfig]):
         return encoder + self.layer_names(config)
 
     def layer_names(self, config: BertConfig) -> list[ParameterMapping]:
-        """The parameters of the layers, with transformers' names."""
+        """Return the parameters of the layers, with transformers' names."""
         norm, prefix = "LayerNorm", self.prefix
         encoder: list[ParameterMapping] = []
         for index in range(config.num_hidden_layers):
@@ -222,7 +224,7 @@ class BertLayout(Layout[BertConfig]):
         return encoder
 
     def current_name(self, name: str) -> str | None:
-        """Today's name of a tensor; None for a buffer."""
+        """Return the current name of a tensor, with the prefix; None for a buffer."""
         if name.startswith("objectives."):
             return name  # ours: in `heads.safetensors`
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
@@ -231,7 +233,11 @@ class BertLayout(Layout[BertConfig]):
         return None if name.removeprefix(self.prefix) in _BUFFERS else name
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """All but those of other heads."""
+        """Return the unused tensors that do not belong to other heads.
+
+        These are the tensors with the encoder's prefix; in a file of a bare encoder, also those
+        whose names do not begin like a head's.
+        """
         bare = any(name.startswith(self.bare) for name in names)
         return [
             name
@@ -242,7 +248,8 @@ class BertLayout(Layout[BertConfig]):
     def task_parts(
         self, tasks: Mapping[str, TaskConfig], pretrained: bool, pooled: bool = True
     ) -> Parts:
-        """The one task of a model, if transformers has a class for it."""
+        """Return the parameters of the only task of a model without pre-training heads, if
+        transformers has a class for it."""
         if len(tasks) != 1 or pretrained:
             return {}
         (name, task), *_ = tasks.items()
@@ -251,26 +258,26 @@ class BertLayout(Layout[BertConfig]):
         return {name: self.task_names(name, task)}
 
     def task_names(self, name: str, task: TaskConfig) -> list[ParameterMapping]:
-        """The parameters of a head that transformers has a class for."""
+        """Return the parameters of a head for which transformers has a class."""
         linear = _TASK_CLASSES[task.kind].linear
         return pair(f"objectives.{name}.{linear}", linear)
 
     def task_architecture(self, task: TaskConfig, pooled: bool = True) -> str | None:
-        """The transformers class with the same scores, or None if it has none."""
+        """Return the class of transformers that computes the same scores; None if there is none."""
         task_class = _TASK_CLASSES.get(task.kind)
         if task_class is not None and not (pooled or task_class.of_tokens):
-            return None  # ours is of the mean of all tokens
+            return None  # our head reads the mean of all tokens
         if task_class is None or task.head.network != "linear" or task.head.hidden_size:
             return None
         reads_last = task_class.of_tokens and task.head.layers == "last"
         if task.head.layers is not None and not reads_last:
             return None
         if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
-            return None  # transformers takes one label for regression
+            return None  # for transformers, a single label means regression
         return self.classes + task_class.name
 
     def task_keys(self, task: TaskConfig) -> dict[str, Any]:
-        """What `config.json` says of a head that transformers knows."""
+        """Return the keys of `config.json` for a head for which transformers has a class."""
         keys: dict[str, Any] = {"architectures": [self.task_architecture(task)]}
         if task.kind in self.dropout_keys:
             keys[self.dropout_keys[task.kind]] = task.head.dropout
@@ -288,15 +295,16 @@ class BertLayout(Layout[BertConfig]):
     def derived_task(
         self, content: Mapping[str, Any], config: BertConfig, path: Path
     ) -> TaskConfig | None:
-        """The task of a model that transformers saved; None if it is none of ours.
+        """Return the task of a model that transformers saved; None if we have no such task.
 
         Args:
-            content: of its `config.json`.
-            config: the same, checked.
-            path: of the file, for messages.
+            content: the content of its `config.json`.
+            config: the checked configuration that was read from it.
+            path: the path of the file, for messages.
 
         Raises:
-            DataError: its labels, problem or dropout are not what transformers writes.
+            DataError: the labels, the problem type or the dropout are not as transformers writes
+                them.
         """
         kind = self._kind(content.get("architectures"))
         if kind is None:
@@ -334,7 +342,10 @@ class BertLayout(Layout[BertConfig]):
             raise DataError(f"{path}: {error}") from error
 
     def _kind(self, architectures: Any) -> str | None:
-        """The kind of task of an architecture; text classification stands for regression too."""
+        """Return the kind of task of an architecture; None if there is none.
+
+        The class of text classification is also that of regression; its kind is "classification".
+        """
         if not isinstance(architectures, list) or len(architectures) != 1:
             return None
         kinds = {
@@ -348,7 +359,7 @@ class BertLayout(Layout[BertConfig]):
     def _dropout(
         self, kind: str, content: Mapping[str, Any], config: BertConfig, path: Path
     ) -> float:
-        """Dropout before the scores; unset, that of the layers."""
+        """Return the dropout before the scores. If it is not set, it is that of the layers."""
         key = self.dropout_keys.get(kind)
         if key is None:
             return 0.0 if kind == "span" else config.hidden_dropout_prob
@@ -361,7 +372,7 @@ class BertLayout(Layout[BertConfig]):
 
 
 def masked_lm_names(dense: str, norm: str, bias: str) -> list[ParameterMapping]:
-    """The parameters of the masked-LM head, given the names of its parts in a file."""
+    """Return the parameters of the masked-LM head, given the names of its parts in a file."""
     return [
         *pair("objectives.masked_lm.transform", dense),
         *pair("objectives.masked_lm.norm", norm),
@@ -370,10 +381,10 @@ def masked_lm_names(dense: str, norm: str, bias: str) -> list[ParameterMapping]:
 
 
 def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
-    """Our name of an activation of a configuration.
+    """Return our name of an activation in a `config.json`.
 
     Raises:
-        DataError: none that our BERT has.
+        DataError: our BERT does not have this activation.
     """
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise wrong("hidden_act", path, name, f"one of {', '.join(_ACTIVATIONS)}")
@@ -381,10 +392,10 @@ def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
 
 
 def scheme_of(labels: Sequence[str]) -> Scheme:
-    """How tags with these labels mark entities.
+    """Return the scheme in which tags with these labels mark entities.
 
-    IOB1 and IOB2 have the same letters. In IOB2 every entity begins with B, so a type that has I
-    alone is of IOB1, in which B only parts neighbours.
+    IOB1 and IOB2 have the same letters. In IOB2 every entity begins with B, so labels in which a
+    type has I but no B are IOB1, where B only separates adjacent entities.
     """
     tags = [label for label in labels if label != "O"]
     if not tags or not all(_TAG.fullmatch(tag) for tag in tags):
@@ -396,7 +407,11 @@ def scheme_of(labels: Sequence[str]) -> Scheme:
 
 
 def _labels(content: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-    """Labels in the order of their numbers; without any, transformers counts two."""
+    """Return the labels in the order of their numbers.
+
+    Without `id2label` they are `LABEL_0` to `LABEL_(n-1)`, where n is `num_labels`, by default 2 as
+    in transformers.
+    """
     given = content.get("id2label")
     if given is None:
         count = content.get("num_labels", 2)

@@ -1,4 +1,4 @@
-"""The initialization of BERT: from the data, or as published.
+"""The initialization of BERT: from the training data, or as published.
 
 The data-dependent initialization encodes three facts that a masked LM otherwise spends its first
 minutes on: where the neighbours of a masked token are (`aim_heads`), which tokens are similar
@@ -19,8 +19,8 @@ plateau. `aim_heads` shortens it by initial values, within the published archite
   s, and its keys the identity, both times a gain. As (sin w(p + s), cos w(p + s)) is the pair of
   position p rotated by w s, the query at p is most similar to the key at p + s.
 
-The left-to-right BERT begins in the same way, so that its difference from BERT is what a token sees
-and what it predicts.
+The left-to-right BERT is initialized in the same way, so that it differs from BERT only in what a
+token sees and predicts.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def initialize_from_counts(
     generator: torch.Generator,
 ) -> None:
     """Initialize token vectors `[V, H]` and the bias of the output layer `[V]` from the training
-    data, in place, as far as a run wants it; held-out documents are not counted."""
+    data, in place. `config.start` says which of them; held-out documents are not counted."""
     start = config.start
     if not (start.counted_vectors or start.frequency_bias):
         return
@@ -119,7 +119,7 @@ def aim_heads(positions: Tensor, qkv: Tensor, shifts: Sequence[int], std: float)
 def place_vectors(tokens: Tensor, vectors: Tensor, std: float, generator: torch.Generator) -> None:
     """Initialize token embeddings from known vectors, in place.
 
-    A random rotation makes all dimensions alike, and a little noise makes tokens differ that have
+    A random rotation makes all dimensions alike. A little noise distinguishes tokens that have
     equal vectors or none.
 
     Args:

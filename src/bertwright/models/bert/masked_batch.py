@@ -17,7 +17,7 @@ class MaskedBatch(Batch):
     """Masked sequences or pairs of sequences, longest first, and their labels."""
 
     masked_positions: Tensor
-    """`[K]`: the masked positions in N, rising."""
+    """`[K]`: the masked positions in N, in rising order."""
     masked_labels: Tensor
     """`[K]`: the original ids at these positions."""
     next_sentence_labels: Tensor | None

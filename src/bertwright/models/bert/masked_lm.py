@@ -19,7 +19,7 @@ from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
 
 class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
-    """Predict the tokens that were masked."""
+    """The objective that predicts the tokens that were masked."""
 
     title = "masked LM"
     bias: nn.Parameter
@@ -34,15 +34,15 @@ class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
 
         Args:
             config: the model's configuration.
-            token_embeddings: the output layer, tied.
-            transform: the sizes of the dense layer before it; None: BERT's.
+            token_embeddings: the token embeddings, used as the output layer.
+            transform: the sizes of the dense layer and norm before it; None: BERT's.
         """
         if transform is None:
             transform = Transform(config.hidden_size, config.hidden_act, config.layer_norm_eps)
         super().__init__(config.vocab_size, token_embeddings, transform=transform)
 
     def count(self, batch: MaskedBatch) -> int:
-        """Return K, the masked tokens of a batch."""
+        """Return K, the number of masked tokens of a batch."""
         return len(batch.masked_labels)
 
     def positions(self, batch: MaskedBatch) -> Tensor:
@@ -50,7 +50,7 @@ class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
         return batch.masked_positions
 
     def flops(self, batch: MaskedBatch) -> float:
-        """Return those of the dense layer and the vocabulary at the masked positions."""
+        """Return the operations of the dense layer and the output layer at the masked positions."""
         return self.output_flops(self.count(batch))
 
     def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:

@@ -34,7 +34,7 @@ CHECKED_SEQUENCES = 4096
 
 
 class MaskedPairs:
-    """The `Instances` of BERT, of one split of a built corpus."""
+    """The `Instances` of BERT for one split of a built corpus."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class MaskedPairs:
 
         Raises:
             DataError: the split has no documents.
-            ConfigError: an unusable fraction.
+            ConfigError: `validation_fraction` is unusable.
         """
         self.shards, self._documents, _ = split_text(shards, split, validation_fraction, hold_out)
         self.config = config
@@ -77,7 +77,7 @@ class MaskedPairs:
         return self._plan(epoch).lengths
 
     def batch(self, epoch: int, positions: Int64s) -> MaskedBatch:
-        """Return a batch. Its masks are functions of (seed, epoch, position, token)."""
+        """Return a batch, whose masks are a function of (seed, epoch, position, token)."""
         key = make_key("masks", self.seed, epoch)
         return assemble(self.shards, self.plan(epoch), positions, self._masker, key)
 

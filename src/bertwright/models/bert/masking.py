@@ -25,12 +25,12 @@ from bertwright.models.bert.config import MaskingConfig
 
 
 class Masker:
-    """Selects and replaces tokens. It holds tables and no state."""
+    """Selects and replaces tokens. It has no mutable state."""
 
     def __init__(
         self, config: MaskingConfig, special: Bools, unk_id: int, mask_id: int, sequence_length: int
     ) -> None:
-        """Make the tables.
+        """Compute the tables of the ids that may be selected and drawn.
 
         Args:
             config: the rates of masking.
@@ -40,7 +40,7 @@ class Masker:
             sequence_length: the maximum length of a sequence.
 
         Raises:
-            ConfigError: the vocabulary holds special tokens only.
+            ConfigError: the vocabulary holds only special tokens.
         """
         self.config, self.mask_id = config, mask_id
         self.most = config.most_predictions(sequence_length)
@@ -71,8 +71,8 @@ class Masker:
             word_starts: `[N]`, whether a token begins a word; needed for whole-word masking.
 
         Returns:
-            The masked ids `[N]`, the selected positions in N, rising, `[K]`, and their labels
-            `[K]`.
+            The masked ids `[N]`, the selected positions in N `[K]`, in rising order, and their
+            labels `[K]`.
         """
         starts = np.cumsum(lengths) - lengths
         sequence = np.repeat(np.arange(len(lengths)), lengths)
@@ -106,8 +106,8 @@ class Masker:
 def _choose_tokens(
     candidates: Int64s, sequence: Int64s, token_keys: UInt64s, counts: Int64s
 ) -> Int64s:
-    """Select the `counts` `[B]` candidates of each sequence with the smallest draws; return rising
-    positions."""
+    """Select the candidates with the smallest draws, `counts` `[B]` of each sequence. Return their
+    positions in rising order."""
     order = _shuffle_within(mix(token_keys[candidates], 0), sequence[candidates])
     shuffled = candidates[order]
     rank = _rank_within(sequence[shuffled])
@@ -117,10 +117,11 @@ def _choose_tokens(
 def _choose_words(
     candidates: Int64s, word_starts: Bools, sequence: Int64s, token_keys: UInt64s, counts: Int64s
 ) -> Int64s:
-    """Select words in random order, each if all of its tokens still fit; return rising positions.
+    """Select words in random order, each if all of its tokens still fit. Return the positions of
+    their tokens in rising order.
 
     A round selects words of every sequence up to the first that does not fit. A word that is larger
-    than the remaining number of predictions stays too large and is dropped, so the rounds have the
+    than the remaining number of predictions can never fit and is dropped, so the rounds give the
     same result as a loop over the words.
     """
     if len(candidates) == 0:
@@ -153,14 +154,15 @@ def _choose_words(
 
 
 def _shuffle_within(draws: UInt64s, sequence: Int64s) -> Int64s:
-    """Return the order by sequence, then by draw. There are fewer than 65,536 sequences, and 48
-    bits of a draw are compared."""
+    """Return the indices that sort entries by sequence, then by draw.
+
+    There must be fewer than 65,536 sequences; 48 bits of a draw are compared.
+    """
     return np.argsort((sequence.astype(np.uint64) << np.uint64(48)) | (draws >> np.uint64(16)))
 
 
 def _rank_within(sequence: Int64s) -> Int64s:
-    """Return the position of each entry among those of its sequence; those of a sequence are
-    neighbours."""
+    """Return the rank of each entry within its sequence, whose entries must be consecutive."""
     is_first = np.diff(sequence, prepend=-1) != 0
     begins = np.flatnonzero(is_first)
     return np.arange(len(sequence)) - np.repeat(begins, np.diff(begins, append=len(sequence)))

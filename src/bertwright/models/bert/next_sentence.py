@@ -17,7 +17,7 @@ from bertwright.nn.objective import Loss, Objective
 
 
 class NextSentence(Objective[MaskedBatch]):
-    """Predict whether B follows A."""
+    """The objective that predicts whether B follows A."""
 
     title = "next sentence"
     reads_pooled = True
@@ -36,7 +36,7 @@ class NextSentence(Objective[MaskedBatch]):
         return batch.inputs.sequences.count
 
     def positions(self, batch: MaskedBatch) -> Tensor:
-        """Return no positions: it reads the pooled vector alone."""
+        """Return an empty tensor, because the objective reads only the pooled vector."""
         return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
 
     def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:

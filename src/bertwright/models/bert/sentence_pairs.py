@@ -4,7 +4,8 @@ Devlin et al. 2019, section 3.1 (task 2) and appendix A.2, as in google-research
 `create_instances_from_document` and `truncate_seq_pair`:
 
 1. From the beginning of a document, sentences are taken until they reach a target length. It is the
-   maximum length, or for a fraction `short_probability` of the instances a random one from 2 up.
+   maximum length, or, for a fraction `short_probability` of the instances, a random length of 2 or
+   more.
 2. This chunk is split after a random sentence; A is the part before.
 3. B is the part after. For a fraction `random_next_probability` of the pairs, and whenever the
    chunk has one sentence, B is instead text of the same length from a random sentence of another
@@ -17,14 +18,14 @@ split inside the sentence. With `mlm` there are no pairs: a document is split in
 target length, regardless of its sentences.
 
 Where we differ from google-research/bert: the target length is drawn for each instance rather than
-for each document (there one short draw splits a whole book into fragments, so that more than 10 %
-are short); the random document is never the same one, unless it is the only one (there it may be,
-after ten tries); documents of more than 131,072 tokens are processed in parts of that size, split
-between sentences.
+for each document (there, one short draw splits a whole book into fragments, so that more than 10 %
+are short); the random document is never the document of A, unless it is the only one (there it may
+be, after ten tries); documents of more than 131,072 tokens are processed in parts of that size,
+split between sentences.
 
-The chunks of a document depend on it alone, so all documents are processed in lockstep, one
-instance of each per round. Every draw is a hash of (seed, epoch, begin of the document, instance,
-draw). A plan is thus a pure function of its arguments.
+The chunks of a document do not depend on other documents, so all documents are processed in
+lockstep, one instance of each per round. Every draw is a hash of (seed, epoch, begin of the
+document, instance, draw). A plan is thus a pure function of its arguments.
 
 Letters: D documents, S sentences, I instances.
 """
@@ -42,7 +43,7 @@ from bertwright.models.bert.config import InstanceConfig
 
 PART_TOKENS = 1 << 17
 
-# The numbers of an instance's draws; new draws go last, otherwise every plan would change.
+# The numbers of an instance's draws. New draws are appended, otherwise every plan would change.
 _IS_SHORT, _TARGET, _A_END, _IS_RANDOM, _DOCUMENT, _SENTENCE, _COINS_A, _COINS_B = range(8)
 
 
@@ -73,12 +74,12 @@ class EpochPlan:
 def plan_epoch(
     shards: Shards, documents: Int64s, config: InstanceConfig, seed: int, epoch: int
 ) -> EpochPlan:
-    """Plan every instance of one epoch.
+    """Return the plan of all instances of one epoch.
 
     Args:
         shards: the built corpus.
-        documents: the numbers of the documents of a split; random B come from them too.
-        config: the keys of instances.
+        documents: the numbers of the documents of a split, from which random B are drawn too.
+        config: the configuration of instances.
         seed: the seed of the run.
         epoch: the number of the epoch, from 0.
     """
@@ -105,7 +106,12 @@ def plan_epoch(
 
 @dataclass(frozen=True)
 class _Parts:
-    """The documents of a split, long ones in parts; arrays are `[parts]`, `bounds` is `[S + 1]`."""
+    """The documents of a split, with long documents in parts.
+
+    `first`, `last` and `document` are `[parts]`; `documents`, `document_first` and `document_last`
+    are `[D]`; `bounds` is `[S + 1]`. The first and the last of each are sentence numbers, the last
+    exclusive.
+    """
 
     first: Int64s
     last: Int64s
@@ -150,7 +156,11 @@ def _draw_targets(draws: UInt64s, config: InstanceConfig, longest: int) -> Int64
 
 
 def _plan_runs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[Int64s, ...]:
-    """Plan `mlm`: consecutive runs of the target length. Return `[I]` each: A, an empty B, 0, 0."""
+    """Return the instances of `mlm`, which are consecutive runs of the target length.
+
+    The six arrays `[I]` are the start and stop of A, and zeros for the start and stop of B, for
+    `is_random` and for the number of truncated tokens.
+    """
     start, stop = parts.bounds[parts.first], parts.bounds[parts.last]
     bases = mix(key, start)
     starts, stops = [], []
@@ -171,8 +181,11 @@ def _plan_runs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[I
 
 
 def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[Int64s, ...]:
-    """Plan `mlm+nsp` or `mlm+sop`. Return `[I]` each: A, B, whether B is random or swapped, and the
-    number of truncated tokens."""
+    """Return the instances of `mlm+nsp` or `mlm+sop`.
+
+    The six arrays `[I]` are the start and stop of A, the start and stop of B, whether B is random
+    (or A and B are swapped), and the number of truncated tokens.
+    """
     next_sentence = config.objectives == "mlm+nsp"
     longest = config.sequence_length - 3
     bounds = parts.bounds
@@ -214,7 +227,7 @@ def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[
         rest = (targets - (a_stop - a_start))[rows]
         b_start[rows], b_stop[rows] = _random_next(parts, owner[rows], rest, all_keys[rows])
     else:
-        # A single sentence is split inside; only one of a single token is dropped.
+        # A chunk of one sentence is split inside it, and is dropped if it has a single token.
         alone = chunk_end - begin == 1
         room = np.maximum(b_stop - a_start - 1, 1)
         a_stop = np.where(alone, a_start + 1 + below(mix(all_keys, _SENTENCE), room), a_stop)
@@ -235,8 +248,11 @@ def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[
 def _random_next(
     parts: _Parts, owner: Int64s, length: Int64s, keys: UInt64s
 ) -> tuple[Int64s, Int64s]:
-    """Return sentences from a random one of another document on, until they have `length`
-    tokens."""
+    """Return the start and stop of sentences of another document.
+
+    They begin with a random sentence and have at least `length` tokens, unless the document ends
+    before.
+    """
     count = len(parts.documents)
     if count > 1:
         other = below(mix(keys, _DOCUMENT), count - 1)
@@ -254,12 +270,13 @@ def _random_next(
 def _truncate(
     ranges: tuple[Int64s, Int64s, Int64s, Int64s], longest: int, keys: UInt64s
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Truncate pairs as `truncate_seq_pair` does, which removes one token of the longer half at a
-    time, of B where both are equally long.
+    """Truncate pairs as `truncate_seq_pair` does, which repeatedly removes one token of the longer
+    half, or of B where both are equally long.
 
-    The final lengths follow from the initial ones: a half keeps all its tokens if they fit into
-    what the other leaves, and at least half of the maximum. A coin decides for each token whether
-    it is removed from the front or the back, so the front loses a binomial number of tokens.
+    The final lengths follow from the initial ones: a half keeps all its tokens if they fit into the
+    space that the other leaves, and otherwise at least half of the maximum. A coin decides for each
+    token whether it is removed from the front or the back, so the number of tokens removed from the
+    front is binomial.
     """
     a_start, a_stop, b_start, b_stop = ranges
     a, b = a_stop - a_start, b_stop - b_start

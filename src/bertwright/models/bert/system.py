@@ -1,7 +1,7 @@
 """BERT and the left-to-right BERT of its table 5 as systems: objectives, instances and phases.
 
-A run of BERT is one phase, or two: short sequences first, then, if wanted, long ones (Devlin et al.
-2019, appendix A.2).
+A run of BERT has one or two phases: short sequences first, then, if configured, long ones (Devlin
+et al. 2019, appendix A.2).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def objectives(config: BertRun) -> list[str]:
 
 
 def phases(config: BertRun, shards: Shards) -> Sequence[Phase]:
-    """Short sequences, then for a fraction of the budget long ones, if wanted."""
+    """Return the phases of a run: short sequences, then long ones for the last
+    `long_phase.fraction` of the budget, if that is above 0."""
     first = Phase(_instances(config, shards, config.seed), config.batch.tokens)
     long = config.long_phase
     if not long.fraction:
@@ -77,7 +78,8 @@ def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> Masked
 
 
 def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
-    """The model's configuration when a run goes on from a checkpoint: its own, other dropout.
+    """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
+    own, with the run's dropout.
 
     Raises:
         ConfigError: the run asks for another architecture.
@@ -100,7 +102,7 @@ def masked_lm(config: BertConfig, encoder: Encoder) -> MaskedLM:
 
 
 def next_sentence(config: BertConfig, encoder: Encoder) -> NextSentence:
-    """Return next-sentence prediction over the pooled [CLS].
+    """Return the objective of next-sentence prediction over the pooled [CLS].
 
     Raises:
         ConfigError: the model has no pooler.

@@ -17,8 +17,9 @@ checkpoint                       a text file that names the checkpoint for Tenso
 | `output_weights [C, H]`, `output_bias` (run_classifier.py) | `classifier.*` |
 | `cls/squad/output_weights [2, H]`, `output_bias` (run_squad.py) | `qa_outputs.*` |
 
-A checkpoint holds a part whole or not at all, and no other variables under `bert/`. Training state
-(`*/adam_m`, `*/adam_v`, `global_step`) is recognized and reported, but not loaded.
+A checkpoint holds either all variables of a part or none of them, and no other variables under
+`bert/`. Training state (`*/adam_m`, `*/adam_v`, `global_step`) is recognized and reported, but not
+loaded.
 
 "gelu" meant the error function when the models were published, and the tanh approximation in the
 last version of the code. It is read as the error function, as in transformers, unless the key
@@ -71,7 +72,7 @@ class TensorFlowLayout(BertLayout):
         return None if _is_left(name) else name
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """Return all tensors but those of other heads."""
+        """Return the unused tensors under `bert/`; all others belong to other heads."""
         return [name for name in unused.values() if name.startswith("bert/")]
 
     def task_parts(
@@ -93,7 +94,7 @@ def _renamed(parts: Parts) -> Parts:
 
 
 def _variable(name: str) -> str:
-    """Return the variable's name of a tensor of transformers."""
+    """Return the name of the variable for a tensor of transformers."""
     part, _, kind = name.rpartition(".")
     if part in _OUTPUTS:
         return f"{_OUTPUTS[part]}{'weights' if kind == 'weight' else 'bias'}"
@@ -135,7 +136,7 @@ def read_variables(prefix: Path) -> tuple[dict[str, BundleEntry], tuple[str, ...
     """Return the entries of all variables, and descriptions of the training state among them.
 
     Raises:
-        DataError: it is the checkpoint of another model.
+        DataError: the checkpoint is of another model.
         IntegrityError: the checkpoint is truncated or damaged.
     """
     entries = read_entries(prefix)

@@ -1,7 +1,7 @@
 """The encoder of DistilBERT: half of BERT's layers, without segments.
 
-Sanh et al. 2019, section 3. There is no pooler over [CLS] as in BERT; a classifier has a dense
-layer with ReLU in its place (`pre_classifier`), which is our pooler.
+Sanh et al. 2019, section 3. The model has no pooler over [CLS] as BERT has. A classifier has a
+dense layer with ReLU in its place (`pre_classifier`), which is our pooler.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 | masked_lm | `objectives.masked_lm.*` | `vocab_transform`, `vocab_layer_norm`, `vocab_projector` |
 | pooler | `encoder.pooler.dense.*` | `pre_classifier.*` |
 
-Task heads have BERT's names; those of text and of choices read the pooler.
+Task heads have BERT's names; those of texts and of multiple choice read the pooler.
 """
 
 from __future__ import annotations

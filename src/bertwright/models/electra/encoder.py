@@ -1,8 +1,8 @@
-"""The encoder of ELECTRA: BERT's layers over embeddings of their own width.
+"""The encoder of ELECTRA: BERT's layers over embeddings that may have another width.
 
-Clark et al. 2020, section 3. A linear layer projects the embeddings, normalized and dropped as
-BERT's, to the width of the layers where they differ. The pooler is the dense layer with GELU over
-[CLS] that transformers stores with the head of a classifier.
+Clark et al. 2020, section 3. The embeddings have a norm and dropout as in BERT. Where their width
+differs from that of the layers, a linear layer projects them. The pooler is the dense layer with
+GELU over [CLS] that transformers stores with the head of a classifier.
 
 Letters: N tokens, E width of the embeddings, H hidden.
 """

@@ -10,8 +10,8 @@
 | a classifier | `objectives.NAME.classifier.*` | `classifier.out_proj.*` |
 | pooler, of choices | `encoder.pooler.dense.*` | `sequence_summary.summary.*` |
 
-Other task heads have BERT's names. The generator beside a discriminator that is trained here has
-our own names after `generator.`, as transformers has two models in its place.
+Other task heads have BERT's names. The generator of a model that is trained here is stored with the
+discriminator, under our own names after `generator.`; transformers has two separate models.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ElectraLayout(BertLayout):
     }
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        # as transformers has it, where a file does not state the width
+        # the default of transformers, for a file that does not state the width
         return super().read_config({"embedding_size": 128, **content}, path)
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Replaced-token detection, the objective of ELECTRA (Clark et al. 2020, section 2).
 
-A small generator predicts the masked tokens, and a sample of its predictions replaces them. The
-encoder, which is the discriminator, tells for every token whether it was replaced. The loss is that
-of the generator, a mean over the masked tokens, and 50 times that of the discriminator, a mean over
-all tokens; no gradient passes through the sample. The generator shares the embeddings.
+A small generator predicts the masked tokens, and samples of its predictions replace them. The
+encoder, which is the discriminator, predicts for every token whether it was replaced. The loss is
+that of the generator, a mean over the masked tokens, plus 50 times that of the discriminator, a
+mean over all tokens. No gradient passes through the samples. The generator shares the embeddings.
 
 Letters: N tokens, K masked tokens, E width of the embeddings, H hidden, V vocabulary.
 """
@@ -33,16 +33,16 @@ WEIGHT = 50.0
 
 @dataclass(frozen=True)
 class ReplacedBatch(MaskedBatch):
-    """A batch in which masked tokens are replaced by samples of the generator."""
+    """A batch whose masked tokens are replaced by samples of the generator."""
 
     generator_loss: Tensor
     """The summed cross-entropy of the generator, with its gradient."""
     is_replaced: Tensor
-    """`[N]`, float32: 1 where the token is not the original one."""
+    """`[N]` float32: 1 where the token differs from the original one, else 0."""
 
 
 class Generator(VocabularyOutput):
-    """Layers as many as the encoder's and narrower, over the encoder's embeddings."""
+    """The generator: as many layers as the encoder has, but narrower, over its embeddings."""
 
     def __init__(self, config: ElectraConfig) -> None:
         width = config.generator_hidden_size
@@ -69,10 +69,10 @@ class Generator(VocabularyOutput):
 
 
 class ReplacedTokens(Objective[MaskedBatch]):
-    """Tell for every token whether the generator has replaced it.
+    """The objective that predicts for every token whether the generator has replaced it.
 
-    A discriminator from elsewhere has no generator beside it: it scores tokens, and is not trained
-    further by this objective.
+    A published discriminator comes without a generator: it scores tokens, but this objective cannot
+    train it further.
     """
 
     title = "replaced tokens"
@@ -91,13 +91,14 @@ class ReplacedTokens(Objective[MaskedBatch]):
             self.generator.tie_to(embedding)
 
     def count(self, batch: MaskedBatch) -> int:
-        """Return N: every token is told."""
+        """Return N, the number of tokens, all of which are predicted."""
         return batch.num_tokens
 
     def prepare(
         self, batch: MaskedBatch, encoder: Encoder, generator: torch.Generator | None
     ) -> MaskedBatch:
-        """Replace the masked tokens by samples of the generator's predictions."""
+        """Return the batch with its masked tokens replaced by samples of the generator's
+        predictions."""
         assert self.generator is not None
         embeddings = cast(ElectraEmbeddings, encoder.get_submodule("embeddings"))
         x = self.generator.vectors(batch, embeddings)  # [K, H]
@@ -114,12 +115,13 @@ class ReplacedTokens(Objective[MaskedBatch]):
         )
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return the score of each token, above 0 if it seems replaced: `[N, H]` -> `[N]`."""
+        """Return the score of each token: `[N, H]` -> `[N]`. A score above 0 predicts that it was
+        replaced."""
         scores: Tensor = self.prediction(self.activation(self.dense(x)))
         return scores[:, 0].float()
 
     def flops(self, batch: MaskedBatch) -> float:
-        """Return those of the head and of the generator."""
+        """Return the operations of the head and of the generator."""
         head = 6.0 * batch.num_tokens * self.dense.weight.numel()
         if self.generator is None:
             return head
@@ -129,17 +131,18 @@ class ReplacedTokens(Objective[MaskedBatch]):
         return head + generator + self.generator.output_flops(len(batch.masked_labels))
 
     def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
-        """Return the discriminator's loss, summed over the N tokens; its gradient has the
-        generator's too.
+        """Return the discriminator's loss summed over the N tokens, whose gradient includes that of
+        the generator's loss.
 
-        Means are taken over all tokens of a step. The generator's is over its masked tokens, so its
-        sum is divided by their fraction; that fraction is the published one whatever the batch
-        holds, as a gradient must not depend on how a step is split.
+        The training loop divides a sum by the number of all tokens of a step. The generator's loss
+        is a mean over masked tokens, so its sum is divided by their fraction. This is the published
+        fraction instead of that of the batch, because a gradient must not depend on how a step is
+        split.
         """
         assert isinstance(batch, ReplacedBatch)
         scores = self.logits(encoded.last)  # [N]
         total = F.binary_cross_entropy_with_logits(scores, batch.is_replaced, reduction="sum")
         correct = ((scores > 0) == (batch.is_replaced > 0)).sum()
         of_generator = batch.generator_loss / MaskingConfig.probability / WEIGHT
-        total = total + (of_generator - of_generator.detach())  # the value stays the first's
+        total = total + (of_generator - of_generator.detach())  # the value does not change
         return Loss(total, batch.num_tokens, correct)

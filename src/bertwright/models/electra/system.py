@@ -25,7 +25,7 @@ from bertwright.nn.outputs.transform import Transform
 
 
 def masked_lm(config: ElectraConfig, encoder: Encoder) -> MaskedLM:
-    """Return the head of a generator, which is a masked LM."""
+    """Return the head of a published generator, which is a masked LM."""
     embedding = encoder.token_embedding()
     assert embedding is not None
     eps, width = config.layer_norm_eps, config.embedding_size
@@ -41,7 +41,7 @@ def continued(config: ElectraRun, found: ElectraConfig, folder: Path) -> Any:
     """Return the configuration of a run that starts from a checkpoint.
 
     Raises:
-        ConfigError: the checkpoint has no generator, or another architecture.
+        ConfigError: the checkpoint has no generator, or the run asks for another architecture.
     """
     if not found.generator_hidden_size:
         raise ConfigError(

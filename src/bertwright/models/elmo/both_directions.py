@@ -20,8 +20,8 @@ from bertwright.nn.outputs.output import log_uniform, sampled_loss, vocabulary_l
 
 
 class BothDirections(Objective[TokenStreamBatch]):
-    """Predict the next and the previous token of a `TokenStreamBatch` from the halves of the top
-    layer.
+    """The objective that predicts the next and the previous token of a `TokenStreamBatch` from the
+    halves of the top layer.
     """
 
     title = "next and previous token"
@@ -31,7 +31,7 @@ class BothDirections(Objective[TokenStreamBatch]):
 
         Args:
             width: P.
-            vocab_size: V; tokens beyond it count as its last.
+            vocab_size: V; tokens beyond it count as the last one.
             both: whether the model also reads from right to left.
             samples: S; 0: the whole vocabulary.
         """

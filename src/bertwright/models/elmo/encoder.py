@@ -57,7 +57,7 @@ def elmo_spec(config: ElmoConfig) -> EncoderSpec:
 
 
 class Elmo(Encoder):
-    """The encoder: characters -> tokens -> LSTMs from the left and from the right."""
+    """The encoder of ELMo: a character CNN, and LSTMs from the left and from the right."""
 
     characters: Tensor
     """`[V, C]` int16: the character ids of each token of the vocabulary."""
@@ -107,7 +107,7 @@ class Elmo(Encoder):
         return layers
 
     def can_spell(self, word: str) -> bool:
-        """Return True: every word has characters."""
+        """Return True, because every word has characters."""
         return True
 
     def _spelling(self, ids: Tensor) -> Tensor:

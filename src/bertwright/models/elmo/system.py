@@ -17,8 +17,8 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 def both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
-    """Return the softmax of each direction. If `output_size` is set, all rare tokens count as
-    one.
+    """Return the output layer of the directions. If `output_size` is set, all rarer tokens count
+    as one.
     """
     outputs = min(config.vocab_size, (config.output_size or config.vocab_size) + 1)
     both = config.direction == "both"
@@ -26,7 +26,7 @@ def both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
 
 
 def initialize_elmo(learner: Learner, run: ElmoRun, shards: Shards, opened: Opened) -> None:
-    """Initialize the weights as published, but the output bias from the frequencies of tokens, and
+    """Initialize the weights as published and the output bias from the frequencies of tokens, and
     set the characters of every token of the vocabulary.
     """
     initialize_as_published(learner, run, shards, opened)

@@ -42,7 +42,7 @@ _HEADS = ("score.", "multiple_choice_head.", "classifier.")
 
 
 def _times(factor: int, value: Any) -> int | None:
-    """Return a multiple of a number in a file; None if the value is no integer."""
+    """Return a multiple of a number in a file; None if the value is not an integer."""
     return factor * value if isinstance(value, int) else None
 
 
@@ -66,7 +66,7 @@ class GptLayout(Layout[GptConfig]):
         "tie_word_embeddings": (True,),
         "quantization_config": (None,),
     }
-    """Keys that change what is computed, and the values under which the computation is ours."""
+    """Keys that change what is computed, and the values for which our model computes the same."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> GptConfig:
         allowed = {**self.held, self.activation: tuple(self.activations)}
@@ -113,7 +113,7 @@ class GptLayout(Layout[GptConfig]):
         return {"encoder": encoder, "next_token": []}
 
     def current_name(self, name: str) -> str | None:
-        """Return today's name of a tensor; None for a buffer."""
+        """Return the current name of a tensor, with the prefix; None for a buffer."""
         if name.endswith((".attn.bias", ".attn.masked_bias", "position_ids")):
             return None
         bare = name.startswith(("h.", "ln_f.", *(f"{table}." for table in self.tables)))

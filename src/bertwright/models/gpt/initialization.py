@@ -1,14 +1,14 @@
-"""How a GPT begins: it predicts each token by its frequency, within the published layout.
+"""The initialization of GPT: a new model predicts each token by its frequency.
 
-The other language models begin with the frequencies of tokens as the bias of their output layer.
-A GPT has no such bias: its logits are `W x + W b`, where b is the bias of the last norm and W the
-token embeddings. So b becomes the same number k in all dimensions, and the rows of W get the mean
-`log f / (H k)`, where f is the frequency of the token; W b is then log f. Nothing else changes: a
-norm subtracts the mean of a vector, so the rest of x has no part in this direction, and the layers
-behind a norm do not see it in their inputs.
+For other language models, the frequencies of tokens initialize the bias of the output layer. A GPT
+has no such bias: its logits are `W x + W b`, where b is the bias of the last norm and W the token
+embeddings. Therefore b is initialized to the same number k in all dimensions, and the rows of W get
+the mean `log f / (H k)`, where f is the frequency of the token; W b is then log f. Nothing else
+changes: a norm subtracts the mean of a vector, so the rest of x has no component in this direction,
+and the layers behind a norm do not see it in their inputs.
 
-Without this a language model spends its first minutes on frequencies. All its vectors grow in one
-common direction, which stands in for the bias, and hardly differ in the others.
+Without this, a language model spends its first minutes on frequencies: all its vectors grow in one
+common direction, which replaces the bias, and hardly differ in the others.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ vector."""
 
 
 def initialize_gpt(learner: Learner, run: RunConfig, shards: Shards, opened: Opened) -> None:
-    """Initialize all weights as published, but the mean of each token's embedding and the bias of
-    the last norm so that the model predicts tokens by their frequency in the training text."""
+    """Initialize all weights as published, except the mean of each token's embedding and the bias
+    of the last norm, which make the model predict tokens by their frequency in the training
+    text."""
     initialize_as_published(learner, run, shards, opened)
     encoder = learner.encoder
     assert isinstance(encoder, Gpt)

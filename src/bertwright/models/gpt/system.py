@@ -13,7 +13,7 @@ from bertwright.nn.outputs.next_token import NextToken, tied_next_token
 
 
 def next_token(config: GptConfig, encoder: Encoder) -> NextToken:
-    """Return the output layer: the token embeddings, without a bias."""
+    """Return the output layer, which is the token embeddings without a bias."""
     return tied_next_token(config, encoder, bias=False)
 
 

@@ -1,4 +1,4 @@
-"""End-to-end memory network: the model reads its memory several times, then answers with one word.
+"""End-to-end memory networks: the model reads its memory several times, then answers with one word.
 
 Sukhbaatar, Szlam, Weston and Fergus 2015, "End-To-End Memory Networks", sections 2 and 4.1. With
 tables A_1 ... A_(K+1) of word vectors and adjacent tying (B = A_1, C_k = A_(k+1), W = A_(K+1)):
@@ -54,8 +54,8 @@ class StoryAnswer(Objective[StoryBatch]):
         return Loss(F.cross_entropy(logits, batch.answers, reduction="sum"), len(logits), correct)
 
     def hops(self, encoded: Encoded, batch: StoryBatch) -> tuple[Tensor, list[Tensor]]:
-        """Return the logits of the answers `[B, V]`, and for each hop how much each memory is
-        attended to, `[M]`. With a softmax, these weights sum to 1 over a story.
+        """Return the logits of the answers `[B, V]`, and for each hop the attention weight of each
+        memory, `[M]`. With a softmax, these weights sum to 1 over a story.
         """
         states, maps = self.states(encoded, batch)
         return self.logits(states[-1]), maps
@@ -66,8 +66,8 @@ class StoryAnswer(Objective[StoryBatch]):
         return F.linear(u, last.weight).float()
 
     def states(self, encoded: Encoded, batch: StoryBatch) -> tuple[list[Tensor], list[Tensor]]:
-        """Return u before the first hop and after each hop, `[B, H]`, and for each hop how much
-        each memory is attended to, `[M]`.
+        """Return u before the first hop and after each hop, `[B, H]`, and for each hop the
+        attention weight of each memory, `[M]`.
         """
         ids, device = batch.inputs.ids, encoded.last.device
         in_sentences, in_stories = batch.sentence_lengths, batch.story_sentences  # [S], [B]
@@ -83,7 +83,7 @@ class StoryAnswer(Objective[StoryBatch]):
         weights = self._position_weights(in_sentences, sentence, encoded.last.dtype)
 
         def sentences(words: Tensor) -> Tensor:
-            """Words `[N, H]` -> sentences `[S, H]`."""
+            """Return the vectors of sentences: words `[N, H]` -> `[S, H]`."""
             zeros = words.new_zeros(count, words.shape[1])
             return zeros.index_add(0, sentence, words * weights)
 

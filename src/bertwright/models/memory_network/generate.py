@@ -42,7 +42,7 @@ class _World:
         self.lies_in: dict[str, str] = {thing: generator.choice(ROOMS) for thing in THINGS}
 
     def step(self, with_things: bool) -> str:
-        """Let somebody do something, and return the sentence that says so."""
+        """Perform a random action of a random person. Return the sentence that describes it."""
         person = self.generator.choice(PEOPLE)
         here = [thing for thing, room in self.lies_in.items() if room == self.room[person]]
         action = self.generator.random()
@@ -68,8 +68,8 @@ class _World:
             self.rooms_of[thing].append(room)
 
     def question(self, task: Task) -> tuple[str, str] | None:
-        """Return a question that the story answers, and the answer; None if the story answers none
-        yet.
+        """Return a question that the story answers, and the answer; None if the story does not
+        answer any yet.
         """
         draw = self.generator
         person = draw.choice([p for p in PEOPLE if self.room[p]] or [""])

@@ -1,4 +1,4 @@
-"""Memory networks as a system: stories in, the answer to each one's question out."""
+"""Memory networks as a system: stories with questions in, answers out."""
 
 from __future__ import annotations
 

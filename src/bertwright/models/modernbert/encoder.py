@@ -1,9 +1,9 @@
 """The encoder of ModernBERT (Warner et al. 2024).
 
-The embedding of a token is its normalized vector alone: positions rotate queries and keys in every
-layer (`models/modernbert/layers.py`). A norm follows the last layer. The pooler is the dense layer,
-GELU and norm that transformers stores as the head of a classifier, over [CLS] or over the mean of
-all tokens; the heads of tokens have the same three parts of their own.
+The embedding of a token is its normalized vector, without positions: these rotate queries and keys
+in every layer (`models/modernbert/layers.py`). A norm follows the last layer. The pooler is the
+dense layer, GELU and norm that transformers stores as the head of a classifier, over [CLS] or over
+the mean of all tokens. Heads that score tokens have their own dense layer, GELU and norm.
 
 Letters: B sequences, N tokens in all, H hidden.
 """
@@ -28,7 +28,7 @@ from bertwright.nn.transformer.stack import GoingOn
 
 
 def transform_of(config: ModernBertConfig) -> Transform:
-    """Return the sizes of what every head computes before its scores: a dense layer, GELU, and a
+    """Return the sizes of the transform before the scores of every head: a dense layer, GELU and a
     norm, without biases."""
     return Transform(config.hidden_size, "gelu", config.layer_norm_eps, bias=False)
 
@@ -94,7 +94,7 @@ class ModernBert(GoingOn):
         return pool(x, sequences, "mean").to(x.dtype)
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """Return the operations of the layers; in local attention a token sees its window alone."""
+        """Return the operations of the layers. In local attention only keys in the window count."""
         found = super().flops(lengths, last_rows)
         for layer in self.layers:
             attention = layer.attention
@@ -106,9 +106,11 @@ class ModernBert(GoingOn):
         return found
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialize matrices from a truncated normal distribution, and norms to 1; the standard
-        deviation of what is added to the residual stream is divided by the square root of 2 L, the
-        number of such sums."""
+        """Initialize matrices from a truncated normal distribution, and norms to 1.
+
+        The standard deviation of the matrices that end a residual branch is divided by the square
+        root of 2 L, the number of these branches.
+        """
         std = self.config.initializer_range
         initialize(self, std, generator)
         for layer in self.layers:

@@ -9,7 +9,7 @@
 | a head of tokens | `objectives.NAME.before_scores.*` | `head.dense`, `head.norm` |
 | the scores of a task | `objectives.NAME.*` | `classifier.*` |
 
-All heads of transformers have `head.*`, so one that is new begins with that of the masked LM.
+All heads of transformers have `head.*`, so a new head starts from the weights of the masked LM's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _REQUIRED = (
     "num_attention_heads",
     "intermediate_size",
 )
-# Of transformers, where a file does not state them.
+# The defaults of transformers for keys that a file does not state.
 _DROPOUT = {"embedding_dropout": 0.0, "attention_dropout": 0.0, "mlp_dropout": 0.0}
 _THETAS = {
     "full_attention": ("global_rope_theta", 160000.0),
@@ -122,12 +122,12 @@ class ModernBertLayout(BertLayout):
                 kind: {"rope_type": "default", "rope_theta": theta}
                 for kind, theta in thetas.items()
             },
-            # the same for transformers below 5
+            # the same settings as versions of transformers below 5 read them
             "global_attn_every_n_layers": config.global_attn_every_n_layers,
             "global_rope_theta": config.global_rope_theta,
             "local_rope_theta": config.local_rope_theta,
             **{key: values[0] for key, values in self.held.items() if values[0] is not None},
-            **ends,  # those of the tokenizer
+            **ends,  # the tokenizer has these ids
         }
 
     def foreign_names(self, config: BertConfig) -> Parts:
@@ -159,7 +159,8 @@ class ModernBertLayout(BertLayout):
         ]
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """All but those of other heads; a classifier may have a pooler that it does not read."""
+        """Return the unused tensors that do not belong to other heads, without those of a pooler: a
+        classifier may have one that it does not read."""
         unread = f"{self.prefix}pooler."
         found = super().unknown(unused, names)
         return [name for name in found if not name.startswith(unread)]
@@ -179,7 +180,7 @@ class ModernBertLayout(BertLayout):
     def derived_task(
         self, content: Mapping[str, Any], config: BertConfig, path: Path
     ) -> TaskConfig | None:
-        """The task of a model that transformers saved, whose dropout is 0 unless it is stated."""
+        """Return the task of a model that transformers saved; its dropout is 0 if unset."""
         return super().derived_task({"classifier_dropout": 0.0, **content}, config, path)
 
 
@@ -192,11 +193,13 @@ def _weights(ours: str, theirs: str) -> list[ParameterMapping]:
 
 
 def _read_thetas(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the bases of rotary positions: of `rope_parameters`, else of the keys before
-    transformers 5, in which a local base of null is the global one.
+    """Return the bases of rotary positions.
+
+    They are read from `rope_parameters`, or else from the keys of transformers before version 5, in
+    which a local base of null stands for the global one.
 
     Raises:
-        DataError: positions that are not rotary ones as published.
+        DataError: the positions are not rotary as published.
     """
     found: dict[str, Any] = {}
     stated = content.get("rope_parameters")
@@ -214,7 +217,7 @@ def _read_thetas(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _read_pattern(content: Mapping[str, Any], path: Path) -> Any:
-    """Return n where every n-th layer has global attention.
+    """Return the n for which every n-th layer has global attention.
 
     Raises:
         DataError: `layer_types` has another pattern.

@@ -1,10 +1,14 @@
 """The layers of ModernBERT (Warner et al. 2024, section 2.1).
 
-What differs from BERT's layers: norms come before each part and nothing has a bias; a gated
-feed-forward part (GeGLU; Shazeer 2020); rotary positions instead of position vectors (Su et al.
-2021): queries and keys are rotated by an angle that grows with their position, so that a score
-depends on the distance of the two tokens; and attention that is global in every third layer and
-local in the others, with wavelengths of their own.
+The layers differ from BERT's as follows:
+
+- Norms come before each part, and nothing has a bias.
+- The feed-forward part is gated (GeGLU; Shazeer 2020).
+- Positions are rotary instead of position vectors (Su et al. 2021): queries and keys are rotated by
+  an angle that grows with their position, so that a score depends on the distance of the two
+  tokens.
+- Attention is global in every third layer and local in the others, which have their own
+  wavelengths.
 
 Letters: N tokens, H hidden, A heads, D = H / A, F intermediate, T and S tokens of a sequence of
 queries and of its keys.
@@ -31,12 +35,15 @@ def make_norm(config: ModernBertConfig) -> nn.LayerNorm:
 
 
 class Rotation(torch.autograd.Function):
-    """The rotation of pairs of numbers, `(x, y) -> (x cos - y sin, y cos + x sin)`, where x is a
-    number of the first half of a head and y that of the second half; computed in float32."""
+    """The rotation of pairs of dimensions, `(x, y) -> (x cos - y sin, y cos + x sin)`.
+
+    x is a dimension of the first half of a head and y the same one of the second half. The rotation
+    is computed in float32.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-        """Rotate: x `[N, n, A, D]` by angles whose cosines and sines are `[N, 1, 1, D / 2]`."""
+        """Rotate x `[N, n, A, D]` by angles whose cosines and sines are `[N, 1, 1, D / 2]`."""
         ctx.save_for_backward(cosines, sines)
         first, second = x.float().chunk(2, -1)
         rotated = torch.empty_like(x, dtype=torch.float32, memory_format=torch.contiguous_format)
@@ -47,7 +54,7 @@ class Rotation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """Rotate the gradient back."""
+        """Return the gradient of x: the gradient of the result, rotated back."""
         cosines, sines = ctx.saved_tensors
         return Rotation.apply(gradient, cosines, -sines), None, None  # type: ignore[no-untyped-call]
 
@@ -56,13 +63,13 @@ class RotaryAttention(SelfAttention):
     """Attention with rotary positions, to all tokens of a sequence or to those of a window."""
 
     def __init__(self, config: ModernBertConfig, number: int) -> None:
-        """Build the attention of a layer, counted from 0."""
+        """Build the attention of layer `number`, counted from 0."""
         dropout = config.attention_probs_dropout_prob
         super().__init__(config.hidden_size, config.num_attention_heads, dropout, bias=False)
         wide = config.is_global(number)
         self.theta = config.global_rope_theta if wide else config.local_rope_theta
         self.reach = None if wide else config.local_attention // 2
-        """The largest distance of a key; None: any."""
+        """The largest distance of a key from its query; None: there is no limit."""
 
     def parts(
         self, qkv: Tensor, sequences: Sequences, positions: Tensor | None = None
@@ -104,7 +111,7 @@ class GatedFeedForward(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x `[N, H]` -> `[N, H]`."""
+        """Apply the feed-forward part: x `[N, H]` -> `[N, H]`."""
         activated, gate = self.intermediate(x).chunk(2, -1)  # [N, F]
         output: Tensor = self.output(self.dropout(F.gelu(activated) * gate))
         return output
@@ -114,8 +121,8 @@ class ModernBertLayer(TransformerLayer):
     """A pre-norm layer without biases, whose attention may be local."""
 
     def __init__(self, config: ModernBertConfig, number: int) -> None:
-        """Build a layer, counted from 0; the first has no norm before attention, as that of the
-        embeddings precedes it."""
+        """Build layer `number`, counted from 0. Layer 0 has no norm before attention, because the
+        norm of the embeddings precedes it."""
         nn.Module.__init__(self)  # every part differs from those of the usual layer
         self.attention = RotaryAttention(config, number)
         self.attention_norm = make_norm(config) if number else nn.Identity()  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""ModernBERT as a system: BERT's instances, with masked LM alone."""
+"""ModernBERT as a system: BERT's instances, and masked LM as the only objective."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bertwright.nn.objective import Learner
 
 
 def masked_lm(config: ModernBertConfig, encoder: Encoder) -> MaskedLM:
-    """Return the masked LM: BERT's, without biases but that of the output."""
+    """Return the masked LM, which is BERT's with no bias except that of the output layer."""
     embedding = encoder.token_embedding()
     assert embedding is not None
     return MaskedLM(config, embedding, transform_of(config))
@@ -34,7 +34,7 @@ def new_model(run: ModernBertRun, shards: Shards, opened: Opened) -> Any:
 
 
 def initialize_all(learner: Learner, run: ModernBertRun, shards: Shards, opened: Opened) -> None:
-    """Initialize the layers as published; token vectors and the output bias from counts of the
+    """Initialize the layers as published, and token vectors and the output bias from counts of the
     training data, unless the run says otherwise."""
     encoder, head = learner.encoder, learner.objectives["masked_lm"]
     assert isinstance(encoder, ModernBert)

@@ -1,11 +1,13 @@
-"""The encoder of MPNet: BERT's layers, whose scores have a bias by distance.
+"""The encoder of MPNet: BERT's layers with a bias on attention scores that depends on distance.
 
 Song et al. 2020, section 4.1; Raffel et al. 2020, section 2.1. One table for all layers holds a
 number for each attention head and each of 32 bins of distances: 16 for keys before the query and 16
-for those after it, of which 8 are single distances and the others grow logarithmically up to 128.
+for keys after it. Of each 16, 8 are single distances, and the others grow logarithmically up to
+128.
 
-As in transformers, the token with the id 1, which is the padding of published vocabularies, has a
-position row of its own and is not counted, wherever it stands; other tokens count from row 2.
+As in transformers, the token with the id 1, which is the padding of published vocabularies, has its
+own row of the position embeddings and does not count as a position, wherever it stands. Positions
+of other tokens begin at row 2.
 
 Letters: N tokens, H hidden, A heads, T and S tokens of a sequence of queries and of its keys.
 """
@@ -27,12 +29,12 @@ from bertwright.nn.transformer.layers import TransformerLayer, layers_of
 from bertwright.nn.transformer.stack import GoingOn
 
 PADDING = 1
-"""The id of the token that is not counted."""
+"""The id of the token that does not count as a position, and the row of its position embedding."""
 BINS, FARTHEST = 32, 128
 
 
 def bin_of(distances: Tensor) -> Tensor:
-    """Return the bin of each distance, the position of a key minus that of its query."""
+    """Return the bin of each distance; a distance is the position of a key minus its query's."""
     half = BINS // 2
     single = half // 2
     away = distances.abs()
@@ -45,7 +47,8 @@ class RelativeAttention(SelfAttention):
     """Attention with the bias of a table that all layers share."""
 
     table: tuple[nn.Embedding]
-    """In a tuple, which hides it from `parameters()`: it is a parameter of the embeddings."""
+    """The table of biases. The tuple hides it from `parameters()`, because it is a parameter of the
+    embeddings."""
 
     def attend(self, parts: list[Tensor], sequences: Sequences) -> Tensor:
         longest = sequences.longest

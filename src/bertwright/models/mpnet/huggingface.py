@@ -20,7 +20,7 @@ from bertwright.models.bert.huggingface import BertLayout
 from bertwright.models.roberta.huggingface import RobertaLayout
 from bertwright.storage.tensor_names import ParameterMapping, pair
 
-# Of transformers, where a file does not state it.
+# The defaults of transformers for keys that a file does not state.
 _DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512}
 _LAYER = {
     "attention.output": "attention.attn.o",

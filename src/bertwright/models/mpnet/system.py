@@ -1,4 +1,4 @@
-"""MPNet as a system: BERT's instances, with masked LM alone."""
+"""MPNet as a system: BERT's instances, and masked LM as the only objective."""
 
 from __future__ import annotations
 

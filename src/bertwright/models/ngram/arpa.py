@@ -38,7 +38,7 @@ BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 MAX_ORDER = 32
 """The maximum order that is read; files of orders above 6 are rare."""
 _MOST_DIGITS = 12
-"""The maximum number of digits of a number of n-grams."""
+"""The maximum number of digits of the stated number of n-grams of an order."""
 _AT_FIRST, _LONGEST_LINE = 1 << 16, 1 << 20
 _LARGEST_WEIGHT = 99.0
 """The largest magnitude of a logarithm of base 10; `-99` stands for a probability of 0."""
@@ -49,7 +49,7 @@ _END_OF_FILE = "after the last", ""
 
 
 def is_arpa(path: Path) -> bool:
-    """Return whether a path is an ARPA file by its name."""
+    """Return whether a path is an ARPA file, judged by its name."""
     name = path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
     return name.endswith(SUFFIX) and path.is_file()
 
@@ -82,7 +82,7 @@ def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
     """Return the tokens of a vocabulary as an ARPA file spells them.
 
     Raises:
-        DataError: a token holds a blank or is empty.
+        DataError: a token contains a blank or is empty.
     """
     words = tokenizer.tokens_of(range(size))
     if tokenizer.file_words is None:  # otherwise they were read from such a file
@@ -97,7 +97,7 @@ def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
 
 
 def read(path: Path) -> tuple[list[str], list[NgramTable], tuple[str, ...]]:
-    """Return the vocabulary and the tables of an ARPA file, and what the file lacks, in words.
+    """Return the vocabulary and the tables of an ARPA file, and notes on what the file lacks.
 
     A file without `<s>` gets it, with a probability of 0 and no n-gram that begins with it, so that
     the first word of a text is scored. With a file without `</s>`, the end of a text is not scored.
@@ -138,8 +138,8 @@ def _refuse_repeated(path: Path, k: int, keys: Int64s) -> None:
 def _with_markers(
     texts: list[str], keys: Int64s, values: Float64s, ids: dict[str, int]
 ) -> tuple[list[str], Int64s, Float64s, tuple[str, ...]]:
-    """Return the 1-grams with those added that every model here has, and notes about what was
-    added.
+    """Add the 1-grams that every model here has and the file lacks. Return the 1-grams and notes on
+    what the file lacks.
     """
     notes: list[str] = []
     missing = [BEGIN] if BEGIN not in ids else []
@@ -180,7 +180,7 @@ def _bounded_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def _expect(path: Path, lines: Lines, title: str) -> None:
-    """Read the title of a section; raise DataError if the line is another."""
+    """Read the title of a section; raise DataError if the next line differs from it."""
     number, line = next(lines, _END_OF_FILE)
     if line != title:
         raise DataError(
@@ -190,7 +190,7 @@ def _expect(path: Path, lines: Lines, title: str) -> None:
 
 
 def _sizes(path: Path, lines: Lines) -> list[int]:
-    """Return the number of n-grams of each order, after reading the first section's title too."""
+    """Return the number of n-grams of each order. The title of the first section is read too."""
     sizes: list[int] = []
     begun = any(line == "\\data\\" for _, line in lines)
     for _, line in lines:
@@ -219,8 +219,8 @@ def _section(
         lines: the lines that follow, with their numbers.
         k: the order.
         size: the number of n-grams that the file states.
-        ids: word -> id; the first order fills it.
-        rows: the n-grams of the next lower order -> their rows.
+        ids: maps words to ids; the first order fills it.
+        rows: maps the n-grams of the next lower order to their rows.
     """
     texts: list[str] = []
     keys, values = np.empty(0, np.int64), np.empty((0, 2))

@@ -35,7 +35,7 @@ class NgramCounts:
     keys: Int64s
     """`[M]`: `i V + w`; for order 1, the token ids 0 to V - 1."""
     counts: Int64s
-    """`[M]`: how often each n-gram occurs; 0 for words that do not occur."""
+    """`[M]`: the number of occurrences of each n-gram; 0 for words that do not occur."""
     suffixes: Int64s
     """`[M]`: the row, in order k - 1, of the last k - 1 tokens of each n-gram; for order 1 all
     0.
@@ -45,15 +45,17 @@ class NgramCounts:
 def count_ngrams(
     shards: Shards, documents: Int64s, order: int, folder: Path, memory: int
 ) -> list[NgramCounts]:
-    """Count the n-grams of the orders 1 to n in some documents, framed; no n-gram reaches across
-    the end of a document.
+    """Count the n-grams of the orders 1 to n in framed documents. No n-gram crosses the end of a
+    document.
 
     Args:
         shards: the built corpus.
         documents: the numbers of the documents.
         order: n.
-        folder: gets files as large as the text and its n-grams; the caller removes it.
-        memory: about how many bytes the counts may take; sorting takes three times as much.
+        folder: the folder for temporary files, as large as the text and its n-grams; the caller
+            removes it.
+        memory: the approximate number of bytes that the counts may take; sorting takes three times
+            as much.
 
     Raises:
         DataError: no document has n tokens.
@@ -85,8 +87,8 @@ def count_ngrams(
 def _count_order(
     k: int, tokens: Any, begins: Any, ending: Any, size: int, block: int, folder: Path
 ) -> NgramCounts:
-    """Count order k. Before, `ending` holds for each token the n-gram of order k - 1 that ends
-    there; afterwards, that of order k.
+    """Count the n-grams of order k. Before the call, `ending` holds for each token the n-gram of
+    order k - 1 that ends there; after the call, the n-gram of order k.
     """
     place = folder / f"order-{k}"
     place.mkdir()
@@ -106,7 +108,7 @@ def _count_order(
             write_array(of_counts, values.astype(np.int64))
     columns = [np.memmap(place / name, np.int64, "r") for name in ("keys", "counts")]
     suffixes = new_memmap(place / "suffixes", np.int64, columns[0].shape)
-    # last block first: each block reads `ending` just before itself, and overwrites its own part
+    # last block first: each block reads `ending` one token before itself, and overwrites its part
     for start, stop in reversed([*_blocks(1, len(tokens), block)]):
         keys, held = _keys(tokens, begins, ending, size, start, stop)
         rows = np.where(held, np.searchsorted(columns[0], np.where(held, keys, 0)), -1)

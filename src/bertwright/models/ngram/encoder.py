@@ -41,10 +41,10 @@ class NgramContext(Encoder):
     def __init__(self, config: NgramConfig) -> None:
         super().__init__(ngram_spec(config))
         self.config = config
-        self.register_buffer("place", torch.empty(0), persistent=False)  # tells the device
+        self.register_buffer("place", torch.empty(0), persistent=False)  # for `device`
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """Read token ids `[N]` -> int64 `[N, C]`; see `Encoder`."""
+        """Return the ids of the last C tokens up to each token: ids `[N]` -> int64 `[N, C]`."""
         rows = inputs.sequences.last_tokens(self.spec.width).flip(1)
         return [torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows]]
 
@@ -61,8 +61,8 @@ class NgramContext(Encoder):
         return state.ids, state
 
     def stages(self) -> Sequence[nn.Module]:
-        """Return no stages, since nothing is trained."""
+        """Return an empty list, because nothing is trained."""
         return []
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Do nothing, since there are no parameters."""
+        """Do nothing, because there are no parameters."""

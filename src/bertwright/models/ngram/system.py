@@ -7,15 +7,15 @@ Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language 
     p(w | h) = max(c(h w) - D(c(h w)), 0) / S(h) + g(h) p(w | h'),   S(h) = sum_w c(h w)
     D(c) = c - (c + 1) Y t_(c+1) / t_c for c = 1, 2 and 3 or more,   Y = t_1 / (t_1 + 2 t_2)
 
-where t_c is the number of n-grams of this order with the count c, and g(h) is such that the sum is
-1. In the highest order, c counts occurrences; in lower orders, it counts the different tokens
-before an n-gram. N-grams that nothing precedes (those that begin a document) keep their
+where t_c is the number of n-grams of this order with the count c, and g(h) makes the sum over w 1.
+In the highest order, c counts occurrences; in lower orders, it counts the different tokens before
+an n-gram. N-grams that nothing precedes (those that begin a document) keep their numbers of
 occurrences, as in KenLM (Heafield et al. 2013). Below order 1 all tokens are equally likely. If D
-is not between 0 and c, as in tiny texts, it is 0.5, 1 and 1.5. Add-k is `(c(h w) + k) / (S(h) + k
-V)`, in the highest order only.
+is not between 0 and c, as in tiny texts, it is 0.5, 1 and 1.5. Add-k smoothing is
+`(c(h w) + k) / (S(h) + k V)`, in the highest order only.
 
-Pruned n-grams are left out after the estimate: discounts and sums are over all n-grams, and g(h)
-gets the probability of the pruned ones, so p still sums to 1.
+Pruned n-grams are removed after the estimate: discounts and sums are over all n-grams, and g(h)
+gets the probability of the pruned ones, so that p still sums to 1.
 
 Letters: V vocabulary, M n-grams of an order.
 """
@@ -50,8 +50,8 @@ _FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 
 
 def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
-    """Return the documents of a split in windows that overlap, so that every token has its n - 1
-    tokens before it.
+    """Return the documents of a split as overlapping windows, so that the window of a predicted
+    token contains the n - 1 tokens before it.
     """
     held = run.validation
     shards, documents, _ = split_text(shards, split, held.fraction, held.hold_out)
@@ -60,8 +60,8 @@ def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> Tok
 
 
 def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Count the text and estimate the probabilities. This is the only pass; its loss is that of the
-    counted text itself.
+    """Count the n-grams of the text and estimate the probabilities. This is the only pass; its loss
+    is that of the counted text.
     """
     if done:
         return
@@ -91,7 +91,7 @@ def estimate(
     Args:
         counts: the counts of the orders 1 to n.
         begin: the token that begins documents and is never predicted; None: there is none.
-        thresholds: for each order, n-grams that occur at most this often are left out.
+        thresholds: for each order, the number of occurrences up to which n-grams are left out.
         k: the constant of add-k; None: Kneser-Ney.
     """
     size = len(counts[0].keys)

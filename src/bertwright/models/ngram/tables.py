@@ -1,14 +1,14 @@
 """The probabilities of an n-gram model, as an ARPA file has them (Katz's back-off form):
 
     log p(w | h) = log_p[h w]                         if h w is held
-                 = backoff[h] + log p(w | h')         else, h' being h without its first token;
+                 = backoff[h] + log p(w | h')         otherwise; h' is h without its first token,
                                                       backoff[h] is 0 if h is not held
 
 An interpolated model has this form too: `log_p` then holds the sum over all orders. An n-gram of
 order k is held as one number, `i V + w`, where i is the row of its first k - 1 tokens in the table
-of order k - 1, and w is its last token. Tables are sorted by this number. So n - 1 binary searches
-over a whole text find all n-grams that end in one of its tokens, and all n-grams that continue a
-context are neighbours. Logarithms are natural.
+of order k - 1, and w is its last token. Tables are sorted by this number. Therefore n - 1 binary
+searches over a whole text find all n-grams that end in one of its tokens, and all n-grams that
+continue a context are consecutive. Logarithms are natural.
 
 Letters: K predictions, C = n - 1, V vocabulary, M_k n-grams of order k (M_1 = V).
 """
@@ -42,7 +42,7 @@ class NgramTable(NamedTuple):
 
 
 class Ngrams(Objective[Batch]):
-    """The objective that looks probabilities up; it has no weights that gradients train."""
+    """The objective that looks up probabilities; it has no weights that gradients train."""
 
     title = "next token"
 
@@ -72,8 +72,8 @@ class Ngrams(Objective[Batch]):
         return NgramTable(keys, log_p, backoff)
 
     def rows(self, ids: Tensor) -> list[Tensor]:
-        """Return the rows of all n-grams in sequences of token ids `[K, T]`, where -1 is no token:
-        for each order k `[K, T - k + 1]`, -1 for an n-gram that is not held.
+        """Return the table rows of all n-grams in sequences of token ids `[K, T]`, where -1 stands
+        for no token: for each order k `[K, T - k + 1]`, with -1 for an n-gram that is not held.
         """
         rows = [ids]
         for k in range(2, min(self.order, ids.shape[1]) + 1):
@@ -95,8 +95,9 @@ class Ngrams(Objective[Batch]):
         return Loss(-log_p.sum(), len(at), None)
 
     def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
-        """Return the log-probability of each token `[K]` after its context, x `[K, C]`: `[K]`, in
-        nats.
+        """Return the log-probability of each token `[K]` after its context in x `[K, C]`.
+
+        The result is `[K]`, in nats.
         """
         rows = self.rows(torch.cat([x, tokens[:, None]], 1))
         score = self.get_buffer("log_p_1")[tokens]
@@ -107,8 +108,8 @@ class Ngrams(Objective[Batch]):
         return score
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return the log-probabilities of the whole vocabulary after contexts x `[K, C]`: `[K,
-        V]`.
+        """Return the log-probabilities of the whole vocabulary after contexts: x `[K, C]` ->
+        `[K, V]`.
         """
         rows = self.rows(x)
         scores = self.get_buffer("log_p_1").repeat(len(x), 1)
@@ -126,7 +127,7 @@ class Ngrams(Objective[Batch]):
 
 
 def _or_zero(values: Tensor, rows: Tensor) -> Tensor:
-    """Return the values of these rows; 0 for the row -1."""
+    """Return the values at `rows`; 0 for the row -1."""
     if not len(values):
         return values.new_zeros(rows.shape)
     return values[rows.clamp(min=0)].where(rows >= 0, 0.0)

@@ -7,8 +7,8 @@ Bengio, Ducharme, Vincent, Janvin 2003 (A Neural Probabilistic Language Model, J
 
 `NnlmEncoder` holds C, H and d. Its one layer is tanh(d + H x); with direct connections, x follows
 it. U, b and W are the weights of `nn/outputs/next_token.py`, which has U and W as one matrix. Three
-things differ from the paper: a word vector has as many numbers as there are tanh units, a learned
-vector stands before the first token of a sequence, and the optimizer is that of the recipe.
+things differ from the paper: word vectors are as wide as the tanh layer, a learned vector stands
+before the first token of a sequence, and the optimizer is that of the recipe.
 
 Letters: N tokens, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
 """
@@ -28,8 +28,8 @@ from bertwright.nn.sequences import Inputs, Sequences
 
 
 class NnlmLayer(nn.Module):
-    """`tanh(d + H x)` over the vectors x of the last C tokens. With `direct`, x is appended to
-    it.
+    """`tanh(d + H x)` over the vectors x of the last C tokens. With `direct`, x is appended to the
+    result.
     """
 
     def __init__(self, width: int, context: int, direct: bool) -> None:
@@ -39,13 +39,13 @@ class NnlmLayer(nn.Module):
         self.hidden = nn.Linear(context * width, width)
 
     def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """x `[N, H]` -> `[N, H]` or `[N, H + C H]`"""
+        """Apply the layer: x `[N, H]` -> `[N, H]`, or `[N, H + C H]` with direct connections."""
         rows = sequences.last_tokens(self.context)  # [N, C], its own token first
         return self.of_windows(torch.cat([x, self.start[None].to(x.dtype)])[rows])
 
     def of_windows(self, windows: Tensor) -> Tensor:
-        """Return the layer over the vectors of the last tokens `[N, C, H]`, where a position's own
-        token is first: `[N, H]` or `[N, H + C H]`.
+        """Apply the layer to the vectors of the last tokens `[N, C, H]`, latest first -> `[N, H]`,
+        or `[N, H + C H]` with direct connections.
         """
         x = windows.flatten(1)  # [N, C H]
         hidden: Tensor = self.hidden(x).tanh()
@@ -62,7 +62,7 @@ def nnlm_spec(config: NnlmConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         causal=True,
         default_layer=0,
-        averages_begin=False,  # layer 0 are word vectors, and the token for begin is no word
+        averages_begin=False,  # layer 0 is word vectors, and the begin token is not a word
         averages_end=False,
         feature_based=True,
         own_widths=(width, top),
@@ -96,7 +96,7 @@ class NnlmEncoder(Encoder):
         return self._read(state), state
 
     def _read(self, state: LastTokens) -> Tensor:
-        """Return the layer over the last C tokens of each sequence."""
+        """Return the output of the layer for the last C tokens of each sequence."""
         ids = state.ids.flip(1)  # [B, C], the last token first
         x = self.embeddings(ids.clamp(min=0))
         x = x.where((ids >= 0)[:, :, None], self.layer.start.to(x.dtype))
@@ -106,8 +106,8 @@ class NnlmEncoder(Encoder):
         return [self.embeddings, self.layer]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialize the weights. The paper leaves this open; ours are uniform, in a range that
-        does not saturate tanh.
+        """Initialize the weights uniformly in a range that does not saturate tanh. The paper does
+        not specify the initialization.
         """
         nn.init.uniform_(self.embeddings.weight, -0.5, 0.5, generator=generator)
         nn.init.zeros_(self.layer.start)

@@ -11,7 +11,7 @@ from bertwright.nn.outputs.next_token import NextToken
 
 
 def next_token(config: NnlmConfig, encoder: Encoder) -> NextToken:
-    """Return the output layer over the hidden layer, with weights of its own."""
+    """Return the output layer over the hidden layer, which has its own weights."""
     return NextToken(encoder.spec.width, config.vocab_size)
 
 

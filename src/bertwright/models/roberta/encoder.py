@@ -1,9 +1,9 @@
 """The encoder of RoBERTa, XLM-R and CamemBERT: BERT's, with positions that begin later.
 
 Liu et al. 2019, section 3. The layers are BERT's. Position 0 is the row `first_position` of the
-table, 2 as published: the rows before it belong to the padding that we do not have. There is one
-segment; `<s> A </s></s> B </s>` separates the texts of a pair. The pooler is the dense layer with
-tanh over `<s>` that transformers stores with the head of a classifier.
+table, which is 2 as published: the rows before it are for padding, which we do not have. There is
+one segment; a pair is `<s> A </s></s> B </s>`. The pooler is the dense layer with tanh over `<s>`
+that transformers stores with the head of a classifier.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 | pooler, of a classifier | `encoder.pooler.dense.*` | `classifier.dense.*` |
 | a classifier | `objectives.NAME.classifier.*` | `classifier.out_proj.*` |
 
-Other task heads have BERT's names. A classifier of transformers has one more dropout, between `<s>`
-and the dense layer, in training only.
+Other task heads have BERT's names. In training, a classifier of transformers has one more dropout,
+between `<s>` and the dense layer.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class RobertaLayout(BertLayout):
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
         assert isinstance(config, RobertaConfig)
         content = super().write_config(config, objectives)
-        content.pop("pooler", None)  # a classifier has one, and transformers makes one
+        content.pop("pooler", None)  # a classifier has one, and transformers creates one
         del content["first_position"]
-        ends = {"bos_token_id": None, "eos_token_id": None}  # those of the tokenizer
+        ends = {"bos_token_id": None, "eos_token_id": None}  # the tokenizer has these ids
         return {**content, **ends, "pad_token_id": config.first_position - 1}
 
     def foreign_names(self, config: BertConfig) -> Parts:
@@ -64,7 +64,8 @@ class RobertaLayout(BertLayout):
         }
 
     def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """All but those of other heads; a classifier may have a pooler that it does not read."""
+        """Return the unused tensors that do not belong to other heads, without those of a pooler: a
+        classifier may have one that it does not read."""
         unread = f"{self.prefix}pooler."
         found = super().unknown(unused, names)
         return [name for name in found if not name.startswith(unread)]

@@ -1,4 +1,4 @@
-"""RoBERTa, XLM-R and CamemBERT as systems: BERT's instances, with masked LM alone."""
+"""RoBERTa, XLM-R and CamemBERT as systems: BERT's instances, and masked LM as only objective."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bertwright.nn.outputs.transform import Transform
 
 
 def masked_lm(config: RobertaConfig, encoder: Encoder) -> MaskedLM:
-    """Return the masked LM: BERT's, with exact GELU whatever the layers have."""
+    """Return the masked LM, which is BERT's with exact GELU, whatever the layers' activation."""
     embedding = encoder.token_embedding()
     assert embedding is not None
     transform = Transform(config.hidden_size, "gelu", config.layer_norm_eps)
@@ -35,8 +35,8 @@ def masked_lm(config: RobertaConfig, encoder: Encoder) -> MaskedLM:
 
 
 def new_model(run: RobertaRun, shards: Shards, opened: Opened) -> RobertaConfig:
-    """Return the configuration of a new model: its positions begin after the padding token, and it
-    has no pooler, which only a classifier reads.
+    """Return the configuration of a new model: its positions begin after the row of the padding
+    token's id, and it has no pooler, which only a classifier reads.
     """
     config = model_of_the_run(run, shards, opened)
     assert isinstance(config, RobertaConfig)

@@ -1,5 +1,6 @@
-"""Sequence to sequence with attention: an LSTM writes the target while it attends to the vectors of
-a bidirectional LSTM over the source (Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015).
+"""Sequence to sequence with attention: an LSTM predicts the target while it attends to the vectors
+of a bidirectional LSTM over the source (Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning
+2015).
 
 The encoder is L layers of LSTM in both directions, whose states are concatenated to `m_i` `[H]`.
 The decoder follows Luong et al. (sections 3.1 and 3.3) and reads the previous token:
@@ -15,9 +16,9 @@ The decoder follows Luong et al. (sections 3.1 and 3.3) and reads the previous t
   token.
 
 Some things differ from the papers. Bahdanau et al. attend with the previous state and have GRUs and
-a maxout layer. Attention is global. The embeddings are also the output weights (Press and Wolf
-2017). With `fixed_source`, the source has word vectors that are not trained, and the target has a
-table of its own: the encoder is then that of CoVe (McCann et al. 2017), and its layer 0 is GloVe.
+a maxout layer. Attention is always global. The embeddings are also the output weights (Press and
+Wolf 2017). With `fixed_source`, the source has word vectors that are not trained, and the target
+has its own table: the encoder is then that of CoVe (McCann et al. 2017), and its layer 0 is GloVe.
 
 Letters: B pairs, N source and M target tokens, R rows, S longest source, E width of the embeddings,
 H of states, L layers.
@@ -80,7 +81,7 @@ class Seq2Seq(Encoder):
 
 
 class SourceAttention(nn.Module):
-    """How much a state attends to each vector of its source."""
+    """Computes the attention of a decoder state to the vectors of its source."""
 
     def __init__(self, additive: bool, size: int) -> None:
         super().__init__()
@@ -89,7 +90,8 @@ class SourceAttention(nn.Module):
         self.score = nn.Linear(size, 1, bias=False) if additive else None
 
     def forward(self, h: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
-        """h `[R, H]`, keys `[R, S, H]`, bias `[R, S]` -> `[R, S]`, each row sums to 1"""
+        """Return the attention probabilities: h `[R, H]`, keys `[R, S, H]`, bias `[R, S]` ->
+        `[R, S]`, whose rows sum to 1."""
         if self.query is None or self.score is None:
             scores = torch.bmm(keys, h[:, :, None])[:, :, 0]
         else:
@@ -99,7 +101,7 @@ class SourceAttention(nn.Module):
 
 @dataclass(frozen=True)
 class LstmDecoderState:
-    """What the decoder keeps for R rows."""
+    """The state of the decoder for R rows."""
 
     states: tuple[tuple[Tensor, Tensor], ...]
     """h and c of each layer, `[R, H]`."""
@@ -110,10 +112,10 @@ class LstmDecoderState:
     attention.
     """
     owners: Tensor
-    """`[R]`, on the host: the index of the source, of B, that each row belongs to."""
+    """`[R]`, on the host: the index of each row's source among the B sources."""
 
     def select(self, rows: Tensor | slice) -> LstmDecoderState:
-        """Return the state of these rows, `[r]` on the host; a row may occur more than once."""
+        """Return the state of the given rows, `[r]` on the host; a row may occur more than once."""
         owners, source = self.owners[rows], self.source
         there = rows if isinstance(rows, slice) else send(rows, self.fed.device)
         if not torch.equal(owners, self.owners):  # equal: other beams of the same sources
@@ -146,7 +148,8 @@ class Seq2SeqDecoder(nn.Module):
         return self._table[0]
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
-        """B sources, and B targets of M tokens -> `[M, E]`"""
+        """Read B encoded sources and B targets of M tokens in all. Return the vectors that predict
+        the next tokens, `[M, E]`."""
         vectors: Tensor = self.dropout(self._read(memory, target)[0])
         return vectors
 
@@ -164,16 +167,14 @@ class Seq2SeqDecoder(nn.Module):
         return LstmDecoderState(states, fed, self._source(x, memory), owners)
 
     def advance(self, ids: Tensor, state: LstmDecoderState) -> tuple[Tensor, LstmDecoderState]:
-        """Read the next token of each row, `[R]` -> the vectors that predict the one after, `[R,
-        E]`, and the new state.
+        """Read the next token `[R]` of each row. Return the vectors that predict the token after it
+        `[R, E]`, and the new state.
         """
         state, _ = self._step(self.table(ids), state)
         return state.fed, state
 
     def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the attention to the source, of one layer and one attention head; see
-        `Decoder`.
-        """
+        """Return the attention to the source, which has one layer and one head; see `Decoder`."""
         maps = self._read(memory, target)[1]
         return [], [torch.cat(maps)[None]] if self.attention is not None else []
 
@@ -183,7 +184,7 @@ class Seq2SeqDecoder(nn.Module):
 
     def _read(self, memory: Encoded, target: Inputs) -> tuple[Tensor, list[Tensor]]:
         """Return the vectors `[M, E]`, and for each position the attention `[R, S]` of the rows
-        that reach it.
+        that have a token there.
         """
         packing = pack(target.sequences.lengths, target.ids.device)
         with torch.autocast(target.ids.device.type, enabled=False):  # rounding errors would add up
@@ -200,8 +201,8 @@ class Seq2SeqDecoder(nn.Module):
         return torch.cat(vectors)[packing.inverse], maps
 
     def _step(self, x: Tensor, state: LstmDecoderState) -> tuple[LstmDecoderState, Tensor]:
-        """Read tokens `[R, E]` -> the state after them, whose `fed` predicts the next, and the
-        attention `[R, S]`.
+        """Read the vectors of tokens `[R, E]`. Return the state after them, whose `fed` predicts
+        the next tokens, and the attention `[R, S]`.
         """
         x = torch.cat([x, state.fed], 1) if self.feeds else x
         states = []
@@ -217,7 +218,7 @@ class Seq2SeqDecoder(nn.Module):
         return replace(state, states=tuple(states), fed=fed), weights
 
     def _source(self, x: Tensor, memory: Encoded) -> tuple[Tensor, ...]:
-        """Return what attention reads, from the source's vectors `x` `[N, H]`."""
+        """Return `LstmDecoderState.source`, given the source's vectors `x` `[N, H]`."""
         if self.attention is None:
             return ()
         rows = memory.sequences.padded(x)

@@ -26,8 +26,8 @@ def translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation:
 
 
 def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards, opened: Opened) -> None:
-    """Initialize the weights as published, and copy the word vectors that the source keeps (CoVe).
-    A word without a vector gets zeros.
+    """Initialize the weights as published, and copy the word vectors that a fixed source has
+    (CoVe). A word without a vector gets zeros.
 
     Raises:
         ConfigError: the word vectors have another width.

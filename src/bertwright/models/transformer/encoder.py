@@ -6,7 +6,8 @@ through L layers, which attend to it causally and then to the encoder's vectors.
 embeddings, of one vocabulary for both languages, turn its vectors into logits (section 3.4).
 
 Two things differ from the paper: norms may stand before each part (`norm = "pre"`), and the decoder
-keeps the keys and values of the tokens that it has read, so one more token costs one more row.
+keeps the keys and values of the tokens that it has read, so that a step computes only the new
+token.
 
 Letters: B pairs, N source and M target tokens, R rows, t tokens of each, S longest source, H
 hidden, A heads, D = H / A, L layers.
@@ -82,7 +83,7 @@ class Transformer(Stack):
 
 @dataclass(frozen=True)
 class TransformerDecoderState:
-    """What the decoder keeps for R rows."""
+    """The state of the decoder for R rows."""
 
     length: int
     """The number of tokens that each row has read."""
@@ -95,10 +96,10 @@ class TransformerDecoderState:
     bias: Tensor
     """`[P, 1, 1, S]`: 0 at the tokens of a source, -inf at its padding."""
     owners: Tensor
-    """`[R]`, on the host: the index of the source, of P, that each row belongs to; ascending."""
+    """`[R]`, on the host: the index of each row's source among the P sources, in rising order."""
 
     def select(self, rows: Tensor) -> TransformerDecoderState:
-        """Return the state of these rows, `[r]` on the host; a row may occur more than once."""
+        """Return the state of the given rows, `[r]` on the host; a row may occur more than once."""
 
         def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
             there = send(rows, self.bias.device)
@@ -128,8 +129,10 @@ class TransformerDecoder(nn.Module):
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
     def forward(self, memory: Encoded, target: Inputs, maps: list[Tensor] | None = None) -> Tensor:
-        """B sources, and B targets of M tokens -> `[M, H]`. With `maps`, append the attention maps
-        to it; this needs a single pair.
+        """Read B encoded sources and B targets of M tokens in all. Return the vectors that predict
+        the next tokens, `[M, H]`.
+
+        With `maps`, which is allowed for a single pair only, append the attention maps to it.
         """
         sequences = target.sequences
         if sequences.longest > self.longest:
@@ -161,8 +164,8 @@ class TransformerDecoder(nn.Module):
     def advance(
         self, ids: Tensor, state: TransformerDecoderState
     ) -> tuple[Tensor, TransformerDecoderState]:
-        """Read the next token of each row, `[R]` -> the vectors that predict the one after, `[R,
-        H]`, and the new state.
+        """Read the next token `[R]` of each row. Return the vectors that predict the token after it
+        `[R, H]`, and the new state.
         """
         if state.length == self.longest:
             raise ValueError(f"a target has more than {self.longest} tokens")
@@ -174,7 +177,7 @@ class TransformerDecoder(nn.Module):
         return x[:, 0], replace(state, length=state.length + 1, own=tuple(caches))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialize all matrices as those of the encoder."""
+        """Initialize all matrices in the same way as those of the encoder."""
         reset(self, generator)
 
 

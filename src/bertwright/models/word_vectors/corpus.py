@@ -19,18 +19,16 @@ from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 
 CHUNK = 1 << 17
-"""The number of tokens of a chunk. A context does not reach across the end of a chunk or of a
-document.
-"""
+"""The number of tokens of a chunk. A context does not cross the end of a chunk or of a document."""
 
 
 def chunk_spans(shards: Shards) -> list[tuple[int, int]]:
-    """Return the first token of each chunk, and its end."""
+    """Return the position of the first token of each chunk, and the position after its last."""
     return list(pairwise([*range(0, shards.num_tokens, CHUNK), shards.num_tokens]))
 
 
 def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
-    """Return the ids of tokens `start` to `stop` - 1, `[N]`, and the positions in them where
+    """Return the ids of tokens `start` to `stop` - 1, `[N]`, and the positions among them where
     documents end, `[D]`.
     """
     ends = shards.sentence_tokens[shards.document_sentences]
@@ -45,8 +43,8 @@ def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
 
 
 def count_words(shards: Shards) -> Int64s:
-    """Return `[V]`: how often each word is in the text; 0 for special tokens, which are not
-    trained.
+    """Return the number of occurrences of each word in the text, `[V]`; 0 for special tokens, which
+    are not trained.
 
     Raises:
         DataError: the text has fewer than two different words, or no document has two words.
@@ -71,11 +69,11 @@ def count_words(shards: Shards) -> Int64s:
 
 
 def keep_probabilities(counts: Int64s, subsample: float) -> Float32s:
-    """Return `[V]`: the probability with which an occurrence of each word is kept; 0 for words that
+    """Return the probability with which an occurrence of each word is kept, `[V]`; 0 for words that
     are not trained.
 
-    As in word2vec.c it is sqrt(t/f) + t/f, where f is the word's fraction of the text; section 2.3
-    of the paper has only sqrt(t/f).
+    As in word2vec.c, it is sqrt(t/f) + t/f, where t is `subsample` and f is the word's fraction of
+    the text; section 2.3 of the paper has only sqrt(t/f).
     """
     keep = (counts > 0).astype(np.float32)
     if subsample:
@@ -87,8 +85,9 @@ def keep_probabilities(counts: Int64s, subsample: float) -> Float32s:
 def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
     """Return the table of Walker's alias method, which draws each word in proportion to its weight.
 
-    To draw, take i uniformly. Keep i if a number from [0, 1) is below the first `[V]` at i;
-    otherwise take the second `[V]` at i.
+    The table has two arrays `[V]`. To draw a word, draw i uniformly from the words and a number
+    from [0, 1). The word is i if the number is below the first array at i; otherwise it is the
+    second array at i.
     """
     scaled = weights * (len(weights) / weights.sum())
     accept, other = np.ones(len(weights), np.float32), np.arange(len(weights), dtype=np.int32)
@@ -107,9 +106,10 @@ def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
 
 
 def huffman_codes(counts: Int64s) -> tuple[Int64s, Int32s, Float32s]:
-    """Return the path of every word with a count to the root of a Huffman tree: `[V + 1]`, where
-    each word's path starts; the inner nodes of all paths (0 to V - 2); and the branch below each
-    node, 1 or 0.
+    """Return the path of every word with a count to the root of a Huffman tree.
+
+    The three arrays are the start of each word's path `[V + 1]`, the inner nodes of all paths (0 to
+    V - 2), and the branch below each of these nodes, 1 or 0.
     """
     words = np.flatnonzero(counts).tolist()
     parent: dict[int, tuple[int, int]] = {}  # node -> its parent and branch; inner nodes start at V

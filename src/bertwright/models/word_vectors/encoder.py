@@ -1,7 +1,7 @@
 """Static word vectors: each word has one vector, whatever its sentence.
 
-word2vec and GloVe differ in their training, not in what they are. A fastText vector is a mean over
-the character n-grams of a word, so it exists for any word.
+word2vec and GloVe are the same model and differ only in their training. A fastText vector is a mean
+over the character n-grams of a word, so that it exists for any word.
 
 Mikolov, Chen, Corrado, Dean 2013, "Efficient Estimation of Word Representations in Vector Space";
 Pennington, Socher, Manning 2014, "GloVe: Global Vectors for Word Representation"; Bojanowski,
@@ -60,7 +60,7 @@ class WordVectors(Encoder):
         self.table = nn.Embedding(config.vocab_size, config.hidden_size)
 
     def compute(self, inputs: Inputs, top: int | None) -> list[Tensor]:
-        """Read token ids `[N]` -> `[N, H]`; see `Encoder`."""
+        """Return the vectors of tokens: ids `[N]` -> `[N, H]`; see `Encoder.compute`."""
         return [self.table(inputs.ids)]
 
     def stages(self) -> Sequence[nn.Module]:
@@ -68,20 +68,21 @@ class WordVectors(Encoder):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw vectors uniformly within +-1/H, as fastText and gensim do; word2vec.c and GloVe use
-        half of it.
+        half of this range.
         """
         most = 1 / self.spec.width
         nn.init.uniform_(self.table.weight, -most, most, generator=generator)
 
 
 class FastText(WordVectors):
-    """The same table, and the rows that it is computed from (`models/word_vectors/subwords.py`)."""
+    """A table of word vectors, and the rows of words and n-grams from which it is computed
+    (`models/word_vectors/subwords.py`)."""
 
     config: FastTextConfig
     rows: Tensor
     """`[V + buckets, H]`: the rows of words and of n-grams."""
     counts: Tensor
-    """`[V]`: how often each word was in the text."""
+    """`[V]`: the number of occurrences of each word in the text."""
     further_words: FurtherWords | None = None
     """The words outside the vocabulary, whose ids are V and above."""
 
@@ -115,18 +116,20 @@ class FastText(WordVectors):
         return self.rows[[config.vocab_size + bucket for bucket in buckets]].mean(0)
 
     def set_table(self, starts: Int64s, units: Int64s) -> None:
-        """Set each word's vector to the mean of its rows, which `word_units` returns."""
+        """Set each word's vector to the mean of its rows; `starts` and `units` are the result of
+        `word_units`."""
         self.table.weight.data = mean_rows(self.rows, starts, units)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw the rows as the vectors of words are drawn."""
+        """Draw the table and the rows uniformly within +-1/H."""
         super().reset_parameters(generator)
         self.rows.uniform_(-1 / self.spec.width, 1 / self.spec.width, generator=generator)
 
 
 def mean_rows(rows: Tensor, starts: Int64s, units: Int64s) -> Tensor:
-    """Return the mean `[V, H]` of the rows of each word; `starts` and `units`, from `word_units`,
-    select them from `rows` `[R, H]`.
+    """Return the mean of the rows of each word, `[V, H]`.
+
+    `starts` and `units`, the result of `word_units`, select them from `rows` `[R, H]`.
     """
     at = torch.from_numpy(units), rows, torch.from_numpy(starts[:-1])
     return embedding_bag(*at, mode="mean")

@@ -54,7 +54,7 @@ def is_fasttext(path: Path) -> bool:
 def _is_old(head: bytes) -> bool:
     """Return whether a file begins with plausible settings but without the later signature.
 
-    A binary file of word2vec begins with digits, which are no plausible width.
+    A binary file of word2vec begins with digits, which do not give a plausible width.
     """
     if len(head) < _SETTINGS.size:
         return False
@@ -66,7 +66,7 @@ def _is_old(head: bytes) -> bool:
 
 
 def notes_of(model: FastTextFile) -> tuple[str, ...]:
-    """Return in words what was replaced while reading."""
+    """Return notes on what was replaced while reading."""
     what = "words are not whole UTF-8; their bad bytes became U+FFFD"
     return (f"{model.replaced:,} {what}",) if model.replaced else ()
 

@@ -31,7 +31,7 @@ _HEAD, _BLOCK, _TEXT_BLOCK = 1 << 20, 1 << 24, 1 << 22
 _LONGEST_LINE = 1 << 26
 """The maximum number of bytes of one line of a compressed text."""
 _MOST_NUMBERS = 1 << 20
-"""The maximum of H; the widest published vectors have a few thousand numbers."""
+"""The maximum of H; the widest published vectors have a width of a few thousand."""
 _FASTTEXT = (793712314).to_bytes(4, "little")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -43,12 +43,12 @@ class NamedVectors(NamedTuple):
     vectors: Float32s
     """`[V, H]`"""
     notes: tuple[str, ...] = ()
-    """What was left out or replaced while reading, in words."""
+    """Notes on what was left out or replaced while reading."""
 
 
 def is_vector_file(path: Path) -> bool:
-    """Return whether the name of a path is that of a file of word vectors, not of a model's
-    weights.
+    """Return whether a path is a file of word vectors and not of a model's weights, judged by its
+    name.
     """
     name = _plain_name(path)
     return name.endswith(SUFFIXES) and not name.startswith("pytorch_model") and path.is_file()
@@ -60,11 +60,11 @@ def read_vectors(path: str | Path) -> NamedVectors:
     If a word occurs twice, its first vector is kept. word2vec truncates long words within a
     character, so bytes that are not UTF-8 become U+FFFD: anywhere in a word of a binary file, and
     at the end of a word of a text file. Both are counted in `notes`. A compressed file takes no
-    more memory than its vectors, whatever its ratio.
+    more memory than its vectors, whatever its compression ratio.
 
     Raises:
-        DataError: the file has neither form, is truncated, has ragged rows, another number of rows
-            than its first line says, or numbers that are not finite, or is no UTF-8 text.
+        DataError: the file has neither form, is truncated, is not UTF-8 text, or has ragged rows,
+            another number of rows than its first line says, or numbers that are not finite.
         MissingExtra: a text file needs numba, which is not installed.
     """
     path = Path(path)
@@ -143,8 +143,8 @@ def _read_binary(
 
 
 def _grow(path: Path, vectors: Float32s, rows: int, most: int | None = None) -> None:
-    """Grow the vectors in place to at least `rows` rows; no more than `most` rows are ever
-    needed.
+    """Enlarge the array of vectors in place to at least `rows` rows. `most` is the number of rows
+    that the whole file needs; None: it is unknown.
     """
     if len(vectors) < rows:
         width = vectors.shape[1]
@@ -165,7 +165,7 @@ def _require_memory(path: Path, rows: int, width: int) -> None:
 
 
 def _read_text(path: Path, header: tuple[int, int] | None, fields: int) -> NamedVectors:
-    """Read a text file on disk. Its rows are counted first, so that only its vectors take
+    """Read an uncompressed text file. Its rows are counted first, so that only its vectors take
     memory.
     """
     if path.stat().st_size == 0:
@@ -242,8 +242,9 @@ def _read_text_stream(
 
 
 def _most_rows(lines: int, width: int, size: int) -> int:
-    """Return the maximum number of rows that so many bytes can hold, with at least two bytes per
-    number, so that ragged lines take no memory.
+    """Return the maximum number of rows that `lines` lines of `size` bytes in all can hold.
+
+    A number takes at least two bytes. The limit prevents that ragged lines take memory.
     """
     return min(lines, size // (2 * width) + 1)
 
@@ -264,14 +265,14 @@ def _parse(
 
 
 def _words_of(path: Path, data: Any, word_ends: Int64s, before: int) -> tuple[list[str], int]:
-    """Return the words of the rows before the first malformed one, and how many of them had bytes
-    replaced.
+    """Return the words of the rows before the first malformed one, and the number of words in which
+    bytes were replaced.
 
     Args:
         path: the file.
-        data: the bytes that the rows were parsed from.
+        data: the bytes from which the rows were parsed.
         word_ends: the start and end of each word.
-        before: the number of rows of the file before these.
+        before: the number of rows of the file before these rows.
     """
     words: list[str] = []
     replaced = 0
@@ -340,7 +341,7 @@ def _checked(path: Path, content: NamedVectors) -> NamedVectors:
 
 
 def write_text(path: Path, content: NamedVectors) -> None:
-    """Write the text form with nine digits, from which the same float32 is read back."""
+    """Write the text form. Numbers have nine digits, so that the same float32 is read back."""
     row_format = " ".join(["%.9g"] * content.vectors.shape[1])
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(content.words)} {content.vectors.shape[1]}\n")
@@ -349,7 +350,7 @@ def write_text(path: Path, content: NamedVectors) -> None:
 
 
 def write_binary(path: Path, content: NamedVectors) -> None:
-    """Write the binary form; raise DataError if a word holds a space, which would end the word."""
+    """Write the binary form; raise DataError if a word contains a space, which would end it."""
     if spaced := next((word for word in content.words if " " in word), None):
         raise DataError(f"{spaced!r} holds a space, which a binary file cannot: write text (.vec)")
     with path.open("wb") as file:

@@ -23,7 +23,7 @@ TABLE = "embeddings"
 _OTHERS = ("mapping", "weights")
 """Tensors of folders whose vocabulary is stored in fewer rows; they are not read."""
 _LONGEST = 1_000_000
-"""`seq_length`, which has no meaning for a table; model2vec writes the same number."""
+"""The value of `seq_length`, which has no meaning for a table; model2vec writes the same number."""
 
 
 class Model2VecLayout(Layout[StaticConfig]):

@@ -1,4 +1,4 @@
-"""The weights that word2vec, fastText and GloVe train beside the words' vectors.
+"""The weights that word2vec, fastText and GloVe train in addition to the vectors of words.
 
 `models/word_vectors/kernels.py` computes the losses and trains word by word.
 
@@ -27,8 +27,8 @@ from bertwright.nn.objective import Objective
 
 
 class ContextWords(Objective[Batch]):
-    """Output vectors, one per word or one per inner node of the Huffman tree. They start at
-    zero.
+    """The output vectors, one per word or one per inner node of the Huffman tree. They are
+    initialized to zero.
     """
 
     title = "context words"

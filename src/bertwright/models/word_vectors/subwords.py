@@ -18,8 +18,8 @@ _BASIS, _PRIME, _MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 
 def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
-    """Return the bucket of each n-gram: FNV-1a of its UTF-8, whose bytes are signed, as in
-    fastText.
+    """Return the bucket of each n-gram of a word: the FNV-1a hash of its UTF-8 bytes, which count
+    as signed as in fastText.
     """
     characters = [character.encode("utf-8") for character in f"<{word}>"]
     numbers, size = [], len(characters)
@@ -38,11 +38,11 @@ def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
 def word_units(
     words: Sequence[str], bare: Collection[int], buckets: int, min_n: int, max_n: int
 ) -> tuple[Int64s, Int64s]:
-    """Return the rows whose mean is each word's vector: `[V + 1]`, where each word's rows start,
-    and the rows themselves.
+    """Return the rows whose mean is each word's vector.
 
-    The rows of a word are its own, then V + the bucket of each n-gram of `min_n` to `max_n`
-    characters. The `bare` words have no n-grams.
+    The two arrays are the start of each word's rows `[V + 1]`, and the rows of all words. The rows
+    of a word are its own, then V + the bucket of each n-gram of `min_n` to `max_n` characters. The
+    words with numbers in `bare` have no n-grams.
     """
     starts, units = [0], []
     for row, word in enumerate(words):

@@ -1,8 +1,8 @@
 """word2vec, fastText and GloVe as systems: compiled loops make passes over a built corpus.
 
 Mikolov et al. 2013a, b; Bojanowski et al. 2017; Pennington et al. 2014. Random numbers and the
-learning rate are functions of the seed and the position in the text, so whichever of the `workers`
-threads is free first may take the next chunk.
+learning rate are functions of the seed and the position in the text, so any of the `workers`
+threads may take the next chunk.
 """
 
 from __future__ import annotations
@@ -58,13 +58,15 @@ def load_kernels() -> Any:
 
 
 def in_threads(work: Callable[[int], Any], items: Sequence[int], workers: int) -> list[Any]:
-    """Return `work` of each item, in order. A single worker does one after the other."""
+    """Return the results of `work` for all items, in order. A single worker runs them one after the
+    other.
+    """
     with ThreadPoolExecutor(workers or usable_cores()) as pool:
         return list(pool.map(work, items))
 
 
 def fit_word2vec(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Train pass by pass. A word's vector is its row of the encoder's table."""
+    """Train word2vec pass by pass. A word's vector is its row of the encoder's table."""
     words = np.arange(shards.vocab_size + 1)
     table = cast(WordVectors, learner.encoder).table.weight.data
     return _passes(run, shards, learner, table, words, words[:-1], done)
@@ -79,7 +81,8 @@ def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, open
 
 
 def fit_fasttext(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Train pass by pass. After each pass, the words' vectors are computed from their rows."""
+    """Train fastText pass by pass. After each pass, the words' vectors are computed from their
+    rows."""
     encoder = cast(FastText, learner.encoder)
     starts, units = _units(encoder, shards)
     for each in _passes(run, shards, learner, encoder.rows, starts, units, done):
@@ -102,8 +105,8 @@ def _passes(
     units: Int64s,
     done: int,
 ) -> Iterator[Pass]:
-    """Train the output vectors and the rows `[R, H]`. The vector of a word is the mean of its rows;
-    these are listed in `units`, from `unit_starts` `[V + 1]` on.
+    """Train the output vectors and the rows `[R, H]` pass by pass. The vector of a word is the mean
+    of its rows, which are listed in `units` from `unit_starts` `[V + 1]` on.
     """
     kernels, config = load_kernels(), cast(Any, learner.encoder).config
     counts = corpus.count_words(shards)
@@ -147,7 +150,8 @@ def _passes(
 
 
 def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Opened) -> None:
-    """Draw small random vectors of words and contexts. The encoder's vectors are their sums."""
+    """Draw small random vectors of words and contexts, and set the encoder's vectors to their
+    sums."""
     load_kernels()
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     objective.reset_parameters(torch.Generator().manual_seed(run.seed))
@@ -155,7 +159,8 @@ def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Op
 
 
 def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
-    """Train pass by pass over the counted entries in random order. A resumed run counts again."""
+    """Train GloVe pass by pass over the counted entries in random order. A resumed run counts them
+    again."""
     kernels, counts = load_kernels(), corpus.count_words(shards)
     objective = cast(Cooccurrences, learner.objectives["cooccurrences"])
     tables = [each.data.numpy() for each in objective.parameters()]

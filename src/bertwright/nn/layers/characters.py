@@ -17,17 +17,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BYTES = 256
-"""Ids below it are bytes. The five ids from it on mark begin and end of a text, begin and end of a
-word, and padding."""
+"""The number of byte ids: ids below it are bytes. The five ids from it on mark the begin and end of
+a text, the begin and end of a word, and padding."""
 CHARACTERS = BYTES + 5
 BEGIN_TEXT, END_TEXT, BEGIN_WORD, END_WORD, PADDING = range(BYTES, CHARACTERS)
 
 
 def character_ids(word: str | int, count: int) -> list[int]:
-    """Return the C ids of a word: begin, its UTF-8 bytes, end, padding.
+    """Return the C ids of a word: the begin mark, its UTF-8 bytes, the end mark and padding.
 
     Args:
-        word: a word, or the id that marks the begin or the end of a text, used as its only byte.
+        word: a word, or the id that marks the begin or the end of a text and is used as its only
+            byte.
         count: C; the bytes of a longer word are truncated.
     """
     inner = [word] if isinstance(word, int) else list(word.encode()[: count - 2])
@@ -36,7 +37,7 @@ def character_ids(word: str | int, count: int) -> list[int]:
 
 
 class CharacterCnn(nn.Module):
-    """Compute a vector for each word from its bytes."""
+    """Computes a vector for each word from its bytes."""
 
     def __init__(
         self, size: int, filters: Sequence[tuple[int, int]], projection: int, highways: int = 0
@@ -45,7 +46,7 @@ class CharacterCnn(nn.Module):
 
         Args:
             size: the width of a byte's vector.
-            filters: the width in bytes and the number of each convolution.
+            filters: for each convolution, its width in bytes and its number of filters.
             projection: the width of a word's vector.
             highways: the number of highway layers.
         """
@@ -60,9 +61,9 @@ class CharacterCnn(nn.Module):
     def trim(self, characters: Tensor) -> Tensor:
         """Remove padding that changes no vector: `[W, C]` -> `[W, c]`.
 
-        It reads the characters, so they should be on the host.
+        This reads the characters, so they should be on the host.
         """
-        # All windows of padding alone are equal: one window of the widest filter is enough.
+        # All windows that contain only padding are equal: one of the widest filter is enough.
         longest = int((characters != PADDING).sum(1).max()) if len(characters) else 0
         return characters[:, : longest + self.widest]
 
@@ -77,8 +78,8 @@ class CharacterCnn(nn.Module):
         return projected
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialize as ELMo's program does: uniform bytes and convolutions, and highway gates that
-        at first pass their input on."""
+        """Initialize as ELMo's program does: byte vectors and convolutions are uniform, and the
+        highway gates pass most of their input on at first."""
         nn.init.uniform_(self.bytes.weight, -1, 1, generator=generator)
         for part in self.modules():
             if isinstance(part, nn.Conv1d):
@@ -101,6 +102,6 @@ class Highway(nn.Module):
         self.transform = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x `[W, filters]` -> `[W, filters]`."""
+        """Apply the highway layer: x `[W, filters]` -> `[W, filters]`."""
         gate = torch.sigmoid(self.carry(x))
         return gate * F.relu(self.transform(x)) + (1 - gate) * x

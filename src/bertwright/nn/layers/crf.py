@@ -30,11 +30,11 @@ Reduce = Callable[[Tensor, int], Tensor]
 
 
 def _largest(x: Tensor, axis: int) -> Tensor:
-    return x.max(axis).values  # of equal scores, the first alone gets the derivative
+    return x.max(axis).values  # of equal scores, only the first gets the derivative
 
 
 class Crf(nn.Module):
-    """Transitions between C tags."""
+    """A linear-chain CRF over C tags: the scores of transitions, of first tags and of last tags."""
 
     def __init__(self, tags: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Crf(nn.Module):
         return gold.index_add(0, packing.owners, -self._reduced(scores, packing, torch.logsumexp))
 
     def decode(self, scores: Tensor, counts: Sequence[int]) -> Tensor:
-        """Return the most probable tags of each example: `[W, C]` -> `[W]` int64."""
+        """Return the most probable sequence of tags of each example: `[W, C]` -> `[W]` int64."""
         return self._derivatives(scores, counts, _largest).argmax(1)
 
     def probabilities(self, scores: Tensor, counts: Sequence[int]) -> Tensor:

@@ -16,26 +16,27 @@ def drop(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """Dropout in training: a fraction p of the elements is 0, the others are scaled up."""
+    """Dropout in training: a fraction p of the elements is set to 0 and the others are scaled by
+    1 / (1 - p)."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """x of any shape -> the same shape."""
+        """Return x after dropout in training, and x itself otherwise; x has any shape."""
         return drop(x, self.p) if self.training and self.p > 0 else x
 
     def extra_repr(self) -> str:
-        """Return the fraction, for printing."""
+        """Return the fraction p, which is shown when the module is printed."""
         return f"{self.p}"
 
 
 class SharedDropout(nn.Module):
     """Dropout with one mask for all rows of an owner.
 
-    The owner is a sequence (variational or locked dropout; Gal and Ghahramani 2016), or a token of
-    the vocabulary with all its occurrences (embedding dropout).
+    The owner of a row is its sequence (variational or locked dropout; Gal and Ghahramani 2016), or
+    its token of the vocabulary, whose occurrences then share a mask (embedding dropout).
     """
 
     def __init__(self, p: float) -> None:
@@ -47,9 +48,9 @@ class SharedDropout(nn.Module):
 
         Args:
             x: `[N, H]`.
-            owners: `[N]`, from 0 to E - 1.
-            count: E.
-            width: H; 1: whole rows are dropped.
+            owners: `[N]`, the owner of each row, from 0 to E - 1.
+            count: E, the number of owners.
+            width: H, to drop single elements, or 1, to drop whole rows.
 
         Returns:
             `[N, H]`.

@@ -5,8 +5,9 @@
 
 Recurrent models may be trained with the penalties of Merity et al. 2018 (section 4.5) on the last
 layer's output after dropout: `AR mean(x_i^2) + TAR mean((x_i - x_(i-1))^2)`, means over H, summed
-over predictions like the loss. The penalties change the gradients only; the logged loss is without
-them. Where we differ: TAR too reads the output after dropout; its mask is the same at i and i - 1.
+over predictions like the loss. The penalties change only the gradients, not the logged loss. One
+thing differs from the paper: TAR also reads the output after dropout, whose mask is the same at i
+and i - 1.
 
 Letters: K predicted tokens, H hidden, V vocabulary.
 """
@@ -26,7 +27,7 @@ from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
 
 class NextTokenLabels(Protocol):
-    """A batch in which next tokens are predicted: windows of documents, or labelled texts."""
+    """A batch whose next tokens are predicted: windows of documents, or labelled texts."""
 
     @property
     def tokens(self) -> Tensor:
@@ -38,8 +39,8 @@ class NextTokenLabels(Protocol):
 
 
 class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
-    """Cross-entropy over the vocabulary at every position of a `TokenStreamBatch`, or of labelled
-    texts (the auxiliary objective of GPT's fine-tuning)."""
+    """Next-token prediction by cross-entropy over the vocabulary, for a `TokenStreamBatch` or for
+    labelled texts (the auxiliary objective of GPT's fine-tuning)."""
 
     title = "next token"
 
@@ -72,7 +73,7 @@ class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
         return super().weight if self.own is None else self.own.weight
 
     def count(self, batch: NextTokenLabels) -> int:
-        """Return K, the predicted tokens of a batch."""
+        """Return K, the number of predicted tokens of a batch."""
         return len(batch.positions)
 
     def positions(self, batch: NextTokenLabels) -> Tensor:
@@ -89,7 +90,8 @@ class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
         return loss
 
     def _penalty(self, encoded: Encoded, at: Tensor) -> Tensor:
-        """Return AR and TAR summed over positions `at` `[K]`; TAR of a first token is 0."""
+        """Return the sum of AR and TAR over the positions `at` `[K]`; TAR of the first token of a
+        sequence is 0."""
         activation, temporal = self.penalties
         x = encoded.last
         current, before = x.index_select(0, at), x.index_select(0, (at - 1).clamp(min=0))
@@ -112,11 +114,14 @@ class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
         return torch.cat(blocks) if blocks else x.new_zeros(0)
 
     def flops(self, batch: NextTokenLabels) -> float:
-        """Return those of the product with W, forward and twice backward."""
+        """Return the operations of the product with W in the forward and the backward pass."""
         return self.output_flops(len(batch.positions))
 
 
 def tied_next_token(config: Any, encoder: Encoder, bias: bool = True) -> NextToken:
-    """Return next-token prediction tied to the token embeddings of an encoder as wide as they."""
+    """Return a `NextToken` objective tied to the token embeddings of an encoder.
+
+    The embeddings must be as wide as the last layer.
+    """
     spec, table = encoder.spec, encoder.token_embedding()
     return NextToken(spec.width, spec.vocab_size, table, bias=bias)

@@ -6,7 +6,7 @@ Each block of logits is overwritten by its own gradient while it is still in cac
 Liger-Kernel's fused cross-entropy (Hsu et al. 2024): the logits of all K rows exist once, in the
 precision of x.
 
-For very large vocabularies, a sample of the vocabulary replaces the whole in training.
+For very large vocabularies, training may use a sample of the vocabulary instead (`sampled_loss`).
 
 Letters: K rows, H hidden, V vocabulary, S samples.
 """
@@ -25,8 +25,9 @@ from bertwright.cpu_threads import generator_on
 # Logits are converted to float32 block by block; on a CPU a block stays in the cache.
 BLOCK, BLOCK_CUDA = 1 << 19, 1 << 28
 COLUMNS = 64
-"""On a GPU the vocabulary is padded to a multiple of this: the fast products of matrices need rows
-that begin at a multiple of 16 bytes, and BERT's vocabulary, 30,522, and GPT-2's, 50,257, are none.
+"""On a GPU the vocabulary is padded to a multiple of this number: fast matrix products need rows
+that begin at a multiple of 16 bytes, which vocabularies such as BERT's 30,522 and GPT-2's 50,257 do
+not give.
 """
 
 
@@ -60,7 +61,7 @@ def vocabulary_loss(
 
 
 def log_uniform(count: int, samples: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Draw negative samples by Zipf's law, for a vocabulary in order of frequency.
+    """Draw negative samples by Zipf's law from a vocabulary in order of frequency.
 
     Token r has probability `log((r + 2) / (r + 1)) / log(V + 1)`.
 
@@ -153,13 +154,14 @@ def _is_on_gpu(x: Tensor) -> bool:
 
 
 def _padded(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights `[V, H]` and biases `[V]` with more rows, whose logits are -inf."""
+    """Return weights `[V, H]` and biases `[V]` padded to a multiple of `COLUMNS` rows; the logits
+    of the added rows are -inf."""
     more = -len(weight) % COLUMNS
     return F.pad(weight, (0, 0, 0, more)), F.pad(bias, (0, more), value=-math.inf)
 
 
 class _Sums:
-    """The loss of blocks of logits, each of which is replaced by its gradient."""
+    """Sums the loss over blocks of logits and overwrites each block with its gradient."""
 
     def __init__(self, bias: Tensor, smoothing: float) -> None:
         exact = torch.promote_types(bias.dtype, torch.float32)
@@ -169,7 +171,7 @@ class _Sums:
         self.smoothing, self.vocabulary = smoothing, len(bias)
 
     def add_in_cache(self, block: Tensor, gold: Tensor) -> None:
-        """Add a block `[k, V]` that stays in a processor's cache, with its labels `[k, 1]`."""
+        """Add a block `[k, V]` with its labels `[k, 1]`, for a CPU, whose cache holds the block."""
         smoothing = self.smoothing
         wide = block.to(self.total.dtype, copy=True)
         highest = wide.amax(1, keepdim=True)
@@ -189,8 +191,8 @@ class _Sums:
         self.d_bias += probabilities.sum(0)
 
     def add_in_few_passes(self, block: Tensor, gold: Tensor) -> None:
-        """Add a block `[k, V or more]` that lies in a GPU's memory, which is read as seldom as
-        possible, with its labels `[k, 1]`; columns from V are -inf."""
+        """Add a block `[k, V or more]` with its labels `[k, 1]`, for a GPU, whose memory is read as
+        few times as possible; columns from V on are -inf."""
         smoothing = self.smoothing
         real = block[:, : self.vocabulary]
         self.correct += (block.amax(1, keepdim=True) <= block.gather(1, gold)).sum()

@@ -1,6 +1,6 @@
-"""What precedes the scores of a head: a dense layer, an activation and a norm.
+"""The transform before the scores of a head: a dense layer, an activation and a norm.
 
-The masked-LM head of BERT has them (Devlin et al. 2019), and every head of ModernBERT.
+The masked-LM head of BERT (Devlin et al. 2019) and every head of ModernBERT have it.
 
 Letters: K rows, H hidden.
 """
@@ -23,7 +23,7 @@ class Transform:
     activation: str
     """A name in `ACTIVATIONS`."""
     eps: float
-    """Added to the variance in the norm."""
+    """The number that the norm adds to the variance."""
     output: int | None = None
     """The width after the dense layer; None: H."""
     bias: bool = True
@@ -41,6 +41,6 @@ class DenseNorm(nn.Module):
         self.activation = ACTIVATIONS[sizes.activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """x `[K, H]` -> `[K, H]`."""
+        """Apply the transform: x `[K, H]` -> `[K, H]`, or `[K, sizes.output]` if that is set."""
         normed: Tensor = self.norm(self.activation(self.dense(x)))
         return normed

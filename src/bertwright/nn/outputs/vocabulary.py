@@ -22,7 +22,8 @@ from bertwright.nn.transformer.layers import ACTIVATIONS
 class VocabularyOutput(nn.Module):
     """A mix-in for objectives that predict tokens.
 
-    It is inherited rather than contained, so that files name the bias `objectives.NAME.bias`.
+    Objectives inherit it rather than contain it, so that the bias is called `objectives.NAME.bias`
+    in files.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class VocabularyOutput(nn.Module):
         return self._tied[0].weight
 
     def transformed(self, x: Tensor) -> Tensor:
-        """Return t(x): x `[K, H]` -> `[K, H]`."""
+        """Return t(x): x `[K, H]` -> `[K, H]`, or `[K, transform.output]` if that is set."""
         if self.transform is None or self.norm is None:
             return x
         normed: Tensor = self.norm(self._activation(self.transform(x)))

@@ -1,1 +1,1 @@
-"""What Transformers are made of: attention, its cache, embeddings, layers and their stack."""
+"""The parts of Transformers: attention, its cache, embeddings, layers and their stack."""

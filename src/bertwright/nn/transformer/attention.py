@@ -15,10 +15,11 @@ be added to the scores.
 
 | where | how |
 |---|---|
-| CPU | one batched product for neighbours of equal or nearly equal length; its gradient is written
-        out, because the backward pass of the fused kernel is three times as slow at length 128 |
+| CPU | one batched product for consecutive sequences of equal or nearly equal length; its gradient
+        is written out, because the backward pass of the fused kernel is three times as slow at
+        length 128 |
 | CUDA, bf16 and fp16 | one variable-length flash call over the whole batch; blocks where
-        sequences have a prefix, scores a bias, or heads are not of a width that it takes |
+        sequences have a prefix, scores have a bias, or heads have a width that it does not take |
 | dropout of probabilities above 0 | plain products: on a CPU by groups of equal length, on CUDA by
         blocks, since the variable-length call has no dropout |
 
@@ -44,10 +45,10 @@ from bertwright.nn.sequences import Group, Sequences
 
 # The scores of one block are at most this many numbers, so that they stay in the processor's cache.
 BLOCK = 1 << 21
-# Neighbours share a block while its padded rows are at most NEAR times its tokens plus SPARE: for
-# short sequences, another block costs more than padding.
+# Consecutive sequences share a block while its padded rows are at most NEAR times its tokens plus
+# SPARE: for short sequences, another block costs more than padding.
 NEAR, SPARE = 1.2, 256
-# On a GPU launching a kernel costs more than padding rows, and no cache has to hold the scores.
+# On a GPU, launching a kernel costs more than padding rows, and no cache has to hold the scores.
 GPU_BLOCK, GPU_NEAR, GPU_SPARE = 1 << 27, 1.5, 4096
 FLASH_WIDTH = 256
 """The widest head that the variable-length kernel takes."""
@@ -63,8 +64,8 @@ Attend = Callable[[Tensor], Tensor]
 class SelfAttention(nn.Module):
     """Attention of each token of a sequence to all of its tokens, or to those up to itself.
 
-    A model whose attention depends on positions overrides `parts`, where these change queries and
-    keys, or `bias_between`, where they change scores, and `attend` accordingly.
+    A model whose attention depends on positions overrides `parts` if positions change queries and
+    keys, or `bias_between` if they change scores, and `attend` accordingly.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class SelfAttention(nn.Module):
         positions: Tensor | None = None,
         attend: Attend | None = None,
     ) -> Tensor:
-        """Attend without the projection.
+        """Return the context vectors of attention, before the output projection.
 
         Args:
             x: `[N, H]`.
@@ -116,7 +117,7 @@ class SelfAttention(nn.Module):
     def parts(
         self, qkv: Tensor, sequences: Sequences, positions: Tensor | None = None
     ) -> list[Tensor]:
-        """Return queries, keys and values as scores and a cache use them.
+        """Return queries, keys and values in the form in which scores and a cache use them.
 
         Args:
             qkv: `[N, 3 H]`.
@@ -129,14 +130,15 @@ class SelfAttention(nn.Module):
         return [qkv.view(len(qkv), 3, self.heads, -1)]
 
     def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """Return what the distance of a query to a key adds to their score.
+        """Return the bias that the distance of a query to a key adds to their score.
 
         Args:
-            queries: `[T]`, positions.
-            keys: `[S]`, positions.
+            queries: `[T]`, the positions of the queries.
+            keys: `[S]`, the positions of the keys.
 
         Returns:
-            `[A, T, S]` or `[1, T, S]`; -inf where a query does not see a key. None: nothing.
+            `[A, T, S]` or `[1, T, S]`; -inf where a query does not see a key. None: there is no
+            bias.
         """
         return None
 
@@ -147,9 +149,10 @@ class SelfAttention(nn.Module):
 
     @torch.no_grad()
     def probabilities(self, x: Tensor) -> Tensor:
-        """Return the attention probabilities of one sequence, which no fast path keeps.
+        """Return the attention probabilities of one sequence.
 
-        x `[T, H]`, the layer's input -> `[A, T, T]` float32, whose rows sum to 1.
+        They are computed again, because the fast paths do not keep them. x `[T, H]`, the layer's
+        input -> `[A, T, T]` float32, whose rows sum to 1.
         """
         sequence = Sequences([len(x)], x.device)
         qkv = self.qkv(x.to(self.qkv.weight)).float()
@@ -182,8 +185,10 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(hidden_size, hidden_size)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of memory `[M, H]`, `[M, A, D]` each. A decoder computes them
-        once."""
+        """Return the keys and values of memory `[M, H]`, `[M, A, D]` each.
+
+        A decoder computes them once per source.
+        """
         k, v = self.key_value(memory).view(len(memory), 2, self.heads, -1).unbind(1)
         return k, v
 
@@ -197,8 +202,8 @@ class CrossAttention(nn.Module):
         return weights(q.float(), self.keys_values(memory)[0].float())
 
     def forward(self, x: Tensor, queries: Sequences, memory: Tensor, keys: Sequences) -> Tensor:
-        """Attend: x `[N, H]`, memory `[M, H]` -> `[N, H]`. Sequence i of `queries` reads i of
-        `keys`."""
+        """Attend: x `[N, H]`, memory `[M, H]` -> `[N, H]`. Sequence i of `queries` attends to
+        sequence i of `keys`."""
         q = self.query(x).view(len(x), self.heads, -1)
         dropout = self.dropout if self.training else 0.0
         k, v = self.keys_values(memory)
@@ -224,7 +229,7 @@ def attend(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Compute the attention of each sequence of queries over its own sequence of keys.
+    """Compute the attention of each sequence of queries to the sequence of keys at the same index.
 
     Args:
         q: `[N, A, D]`.
@@ -256,7 +261,7 @@ def attend_packed(
     Args:
         parts: queries, keys and values, `[N, n, A, D]` in one tensor or several, in this order.
         sequences: B lengths that sum to N.
-        causal: whether a token sees only those up to itself.
+        causal: whether a token sees only the tokens up to itself.
         dropout: fraction of attention probabilities to drop.
 
     Returns:
@@ -268,7 +273,8 @@ def attend_packed(
 def attend_locally(
     parts: list[Tensor], sequences: Sequences, reach: int, dropout: float = 0.0
 ) -> Tensor:
-    """Compute the attention of each token to those of its sequence that are at most `reach` away.
+    """Compute the attention of each token to the tokens of its sequence at a distance of at most
+    `reach`.
 
     Args:
         parts: queries, keys and values, `[N, n, A, D]` in one tensor or several, in this order.
@@ -300,8 +306,8 @@ def attend_by_distance(
     Args:
         parts: queries, keys and values, as of `attend_packed`.
         sequences: B lengths that sum to N.
-        bias: `[A, T, T]`, T the longest length: added to the score of a query and a key at these
-            positions of any sequence. It may have a gradient.
+        bias: `[A, T, T]`, where T is the longest length: the number added to the score of a query
+            and a key at these positions of any sequence. It may have a gradient.
         dropout: fraction of attention probabilities to drop.
 
     Returns:
@@ -324,7 +330,8 @@ class Chunks:
     """Sequences split into chunks of queries, each with the keys that its queries see."""
 
     def __init__(self, sequences: Sequences, reach: int) -> None:
-        """Split into chunks of twice the reach, with up to as many keys on both sides together."""
+        """Split sequences into chunks of `2 * reach` queries, with up to `reach` further keys on
+        either side."""
         lengths, keys, before, rows = [], [], [], []
         for offset, length in zip(sequences.offsets, sequences.lengths, strict=False):
             for start in range(0, length, 2 * reach):
@@ -350,8 +357,10 @@ def _attend(
     window: Window | None = None,
     distances: Tensor | None = None,
 ) -> Tensor:
-    """Attend in the way that suits the device: queries, keys and values, `[N, n, A, D]` in one
-    tensor or several -> `[N, A D]`."""
+    """Compute attention by the method of the module docstring's table that suits the device.
+
+    Queries, keys and values, `[N, n, A, D]` in one tensor or several -> `[N, A D]`.
+    """
     q, k, v = split(parts)
     prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
@@ -366,7 +375,7 @@ def _attend(
 
 @dataclass(frozen=True)
 class PaddedRows:
-    """Neighbouring sequences as rows of the length of the longest, padded."""
+    """Consecutive sequences as rows that are padded to the length of the longest."""
 
     group: Group
     """The tokens of the sequences; `length` is that of the longest."""
@@ -382,14 +391,16 @@ class PaddedRows:
         return slice(self.group.start, self.group.stop)
 
     def take(self, x: Tensor) -> Tensor:
-        """Gather: `[N, A, D]` -> `[b A, T, D]`. The values at padding are arbitrary."""
+        """Return the padded rows of x, by head: `[N, A, D]` -> `[b A, T, D]`. The values at padding
+        are arbitrary."""
         tokens = x[self.tokens]
         if self.source is not None:
             tokens = tokens.index_select(0, self.source)
         return self._by_head(tokens)
 
     def take_gradient(self, x: Tensor) -> Tensor:
-        """Gather a gradient: `[N, A, D]` -> `[b A, T, D]`, 0 at padding."""
+        """Return the padded rows of a gradient, by head: `[N, A, D]` -> `[b A, T, D]`, 0 at
+        padding."""
         tokens = x[self.tokens]
         if self.target is not None:
             full = x.new_zeros(self.group.count * self.group.length, *x.shape[1:])
@@ -397,7 +408,7 @@ class PaddedRows:
         return self._by_head(tokens)
 
     def put(self, x: Tensor, whole: Tensor) -> None:
-        """Scatter `[b A, T, D]` into `[N, A, D]`, without padding."""
+        """Write x `[b A, T, D]`, without its padding, into `whole` `[N, A, D]`."""
         rows = x.view(self.group.count, -1, *x.shape[1:]).transpose(1, 2)
         if self.target is None:
             whole[self.tokens].view(rows.shape).copy_(rows)
@@ -405,17 +416,17 @@ class PaddedRows:
             whole[self.tokens] = rows.flatten(0, 1).index_select(0, self.target)
 
     def _by_head(self, rows: Tensor) -> Tensor:
-        """`[b T, A, D]` -> `[b A, T, D]`"""
+        """Group rows by head: `[b T, A, D]` -> `[b A, T, D]`."""
         return rows.view(self.group.count, -1, *rows.shape[1:]).transpose(1, 2).flatten(0, 1)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring sequences whose scores are computed by one product."""
+    """Consecutive sequences whose scores are computed by one product."""
 
     queries: PaddedRows
     keys: PaddedRows
-    """The same as `queries` where sequences attend to themselves."""
+    """The rows of the keys; the object `queries` itself where sequences attend to themselves."""
     bias: Tensor | None = None
     """`[b A, 1, S]`, `[1, T, S]` or `[b A, T, S]`: 0 where a query sees a key, -inf elsewhere.
     None: every query sees every key."""
@@ -429,7 +440,7 @@ def _blocks_of(
     window: Window | None = None,
     exact: bool = False,
 ) -> list[Block]:
-    """Return the blocks of a batch, which are made once for all layers."""
+    """Return the blocks of a batch. They are computed once and shared by all layers."""
     key = ("blocks", heads, causal, window, exact, id(keys))
     # The value holds the keys as well: their id is not reused while they exist.
     _, blocks = queries.once(
@@ -446,8 +457,11 @@ def _blocks(
     window: Window | None,
     exact: bool,
 ) -> list[Block]:
-    """Make blocks of neighbours of nearly equal lengths, as many as keep a block's scores in cache;
-    with `exact`, of equal lengths, however many."""
+    """Return blocks of consecutive sequences.
+
+    A block holds sequences of nearly equal lengths, as many as keep its scores in cache. With
+    `exact` it holds sequences of equal lengths, of any number.
+    """
     if exact:
         limits = sys.maxsize, 1.0, 0
     elif queries.device.type == "cuda":
@@ -475,16 +489,16 @@ def _blocks(
 def neighbours(
     queries: list[int], keys: list[int], most: int, near: float, spare: int
 ) -> Iterator[slice]:
-    """Split a batch into runs of neighbouring sequences that are padded and computed together.
+    """Split a batch into runs of consecutive sequences that are padded and computed together.
 
     A run's queries are padded to at most `near * tokens + spare` positions, and so are its keys.
 
     Args:
         queries: the number of queries of each sequence.
         keys: the number of keys of each sequence.
-        most: the number of scores of a run, at most.
-        near: padded positions per token.
-        spare: further padded positions of a run.
+        most: the maximum number of scores of a run.
+        near: the number of padded positions per token.
+        spare: the number of further padded positions of a run.
 
     Yields:
         The sequences of each run.
@@ -526,7 +540,7 @@ def row_bias(
     causal: bool = False,
     prefixes: list[int] | None = None,
 ) -> Tensor | None:
-    """Return `Block.bias` for padded rows, given the number of queries and of keys of each."""
+    """Return `Block.bias` for padded rows, given the numbers of queries and of keys of each row."""
     counts = torch.tensor(keys)[:, None, None]
     last = counts - 1  # the last key that a query sees, [b, T or 1, 1]
     if causal or prefixes is not None:
@@ -575,8 +589,8 @@ def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> 
     """Compute attention over rows of one length, as in a cache of keys and values.
 
     It uses plain products. With one or few queries, a fused kernel takes up to six times as long on
-    a CPU, and on a GPU cuDNN plans it anew for each number of keys. With one query in bfloat16,
-    multiplying the keys by it is twice as fast on a CPU as the other way round.
+    a CPU, and on a GPU cuDNN plans it again for each number of keys. With one query in bfloat16 on
+    a CPU, `K q` is twice as fast as `q K^T`.
 
     Args:
         q: `[B, A, T, D]`.
@@ -618,8 +632,10 @@ def _attend_by_block(
     dropout: float = 0.0,
     distances: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Attend block by block: q `[N, A, D]`, k and v `[M, A, D]`, distances `[A, T, T]` -> context
-    `[N, A D]`, and the probabilities of each block."""
+    """Return the context `[N, A D]` and the attention probabilities of each block.
+
+    q is `[N, A, D]`, k and v are `[M, A, D]`, distances `[A, T, T]`.
+    """
     context, probabilities, scale = q.new_empty(q.shape), [], q.shape[-1] ** -0.5
     for block in blocks:
         query, key = block.queries.take(q), block.keys.take(k).transpose(1, 2)
@@ -628,7 +644,7 @@ def _attend_by_block(
             by_head = scores.view(-1, len(distances), *scores.shape[1:])
             length = block.queries.group.length
             scores = (by_head + distances[:, :length, :length].to(q.dtype)).flatten(0, 1)
-        p = scores.softmax(-1, dtype=scores.dtype)  # which autocast would change
+        p = scores.softmax(-1, dtype=scores.dtype)  # autocast would change the dtype
         p = drop(p, dropout) if dropout > 0 else p
         block.queries.put(torch.bmm(p, block.keys.take(v)), context)
         probabilities.append(p)
@@ -650,7 +666,7 @@ class BlockAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the parts, given that of the context `[N, A D]`."""
+        """Return the gradients of the arguments, given the gradient of the context `[N, A D]`."""
         distances, *saved = ctx.saved_tensors
         parts, probabilities = saved[: ctx.parts], saved[ctx.parts :]
         q, k, v = split([*parts])
@@ -729,7 +745,7 @@ def _attend_varlen(
 
 @cache
 def _has_windows() -> bool:
-    """Return whether `varlen_attn` takes a window, as older torch does not."""
+    """Return whether `varlen_attn` takes a window; older versions of torch do not."""
     from torch.nn.attention.varlen import varlen_attn
 
     return "window_size" in inspect.signature(varlen_attn).parameters

@@ -35,7 +35,7 @@ from bertwright.nn.transformer.attention import (
 SPARE = 64
 """The number of tokens by which the capacity grows."""
 NEAR, SPARE_ROWS = 1.2, 128
-"""Neighbouring rows share products while their padded keys are at most NEAR times the cached keys,
+"""Consecutive rows share products while their padded keys are at most NEAR times the cached keys,
 plus SPARE_ROWS."""
 
 
@@ -44,9 +44,9 @@ class KeyValueCache:
 
     def __init__(self, store: Tensor, lengths: list[int], segment: int = 0) -> None:
         self.store = store
-        """`[L, 2, R, A, S, D]`: keys, values."""
+        """`[L, 2, R, A, S, D]`: the keys and the values of each layer."""
         self.lengths = lengths
-        """R numbers: the cached tokens of each sequence."""
+        """R numbers: the number of cached tokens of each sequence."""
         self.segment = segment
         """The segment of the tokens that follow."""
         self._blocks: list[tuple[slice, int, Tensor | None]] = []
@@ -55,12 +55,15 @@ class KeyValueCache:
         self._positions: Tensor | None = None
         """`[S]`: the positions of cached tokens, up to the last of the longest sequence."""
         self._places: Tensor | None = None
-        """`[2 R A]`: where the newest tokens are in the store of a layer, as rows of D numbers."""
+        """`[2 R A]`: the indices of the newest tokens in the store of a layer, as rows of width
+        D."""
 
     @classmethod
     def empty(cls, layers: int, heads: int, sequences: Sequences, like: Tensor) -> KeyValueCache:
-        """Return a cache for prompts that are yet to be read, with the device and dtype of `like`
-        `[..., H]`."""
+        """Return an empty cache for prompts that will be read next.
+
+        It has the device and dtype of `like` `[..., H]`.
+        """
         capacity, size = sequences.longest + SPARE, like.shape[-1] // heads
         store = like.new_zeros(layers, 2, sequences.count, heads, capacity, size)
         return cls(store, list(sequences.lengths))
@@ -68,8 +71,8 @@ class KeyValueCache:
     def read(
         self, layer: int, attention: SelfAttention, qkv: Tensor, sequences: Sequences
     ) -> Tensor:
-        """Store the keys and values of the prompts in one layer, and compute their attention to
-        themselves: qkv `[N, 3 H]` -> `[N, H]`."""
+        """Store the keys and values of the prompts in one layer. Return the attention of the
+        prompts to themselves: qkv `[N, 3 H]` -> `[N, H]`."""
         parts = attention.parts(qkv, sequences)
         self._put(layer, parts, sequences)
         return attention.attend(parts, sequences)
@@ -83,16 +86,16 @@ class KeyValueCache:
         positions: Tensor,
         keys: Sequences,
     ) -> Tensor:
-        """Store the keys and values of further tokens in one layer, after `make_room`, and compute
-        their attention to the tokens up to themselves.
+        """Store the keys and values of further tokens in one layer. Return the attention of these
+        tokens to the tokens up to themselves. Call `make_room` first.
 
         Args:
             layer: the number of the layer, from 0.
-            attention: its attention.
+            attention: the attention of this layer.
             qkv: `[N, 3 H]`.
             sequences: the R numbers of further tokens, which sum to N.
             positions: `[N]`, the positions of the tokens.
-            keys: the R lengths with them, which sum to M.
+            keys: the R lengths that include the further tokens, which sum to M.
 
         Returns:
             `[N, H]`.
@@ -117,13 +120,14 @@ class KeyValueCache:
             place.copy_(part.transpose(1, 2))  # [2, A, T, D]
 
     def make_room(self, more: Iterable[int]) -> None:
-        """Make room for so many further tokens of each sequence; called before the first layer
+        """Make room for `more` further tokens of each sequence. Call it before the first layer
         reads them."""
         self.lengths = [length + own for length, own in zip(self.lengths, more, strict=True)]
         self.store = _with_capacity(self.store, max(self.lengths), SPARE)
 
     def grow(self) -> None:
-        """Make room for one more token of each sequence; called before the first layer reads it."""
+        """Make room for one more token of each sequence. Call it before the first layer reads
+        it."""
         self.make_room([1] * len(self.lengths))
         self._blocks = _blocks(self.lengths, self.store)
         self._lasts = lasts = send_numbers(self.lengths, self.store.device) - 1
@@ -135,8 +139,8 @@ class KeyValueCache:
     def attend(
         self, layer: int, attention: SelfAttention, qkv: Tensor, sequences: Sequences
     ) -> Tensor:
-        """Store the key and value of a new token of each sequence in one layer, and compute its
-        attention: qkv `[R, 3 H]` of R sequences of one token -> `[R, H]`."""
+        """Store the key and value of a new token of each sequence in one layer. Return the
+        attention of the new tokens: qkv `[R, 3 H]` of R sequences of one token -> `[R, H]`."""
         own = self.store[layer]
         keys, values = own  # [R, A, S, D]
         assert self._lasts is not None
@@ -155,7 +159,7 @@ class KeyValueCache:
         return (torch.cat(context) if len(context) > 1 else context[0])[:, 0]
 
     def select(self, rows: Tensor) -> KeyValueCache:
-        """Return the cache of these rows `[r]`, in this order; see `decoding/search.py`."""
+        """Return the cache of the given rows `[r]`, in this order; see `decoding/search.py`."""
         numbers = rows.tolist()
         if numbers == list(range(len(self.lengths))):
             return self
@@ -165,7 +169,7 @@ class KeyValueCache:
         return KeyValueCache(store, lengths, self.segment)
 
     def join(self, other: KeyValueCache) -> KeyValueCache:
-        """Return the cache of the rows of both, one after the other."""
+        """Return the cache of the rows of this cache, followed by those of the other."""
         capacity = max(self.store.shape[4], other.store.shape[4])
         stores = [_with_capacity(store, capacity) for store in (self.store, other.store)]
         return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths, self.segment)
@@ -174,7 +178,7 @@ class KeyValueCache:
 def _attend_one(
     attention: SelfAttention, q: Tensor, positions: Tensor, keys: Tensor, values: Tensor
 ) -> Tensor:
-    """Compute the attention of further tokens of one sequence, whose scores depend on distances.
+    """Return the attention of further tokens of one sequence, where scores depend on distances.
 
     q `[T, A, D]` at `positions` `[T]`, keys and values `[A, S, D]` -> `[T, A D]`.
     """
@@ -193,11 +197,11 @@ def _with_capacity(store: Tensor, tokens: int, spare: int = 0) -> Tensor:
 
 
 def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor | None]]:
-    """Split the rows into runs of neighbours of nearly equal lengths.
+    """Split the rows into runs of consecutive rows of nearly equal lengths.
 
     Returns:
-        For each run its rows, the longest length and a bias `[r, 1, 1, S]` that masks the keys past
-        the end of each row; None where all are equally long.
+        For each run, its rows, the longest length, and a bias `[r, 1, 1, S]` that masks the keys
+        past the end of each row; the bias is None where all rows are equally long.
     """
     blocks: list[tuple[slice, int, Tensor | None]] = []
     ones = [1] * len(lengths)
@@ -213,7 +217,7 @@ def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor 
 def read_prompts(
     layers: Iterable[Any], x: Tensor, sequences: Sequences
 ) -> tuple[Tensor, KeyValueCache]:
-    """Run prompts through Transformer layers, with the attention of training.
+    """Run prompts through Transformer layers, with the same attention as in training.
 
     x `[N, H]` -> the last layer at the last token of each prompt `[B, H]`, and the cache.
     """
@@ -230,7 +234,7 @@ def read_prompts(
 def read_further(
     layers: Iterable[Any], x: Tensor, sequences: Sequences, positions: Tensor, cache: KeyValueCache
 ) -> Tensor:
-    """Run further tokens of each sequence through the layers, after `cache.make_room`.
+    """Run further tokens of each sequence through the layers. Call `cache.make_room` first.
 
     x `[N, H]` at `positions` `[N]` -> the last layer at the last token of each sequence `[R, H]`.
     """
@@ -246,7 +250,7 @@ def read_further(
 
 
 def read_token(layers: Iterable[Any], x: Tensor, cache: KeyValueCache) -> Tensor:
-    """Run one more token of each sequence through the layers, after `cache.grow()`.
+    """Run one more token of each sequence through the layers. Call `cache.grow()` first.
 
     x `[R, H]` -> `[R, H]`.
     """

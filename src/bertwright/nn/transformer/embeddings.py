@@ -13,7 +13,7 @@ from bertwright.nn.layers.dropout import Dropout
 
 
 class Embeddings(nn.Module):
-    """Ids and positions -> vectors, with dropout. A subclass defines how they are summed."""
+    """Turns ids and positions into vectors, with dropout. A subclass defines their sum."""
 
     token: nn.Embedding
     """The table of token vectors, `[V, H]`."""
@@ -23,11 +23,12 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sum(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
-        """Return the vector of each token before dropout, `[N, H]`; arguments as of `forward`."""
+        """Return the vector of each token before dropout, `[N, H]`; the arguments are those of
+        `forward`."""
         raise NotImplementedError(f"{type(self).__name__} defines no sum")
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """Return the vector of each token; under autocast in its dtype.
+        """Return the vector of each token, in the autocast dtype under autocast.
 
         Args:
             ids: `[N]`.
@@ -47,8 +48,8 @@ class Embeddings(nn.Module):
 def make_table(count: int, width: int, std: float) -> nn.Embedding:
     """Return an embedding initialized as published.
 
-    `nn.Embedding` by itself has 50 times the standard deviation, and on the meta device it loads
-    torch's compiler, which takes longer than building a model.
+    The initialization of `nn.Embedding` has 50 times the standard deviation, and on the meta device
+    it loads torch's compiler, which takes longer than building a model.
     """
     initial = truncated_normal(torch.empty(count, width), std)
     embedding: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]

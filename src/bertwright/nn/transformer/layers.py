@@ -45,7 +45,7 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """x `[N, H]` -> `[N, H]`."""
+        """Apply the feed-forward part: x `[N, H]` -> `[N, H]`."""
         output: Tensor = self.output(self.activation(self.intermediate(x)))
         return output
 
@@ -85,9 +85,10 @@ class TransformerLayer(nn.Module):
         positions: Tensor | None = None,
         attend: Attend | None = None,
     ) -> Tensor:
-        """Run the layer: x `[N, H]` -> `[N, H]`, or `[R, H]` at `positions` `[R]` only.
+        """Run the layer: x `[N, H]` -> `[N, H]`, or `[R, H]` with `positions` `[R]`.
 
-        Tokens at `positions` attend to all tokens; only the outputs of the others are left out.
+        With `positions`, the output is computed only for the tokens there; they attend to all
+        tokens as usual.
         """
         read = self.attention_norm(x) if self.pre_norm else x
         context = self.attention.context(read, sequences, positions, attend)
@@ -95,11 +96,11 @@ class TransformerLayer(nn.Module):
         return self.after_attention(x, context)
 
     def after_attention(self, x: Tensor, context: Tensor) -> Tensor:
-        """Run what follows attention, for each token by itself.
+        """Run the part of the layer after attention, which treats each token by itself.
 
         Args:
             x: `[N, H]`, the input of the layer.
-            context: `[N, H]`, what its attention gathered, before the projection.
+            context: `[N, H]`, the context vectors of its attention, before the output projection.
 
         Returns:
             `[N, H]`.
@@ -109,7 +110,7 @@ class TransformerLayer(nn.Module):
         return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
 
     def compile_parts(self) -> None:
-        """Compile what treats each token by itself, for any number of tokens."""
+        """Compile the part that treats each token by itself, for any number of tokens."""
         self.after_attention = torch.compile(self.after_attention, dynamic=True)  # type: ignore[method-assign]
 
     def add(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
@@ -125,7 +126,7 @@ class TransformerLayer(nn.Module):
 def layers_of(
     config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: bool
 ) -> nn.ModuleList:
-    """Return the layers of a configuration; a norm follows the last pre-norm layer."""
+    """Return the layers of a configuration. If they are pre-norm, the last one ends with a norm."""
     layers = [
         kind(
             hidden_size=config.hidden_size,
@@ -169,8 +170,9 @@ class DecoderLayer(TransformerLayer):
     ) -> Tensor:
         """Run the layer: x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`.
 
-        With `maps`, for a single pair, the attention probabilities of each target token to the
-        target, `[A, M, M]`, and to the source, `[A, M, N]`, are appended to it.
+        With `maps`, which is allowed for a single pair only, append to it the attention
+        probabilities of each target token to the target, `[A, M, M]`, and to the source,
+        `[A, M, N]`.
         """
 
         def attend_own(y: Tensor) -> Tensor:
@@ -196,18 +198,19 @@ class DecoderLayer(TransformerLayer):
         bias: Tensor,
         causal: Tensor | None = None,
     ) -> tuple[Tensor, Cache]:
-        """Run the next tokens of each row over the cached keys and values of the ones before.
+        """Run the next tokens of each row over the cached keys and values of the tokens before.
 
         Args:
             x: `[R, T, H]`.
             past: keys and values of the t tokens before, `[R, A, t, D]` each; empty: t is 0.
-            source: keys and values of P sources, `[P, A, S, D]` each; R / P neighbouring rows share
+            source: keys and values of P sources, `[P, A, S, D]` each; R / P consecutive rows share
                 a source.
             bias: `[P, 1, 1, S]`, 0 where a source has a token, -inf at padding.
-            causal: `[T, t + T]`, 0 where a token sees another, else -inf; None: it sees all.
+            causal: `[T, t + T]`, 0 where a token sees another, -inf elsewhere; None: every token
+                sees all others.
 
         Returns:
-            `[R, T, H]`, and `past` with T more tokens.
+            The output `[R, T, H]`, and `past` extended by the T tokens.
         """
         caches = []
         cross = self.cross_attention
@@ -235,7 +238,7 @@ class DecoderLayer(TransformerLayer):
         attend_own: Callable[[Tensor], Tensor],
         attend_source: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """Run the three parts in order."""
+        """Run self-attention, attention to the source and the feed-forward part in this order."""
         x = self.add(x, attend_own, self.attention_norm)
         x = self.add(x, attend_source, self.cross_norm)
         return self.end(self.add(x, self.feed_forward, self.feed_forward_norm))
@@ -243,7 +246,7 @@ class DecoderLayer(TransformerLayer):
 
 def sinusoids(longest: int, hidden_size: int) -> Tensor:
     """Return sinusoidal positions `[T, H]`: sin(t / 10000^(2i / H)) in dimension 2i of position t,
-    and its cosine in dimension 2i + 1."""
+    and cos(t / 10000^(2i / H)) in dimension 2i + 1."""
     frequencies = 10000.0 ** (-torch.arange(0, hidden_size, 2, dtype=torch.float64) / hidden_size)
     angles = torch.arange(longest, dtype=torch.float64)[:, None] * frequencies
     waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)

@@ -39,8 +39,11 @@ class Stack(Encoder):
         keep_layers: bool = False,
         positions: Tensor | None = None,
     ) -> Encoded:
-        """Encode a batch; see `Encoder.forward`. The last layer is computed only at `positions`
-        and, for the pooler, at first tokens."""
+        """Encode a batch; see `Encoder.forward`.
+
+        With `positions`, the last layer is computed only there and, for the pooler, at first
+        tokens.
+        """
         sequences = inputs.sequences
         if positions is not None and (top is not None or keep_layers):
             raise ValueError("positions select from the last layer: leave out top and keep_layers")
@@ -65,7 +68,8 @@ class Stack(Encoder):
         return Encoded(sequences, x, layers, self.pooler(first), positions)
 
     def pool(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """Return what the pooler reads of the last layer, `[N, H]` -> `[B, H]`: first tokens."""
+        """Return the input of the pooler: the last layer `[N, H]` -> its vectors of first tokens
+        `[B, H]`."""
         return x.index_select(0, sequences.first)
 
     def embed(self, inputs: Inputs) -> Tensor:
@@ -105,10 +109,10 @@ class Stack(Encoder):
         return self.embeddings.token
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
-        """Return the operations of the layers, with attention over each sequence.
+        """Return the operations of the layers, including attention over each sequence.
 
-        The output projection and the feed-forward part of the last layer are computed for
-        `last_rows` tokens.
+        The output projection and the feed-forward part of the last layer count for `last_rows`
+        tokens only.
         """
         hidden, layers = self.spec.width, len(self.layers)
         seen = hidden * sum(n**2 for n in lengths) * (1 if self.spec.causal else 2)
@@ -123,7 +127,8 @@ class GoingOn(Stack):
     """A stack that continues sequences over a KV cache."""
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
-        """See `GoesOn`. The tokens that follow inputs with segments have segment 1."""
+        """Read B sequences; see `GoesOn`. If the inputs have segments and the model distinguishes
+        them, the tokens that follow have segment 1."""
         x, cache = read_prompts(self.layers, self.embed(inputs), inputs.sequences)
         cache.segment = int(inputs.segments is not None and self.spec.segments > 1)
         return x, cache

@@ -1,1 +1,1 @@
-"""The comparison of systems on one text and one task: text and labels in, one page out."""
+"""Compare systems on one text and one labelled task, and write the results as one page."""

@@ -1,11 +1,11 @@
-"""A comparison as one function: text and labels in, a folder with figures and their page out.
+"""Compare systems on a text and a labelled task, and write a folder with results and their page.
 
-Each step is done once (`stages.py`): the same command goes on after an interruption, does again
-what failed, and does only what is new where systems, seeds, fractions or tests were added. A rung
-that fails is a row with its reason, and the others go on.
+Each step is done once (`stages.py`). The same command continues after an interruption and repeats
+steps that failed. If systems, seeds, fractions or tests are added, only the new steps are done. If
+a rung fails, the results contain the reason, and the comparison continues with the other rungs.
 
 ```
-OUT/ ladder.json                     what the comparison was begun with
+OUT/ ladder.json                     the settings that the comparison began with
      text/ vocabulary/ shards/       (text.py)
      runs/RUNG/seed-1/               pre-training runs
      tasks/RUNG/seed-1/tuned-1/      fits of the task
@@ -51,13 +51,14 @@ from bertwright.train.signals import Signals
 from bertwright.version import __version__
 
 LABELLED = "labelled"
-"""The folder of labelled files that were given in memory."""
+"""The folder of the labelled files that were given as rows in memory."""
 PRESET = "python"
 FOLDERS = ("text", "vocabulary", "shards", "runs", "tasks", "stages", LABELLED, PRESET)
 FILES = (LADDER, RESULTS, "results.csv", "report.html", "log.txt")
 OnStep = Callable[[str, float, float, float], None]
-"""Called before each step with what is done and the seconds it may take, and with the seconds of
-the steps before it and of all; after the last step with an empty text."""
+"""Called before each step with its description and the maximum seconds of the step, of the steps
+before it, and of all steps; and after the last step with an empty description.
+"""
 
 
 def compare(
@@ -71,19 +72,25 @@ def compare(
     say: Callable[[str], None],
     on_step: OnStep = silent,
 ) -> dict[str, Any]:
-    """Compare systems on a corpus and a task; the content of `results.json`.
+    """Compare systems on a corpus and a task, and return the content of `results.json`.
 
     Args:
         inputs: files, folders or globs, as `data build` reads them.
-        task: the labelled task; None: language modelling, words and senses alone.
-        most_held_out: characters of held-out text; None: the whole fraction.
-        overwrite: begin from scratch.
+        config: the settings of the comparison.
+        task: the labelled task; None: only text, words and senses are evaluated.
+        reading: how documents are read.
+        most_held_out: the maximum number of characters to hold out; None: no limit below the
+            configured fraction. Models are evaluated on about `text.MOST_HELD_OUT` of them at most.
+        overwrite: whether to begin from scratch.
+        say: prints a line.
+        on_step: called before each step.
 
     Raises:
-        ConfigError: a wrong setting, or a folder that holds something else or was begun otherwise.
-        DataError: a corpus or a labelled file that cannot be used.
+        ConfigError: a setting is wrong, or the folder holds something else or a comparison with
+            other settings.
+        DataError: the corpus or a labelled file cannot be used.
         BertwrightError: the disk is full.
-        Interrupted: a signal came; the same command goes on.
+        Interrupted: a signal arrived; the same command continues.
     """
     out = Path(config.out)
     labelled = None if task is None else use.read_task(task, config, say)
@@ -114,10 +121,10 @@ def plan_of(
     task: use.Task | None = None,
     reading: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
 ) -> Plan:
-    """Return what `compare` would do now; nothing is written.
+    """Return the plan of what `compare` would do, without writing anything.
 
     Raises:
-        ConfigError, DataError: as `compare`.
+        ConfigError, DataError: as for `compare`.
     """
     out = Path(config.out)
     settings = _fixed(inputs, config, reading, task)
@@ -139,11 +146,11 @@ def plan_of(
 
 
 def refuse_other_folder(out: Path, overwrite: bool) -> None:
-    """Raise ConfigError where a folder holds something that is no comparison."""
+    """Raise ConfigError if a folder holds something that is not part of a comparison."""
     refuse_existing(out, overwrite=out.is_dir())
     known = {*FOLDERS, *FILES}
     names = {place.name for place in out.iterdir()} if out.is_dir() else set()
-    begun = {LABELLED, PRESET}  # before the mark is written
+    begun = {LABELLED, PRESET}  # these are written before `ladder.json`
     if names - begun and LADDER not in names and not all(n.startswith(".") for n in names):
         raise ConfigError(
             f"{out} holds something that is no comparison (it has no {LADDER}), so it is left as "
@@ -156,7 +163,7 @@ def refuse_other_folder(out: Path, overwrite: bool) -> None:
 
 
 def _empty(out: Path) -> None:
-    """Remove what a comparison wrote, but not its input that is kept in its folder."""
+    """Remove the files that a comparison wrote, but keep the input that is stored in its folder."""
     for name in FOLDERS:
         if name in (LABELLED, PRESET):
             continue
@@ -168,7 +175,11 @@ def _empty(out: Path) -> None:
 def _fixed(
     inputs: Sequence[str], config: CompareConfig, reading: CorpusConfig, task: use.Task | None
 ) -> dict[str, Any]:
-    """What all pre-training depends on: it cannot change in a folder."""
+    """Return the settings that all pre-training depends on. They cannot change within a folder.
+
+    Raises:
+        DataError: a file of `--parallel` does not exist.
+    """
     paths = [*find_files(inputs), *map(Path, config.parallel)]
     for path in map(Path, config.parallel):
         if not path.is_file():
@@ -192,10 +203,10 @@ def _fixed(
 
 
 def _read_mark(out: Path, settings: dict[str, Any]) -> list[str]:
-    """The systems of the comparison that is there.
+    """Return the systems of the existing comparison.
 
     Raises:
-        ConfigError: it was begun with other settings.
+        ConfigError: it began with other settings, or its file is damaged.
     """
     try:
         mark = json.loads((out / LADDER).read_text(encoding="utf-8"))
@@ -215,7 +226,10 @@ def _read_mark(out: Path, settings: dict[str, Any]) -> list[str]:
 
 
 def _with_former_systems(config: CompareConfig, systems: Sequence[str]) -> CompareConfig:
-    """The configuration with the systems that the comparison had before; empty: all."""
+    """Return the configuration with the systems of the existing comparison added.
+
+    An empty list means all systems; if either list is empty, so is the result.
+    """
     if not config.systems or not systems:
         return replace(config, systems=())
     named = (SAME.get(name, name) for name in config.systems)
@@ -223,8 +237,13 @@ def _with_former_systems(config: CompareConfig, systems: Sequence[str]) -> Compa
 
 
 def _begin(out: Path, config: CompareConfig, settings: dict[str, Any]) -> CompareConfig:
-    """Write what the comparison is begun with, or check it; the configuration, with the systems
-    that it had before."""
+    """Write the settings of the comparison, after checking them against those of an existing one.
+
+    Return the configuration, with the systems of the existing comparison added.
+
+    Raises:
+        ConfigError: the existing comparison began with other settings.
+    """
     if (out / LADDER).is_file():
         config = _with_former_systems(config, _read_mark(out, settings))
     mark = {"format": 1, "bertwright": __version__, "settings": settings}
@@ -236,7 +255,7 @@ def _begin(out: Path, config: CompareConfig, settings: dict[str, Any]) -> Compar
 
 @dataclass
 class _Ladder:
-    """A comparison in its folder."""
+    """A comparison and the folder that it is written to."""
 
     inputs: list[str]
     config: CompareConfig
@@ -247,20 +266,20 @@ class _Ladder:
     out: Path
     say: Callable[[str], None]
     failed: dict[str, str] = field(default_factory=dict)
-    """Steps that failed now, with their reasons."""
+    """The reasons of the steps that failed in this session, by step."""
 
     def __post_init__(self) -> None:
         self.folders = text.TextFolders(self.out)
         self.stages = Stages(self.out / "stages")
 
     def plan(self) -> Plan:
-        """Return what is left to do."""
+        """Return the plan of the steps that are not done yet."""
         kind = None if self.labelled is None else self.labelled.task.kind
         size = size_on_disk(find_files(self.inputs)) or 0
         return plan.make_plan(self.config, kind, size, self._is_done)
 
     def run(self, on_step: OnStep) -> dict[str, Any]:
-        """Do all that is left; the results."""
+        """Do all steps that are not done yet, and return the results."""
         todo = self.plan()
         for name, reason in todo.left_out.items():
             if reason != plan.NOT_NAMED:
@@ -293,7 +312,7 @@ class _Ladder:
         return self.stages.find(name, self._key(name)) is not None
 
     def _key(self, name: str) -> Any:
-        """All that the result of a step depends on, beside the settings of the folder."""
+        """Return everything that the result of a step depends on besides the folder's settings."""
         what, _, rest = name.rpartition("/")
         if what == "baselines" or rest.startswith(("speed", "frozen-", "tuned-", "random-")):
             key = {} if self.labelled is None else self.labelled.key
@@ -306,7 +325,7 @@ class _Ladder:
         return {}
 
     def _do(self, step: Step) -> None:
-        """Do a step and keep its result, or note why it failed."""
+        """Do a step and store its result, or the reason why it failed."""
         owner = step.name.partition("/")[0]
         if step.rung and (reason := self._why_impossible(step)):
             self.failed[step.name] = reason
@@ -328,7 +347,7 @@ class _Ladder:
             self.say(line)
 
     def _why_impossible(self, step: Step) -> str:
-        """The reason for which a step cannot be done; empty: it can."""
+        """Return the reason why a step cannot be done; empty if it can be done."""
         name, _, what = step.name.partition("/")
         rung, seed = RUNGS[step.rung], int(name.rpartition("-")[2])
         first = f"{rung.is_that_of or rung.name}-{seed}/pretrain"
@@ -343,7 +362,7 @@ class _Ladder:
         return ""
 
     def _result(self, step: Step, say: Callable[[str], None]) -> Found:
-        """Do a step; its result."""
+        """Do a step, and return its result."""
         config, folders = self.config, self.folders
         if step.name == "text":
             return text.write_text(
@@ -382,7 +401,7 @@ class _Ladder:
         return self._fit(rung, seed, what, say)
 
     def _fit(self, rung: Rung, seed: int, what: str, say: Callable[[str], None]) -> Found:
-        """Measure how fast fits are, or fit the task in one way."""
+        """Measure the speed of fits, or fit the task in one way, and return the result."""
         assert self.labelled is not None
         name = f"{rung.name}-{seed}"
         pretrained = self._found(f"{rung.is_that_of or rung.name}-{seed}/pretrain") or {}
@@ -415,7 +434,7 @@ class _Ladder:
         return self.stages.find(name, self._key(name))
 
     def _write(self, todo: Plan) -> dict[str, Any]:
-        """Write the results that there are, their table and their page."""
+        """Write the results so far, their table and their page; return the results."""
         results = Results(
             config=self.config,
             labelled=self.labelled,
@@ -439,26 +458,26 @@ class _Ladder:
 
 
 def _states(paths: Sequence[str]) -> dict[str, int | None]:
-    """The size of each file."""
+    """Return the size of each file in bytes; None for a file that does not exist."""
     return {p: Path(p).stat().st_size if Path(p).is_file() else None for p in paths}
 
 
 def _ends_all(error: Exception) -> bool:
-    """Whether an error would meet every other rung too: a full disk, or a forbidden folder."""
+    """Return whether an error affects all rungs, such as a full disk or a folder without access."""
     fatal = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, None)
     causes = (error, error.__cause__, error.__context__)
     return any(isinstance(each, OSError) and each.errno in fatal for each in causes)
 
 
 def _forget_cuda() -> None:
-    """Free what a failed rung left on a GPU."""
+    """Free GPU memory that a failed rung left in the cache."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager
 def _log(path: Path, step: Step) -> Iterator[Callable[[str], None]]:
-    """What writes lines of a step into the log."""
+    """Yield a function that writes lines of a step to the log."""
     lock = threading.Lock()
     with path.open("a", encoding="utf-8", errors="replace") as file:
         file.write(f"== {step.name}\n")
@@ -472,7 +491,7 @@ def _log(path: Path, step: Step) -> Iterator[Callable[[str], None]]:
 
 
 def _said(step: Step, found: Found, owner: str) -> list[str]:
-    """What is printed of a finished step."""
+    """Return the lines to print about a finished step."""
     what = step.name.rpartition("/")[2]
     if step.name == "text":
         train, held_out = found["train"], found["held_out"]

@@ -1,4 +1,4 @@
-"""What a rung is measured on without labels: text, minimal pairs, words and senses."""
+"""Measure a rung without labels: on held-out text, minimal pairs, words and senses of words."""
 
 from __future__ import annotations
 
@@ -23,20 +23,26 @@ from bertwright.report.ladder import OWN_PAIRS
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 KNOWN = 0.8
-"""Fraction of the words of our own English tests that the text must have, for them to be used."""
+"""The fraction of the words of our own English tests that the vocabulary must know for them to be
+used.
+"""
 
 
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|[^\w\s]")
 """A word, a punctuation mark, or a character of a script that is written without spaces."""
 TOKENS_A_WORD = 1.3
-"""Wordpieces of a word, about, in a vocabulary of 8,192."""
+"""The approximate number of wordpieces of a word, in a vocabulary of 8,192."""
 SCORED_A_SECOND = 5000.0
-"""Tokens that a model reads to score sentences: measured of `bert-mini` on one busy CPU core."""
+"""The number of tokens per second that a model reads to score sentences, measured with `bert-mini`
+on one busy CPU core.
+"""
 
 
 def measure_text(rung: Rung, model: Model, folders: TextFolders) -> Found:
-    """Return bits a character of the held-out text; of a masked model, of some sentences of it by
-    their pseudo-log-likelihood."""
+    """Return the bits per character of a model on the held-out text.
+
+    A masked language model is evaluated on some of the sentences, by their pseudo-log-likelihood.
+    """
     corpus, file = WRITTEN, folders.held_out
     with TemporaryDirectory() as folder:
         if rung.scores == "masked":
@@ -47,11 +53,12 @@ def measure_text(rung: Rung, model: Model, folders: TextFolders) -> Found:
 
 
 def _readable(model: Model, path: Path) -> list[str]:
-    """The sentences of a file that a model reads whole: of text whose tokens are short, as Chinese,
-    200 characters can be more than its longest sequence.
+    """Return the sentences of a file that fit the model's longest sequence.
+
+    If tokens are short, as in Chinese, 200 characters can be longer than this.
 
     Raises:
-        DataError: there are none.
+        DataError: no sentence fits.
     """
     sentences = path.read_text(encoding="utf-8").splitlines()
     if sentences and (longest := model.runner.spec.max_length) is not None:
@@ -64,8 +71,10 @@ def _readable(model: Model, path: Path) -> list[str]:
 
 
 def measure_pairs(model: Model, paths: Sequence[str], own: bool) -> Found:
-    """Return the accuracy on each table of minimal pairs, by the name of its file; `own`: on ours
-    too."""
+    """Return the accuracy on each table of minimal pairs, by the name of its file.
+
+    If `own`, our own table is included.
+    """
     found = {}
     with as_file(files(__package__) / OWN_PAIRS) as path:
         for each in [*paths, *([str(path)] if own else [])]:
@@ -75,14 +84,15 @@ def measure_pairs(model: Model, paths: Sequence[str], own: bool) -> Found:
 
 
 def seconds_of_pairs(paths: Sequence[str], masked: bool) -> float:
-    """Return how long `measure_pairs` takes, about, with our own pairs.
+    """Return the approximate time of `measure_pairs` in seconds, including our own pairs.
 
     Args:
-        paths: tables of minimal pairs.
-        masked: whether the model is a masked one, which reads a sentence of T tokens T - 2 times.
+        paths: the paths of the tables of minimal pairs.
+        masked: whether the model is a masked language model, which reads a sentence of T tokens
+            T - 2 times.
 
     Raises:
-        DataError: a table that cannot be read.
+        DataError: a table cannot be read.
     """
     tokens = 0.0
     with as_file(files(__package__) / OWN_PAIRS) as own:
@@ -95,7 +105,10 @@ def seconds_of_pairs(paths: Sequence[str], masked: bool) -> float:
 
 
 def measure_words(run: Path, paths: Sequence[str]) -> Found:
-    """Return the figures of similarity files and analogies, by the names of the files."""
+    """Return the results on similarity and analogy files, by the names of the files.
+
+    If a file cannot be evaluated, its entry is the reason.
+    """
     table = open_words(run)
     found: Found = {}
     for path in paths:
@@ -110,8 +123,10 @@ def measure_words(run: Path, paths: Sequence[str]) -> Found:
 
 
 def measure_senses(model: Model) -> Found:
-    """Return the accuracy on our sentences of ambiguous words, by layer; the best layer's is
-    `accuracy`."""
+    """Return the accuracy on our sentences with ambiguous words, by layer.
+
+    `accuracy` is that of the best layer.
+    """
     usages = read_usages()
     scores = score_words(vectors_of_usages(model, usages), usages)
     by_layer = [fmean(layer[:, 0].tolist()) for layer in scores]
@@ -120,7 +135,7 @@ def measure_senses(model: Model) -> Found:
 
 
 def is_english(words: Tokenizer) -> bool:
-    """Return whether a word vocabulary knows most of the words of our English tests."""
+    """Return whether a word vocabulary knows at least `KNOWN` of the words of our English tests."""
     sentences = [usage.sentence for usage in read_usages()]
     flat, _ = words.encode_sentence_ids(sentences)
     return bool((flat != words.unk_id).mean() >= KNOWN)

@@ -1,4 +1,4 @@
-"""What a comparison will do: its rungs, its steps, their time at most, and the disk they need."""
+"""Plan a comparison: its rungs, its steps, their maximum time, and the disk space they need."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ from bertwright.recipes.compare.use import WAYS, Way
 from bertwright.tasks.catalogue import KINDS, kind_of
 
 WORD_KERNELS = ("word2vec", "fasttext", "glove")
-"""Systems whose training needs the extra `words`."""
+"""The systems whose training needs the extra `words`."""
 BYTES_A_CHARACTER = 4
-"""Of the text on disk: itself twice, and its ids in two vocabularies."""
+"""The disk space for each byte of the corpus: the text is written twice, and its ids in two
+vocabularies.
+"""
 NOT_NAMED = "not among --systems"
-"""Why a system is left out that the user left out; it need not be said."""
+"""The reason of systems that the user left out, which need not be reported."""
 OVERHEAD = 15.0
-"""Seconds that a pre-training takes beside its minutes, and that measures take."""
+"""The seconds that pre-training takes in addition to its minutes, and that a measurement takes."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the work that is done once."""
+    """A part of a comparison, which is done once."""
 
     name: str
-    """Its name in the folder `stages`, and in `--json`."""
+    """The name in the folder `stages` and in `--json`."""
     rung: str
-    """The rung it is for; empty: for all."""
+    """The name of its rung; empty: it is for all rungs."""
     what: str
-    """What is done, for readers."""
+    """A description for users."""
     seconds: float
-    """How long it takes, at most."""
+    """The maximum time."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison will do."""
+    """The plan of a comparison."""
 
     rungs: list[Rung]
     left_out: dict[str, str]
-    """Systems that are not compared, and why."""
+    """The reason for each system that is not compared."""
     steps: list[Step]
     bytes_needed: int
     ways: tuple[Way, ...] = ()
@@ -58,22 +60,23 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Of all steps, at most."""
+        """The maximum time of all steps."""
         return sum(step.seconds for step in self.steps)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the plan as plain values for JSON."""
         found: dict[str, Any] = values.to_dict(self)
         found["rungs"] = [rung.name for rung in self.rungs]
         return {**found, "seconds": self.seconds}
 
 
 def choose(config: CompareConfig, kind: str | None) -> tuple[list[Rung], dict[str, str]]:
-    """Return the rungs of a comparison, in the order of the papers, and the systems that are left
-    out, each with its reason.
+    """Return the rungs of a comparison, in the order of the papers, and the reason for each system
+    that is left out.
 
     Raises:
-        ConfigError: a name of no rung, or one that the task or the files do not allow.
+        ConfigError: a name is not that of a rung, the task or the files do not allow a rung that
+            was named, or no rung is left.
         MissingExtra: a rung that was named needs a package that is not installed.
     """
     named = [SAME.get(name, name) for name in config.systems]
@@ -116,7 +119,7 @@ def choose(config: CompareConfig, kind: str | None) -> tuple[list[Rung], dict[st
 
 
 def _reason(rung: Rung, config: CompareConfig, kind: str | None) -> str:
-    """Why the files and the task do not allow a rung; empty: they do."""
+    """Return the reason why the files or the task do not allow a rung; empty if they do."""
     if rung.reads_pairs and not config.parallel:
         return "it is trained on translations: --parallel SOURCE TARGET"
     if rung.reads_pairs and kind is None and not config.word_tests:
@@ -136,15 +139,17 @@ def make_plan(
     characters: int,
     done: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """Return the plan of a comparison; steps that are `done` are not in it.
+    """Return the plan of a comparison, without the steps that are `done`.
 
     Args:
-        kind: of the task; None: there is none.
-        characters: bytes of the corpus.
+        config: the settings of the comparison.
+        kind: the kind of the task; None: there is no task.
+        characters: the size of the corpus in bytes.
+        done: returns whether the step of a name is done.
 
     Raises:
-        ConfigError, MissingExtra: as `choose`.
-        DataError: a table of minimal pairs or a test of words that cannot be read.
+        ConfigError, MissingExtra: as for `choose`.
+        DataError: a table of minimal pairs or a word test cannot be read.
     """
     for path in config.word_tests:
         read_word_test(path)
@@ -154,7 +159,7 @@ def make_plan(
         ways = ("tuned", "random") if kind_of(kind).generates else tuple(WAYS)
     steps = [step for step in _steps(config, rungs, ways, characters) if not done(step.name)]
     sizes = [_bytes(rung, config) for rung in rungs if not rung.is_that_of]
-    kept = 3 + (2 if ways else 0)  # weights and moments of the optimizer; of fits the weights
+    kept = 3 + (2 if ways else 0)  # the weights and the optimizer's moments; for fits the weights
     needed = BYTES_A_CHARACTER * characters + sum(kept * size for size in sizes) * config.seeds
     warnings = []
     if config.tokens is not None:
@@ -163,7 +168,7 @@ def make_plan(
 
 
 def data_of(rungs: Sequence[Rung]) -> list[str]:
-    """Return the shards that rungs read."""
+    """Return the names of the shards that the rungs read."""
     return list(dict.fromkeys(rung.data for rung in rungs))
 
 
@@ -231,7 +236,7 @@ def _steps_of(
 
 
 def _bytes(rung: Rung, config: CompareConfig) -> int:
-    """What a model of a rung takes on disk, in float32."""
+    """Return the size of a rung's model on disk in bytes, in float32."""
     entry = MODELS[rung.system]
     assert entry.run is not None
     size = config.word_vocab_size if rung.data.startswith("word") else config.vocab_size

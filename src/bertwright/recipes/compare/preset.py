@@ -1,7 +1,7 @@
-"""A comparison that needs no data: the documentation of every Python installation.
+"""A comparison that needs no data, because it uses the documentation of the Python installation.
 
 The corpus and the labelled task are those of the quickstart (`quickstart/corpus.py`,
-`quickstart/task.py`): which package does a passage belong to? Passages to test with are of modules
+`quickstart/task.py`): which package does a passage belong to? The test passages are from modules
 that no system was trained on.
 """
 
@@ -30,7 +30,7 @@ from bertwright.text.corpus.report import CorpusReport
 MADE = "made.json"
 MINUTES, TASK_MINUTES, HELD_OUT = 1.5, 0.4, 0.1
 EXAMPLES = 800
-"""Labelled passages to train on."""
+"""The number of labelled passages to train on."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,10 @@ class Preset:
 def python_docs(
     config: CompareConfig, say: Callable[[str], None], overwrite: bool = False
 ) -> Preset:
-    """Write the documentation and its labelled files into the folder of a comparison, unless they
-    are there; the comparison.
+    """Write the corpus and its labelled files to the folder of a comparison; return the preset.
+
+    Files that exist are not written again, except with `overwrite`. The preset has no task if there
+    are too few packages.
 
     Raises:
         BertwrightError: the disk is full or the folder is not writable.
@@ -85,7 +87,7 @@ def python_docs(
 
 
 def _modules(corpus: Path) -> Iterable[tuple[Mapping[str, Any], Sequence[str], bool]]:
-    """Each module: its entry of the index, its sentences, and whether it is held out."""
+    """Return each module: its entry in the index, its sentences, and whether it is held out."""
     index = read_index(corpus)
     held = held_out_documents(len(index), HELD_OUT)
     documents = read_documents([str(corpus_files(corpus)[0])], WRITTEN, CorpusReport())

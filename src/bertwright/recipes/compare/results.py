@@ -1,4 +1,4 @@
-"""The results of a comparison, made of its finished steps: the content of `results.json`."""
+"""Collect the results of a comparison from its finished steps: the content of `results.json`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def run_folder(out: Path, rung: Rung, seed: int) -> Path:
 
 
 def task_folder(out: Path, rung: Rung, seed: int) -> Path:
-    """Return the folder of a rung's fits."""
+    """Return the folder of a rung's fits of the task."""
     return out / "tasks" / rung.name / f"seed-{seed}"
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a comparison: what they are made of, and how."""
+    """Collects the results of a comparison from its finished steps."""
 
     config: CompareConfig
     labelled: use.Labelled | None
@@ -41,12 +41,12 @@ class Results:
     rungs: Sequence[Rung]
     left_out: Mapping[str, str]
     failed: Mapping[str, str]
-    """Steps that failed, with their reasons."""
+    """The reasons of the steps that failed, by step."""
     found: Callable[[str], Found | None]
-    """The result of a step; None: it is not done."""
+    """Returns the result of a step; None if it is not done."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the results that there are."""
+        """Return the results so far."""
         task: dict[str, Any] | None = None
         if self.labelled is not None:
             own = self.labelled
@@ -89,7 +89,7 @@ class Results:
         return found | {"conclusion": conclusion(found)}
 
     def _baselines(self) -> dict[str, Any]:
-        """Baselines by fraction and name, means over the seeds."""
+        """Return the results of the baselines by fraction and name, as means over the seeds."""
         found: dict[str, Any] = {}
         for fraction in self.config.sorted_fractions:
             of_seeds = [
@@ -104,7 +104,7 @@ class Results:
         return found
 
     def _row(self, rung: Rung) -> dict[str, Any]:
-        """All that is known of a rung; figures are means over the seeds."""
+        """Return all results of a rung. Numbers are means over the seeds, except for word tests."""
         seeds = plan.seeds_of(self.config)
 
         def found(what: str, of: str = rung.name) -> list[Found]:
@@ -156,7 +156,7 @@ class Results:
         return row
 
     def _task_of(self, rung: Rung, found: Callable[..., list[Found]]) -> dict[str, Any]:
-        """Figures of the task by fraction and way."""
+        """Return the results of the task by fraction and way."""
         by_fraction: dict[str, Any] = {}
         for fraction in self.config.sorted_fractions:
             ways: dict[str, Any] = {}
@@ -179,12 +179,14 @@ class Results:
 
 
 def _rung_of(step: str) -> str:
-    """Return the rung of a step, by its name."""
+    """Return the name of the rung that a step is for."""
     return step.partition("/")[0].rpartition("-")[0]
 
 
 def _mean(found: Sequence[Found]) -> Found:
-    """The mean of figures over seeds, their intervals' ends alike, and their standard deviation."""
+    """Return the means over seeds of a value and of the ends of its interval, and the standard
+    deviation of the value.
+    """
     ends = {
         end: fmean(each[end] for each in found)
         for end in ("low", "high")

@@ -1,7 +1,8 @@
-"""The rungs of the ladder: what each system adds, how it is trained here, and how it is read.
+"""The rungs of the ladder: what each system adds, how it is trained here, and how tasks use it.
 
-In the order of docs/road.md. The sizes are the smallest of each system (2 to 6 million parameters):
-minutes on two cores do not fill larger ones. Learning rates are those of the systems' pages.
+The rungs have the order of docs/road.md. Each system has its smallest size (2 to 6 million
+parameters), because a few minutes on two cores are too short to train larger ones. Learning rates
+are those of the systems' pages.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Data = Literal["wordpieces", "words", "wordpiece-pairs", "word-pairs"]
-"""Text or translations, in one of the two vocabularies."""
+"""The data of a rung: text or translations, in one of the two vocabularies."""
 
 STATIC_RATES = (3e-3, 1e-2, 1e-3)
 LSTM_RATES = (1e-3, 3e-3, 3e-4)
 TRANSFORMER_RATES = (3e-4, 1e-3, 1e-4)
-"""Learning rates that fine-tuning tries, the likeliest first."""
+"""The learning rates that fine-tuning tries; the one that is most likely to be best is first."""
 
 _LANGUAGE_MODEL: dict[str, Any] = {"sequence_length": 128}
 _POSITIONS = {"max_position_embeddings": 128}
@@ -27,41 +28,43 @@ class Rung:
     """A system of the ladder."""
 
     name: str
-    """Its name in `--systems` and in files."""
+    """The name in `--systems` and in files."""
     title: str
-    """Its name for readers."""
+    """The name in texts for users."""
     system: str
-    """Its name in the catalogue."""
+    """The name of the system in the catalogue."""
     model: str
-    """Its size."""
+    """The name of the preset that sets the size of the model."""
     data: Data
-    """What it is trained on."""
+    """The data that it is trained on."""
     adds: str
-    """What it adds to the rung before, in a few sentences."""
+    """A few sentences that say what it adds to the rung before."""
     page: str
-    """Its page in docs."""
+    """The path of its page in docs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of its run."""
+    """Keys of the configuration of its run."""
     passes: int = 0
-    """Of a system that is trained in passes, how many at most."""
+    """The maximum number of passes of a system that is trained in passes over the text."""
     scores: Literal["", "text", "masked"] = ""
-    """Whether it gives a text a probability, or each token one by all others."""
+    """`text`: it computes the probability of a text; `masked`: it computes that of each token given
+    all other tokens; empty: neither.
+    """
     vectors: bool = True
     """Whether it has vectors that a task can read."""
     layers: Literal["last", "embeddings+last"] | None = None
-    """Which layers are its frozen features; None: the one that `embed` reads."""
+    """The layers that are its frozen features; None: the layer that `embed` reads."""
     rates: tuple[float, ...] = TRANSFORMER_RATES
-    """Learning rates to fine-tune it with."""
+    """The learning rates to try in fine-tuning."""
     network: Literal["linear", "taglm"] = "linear"
-    """What is trained on its features."""
+    """The network that is trained on its frozen features."""
     needs: str = ""
-    """Another rung whose run it reads."""
+    """The name of another rung whose run it reads; empty: none."""
     is_that_of: str = ""
-    """Another rung whose run it is, used in another way."""
+    """The name of another rung whose run it uses in another way; empty: it has its own run."""
     of_words: bool = False
     """Whether it is only for tasks in which each word has a label."""
     tuned: bool = True
-    """Whether it is fine-tuned too."""
+    """Whether it is also fine-tuned."""
 
     @property
     def reads_pairs(self) -> bool:
@@ -294,6 +297,6 @@ NO_RUNGS: Mapping[str, str] = {
     "modernbert": "it is a newer BERT; train it by bertwright pretrain",
     "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }
-"""Systems of the catalogue that are no rung, and why."""
+"""The reason for each system of the catalogue that is not a rung."""
 SAME: Mapping[str, str] = {"openai-gpt": "gpt", "n-gram": "ngram", "gpt-2": "gpt2"}
-"""Other names of rungs."""
+"""The name of the rung for each alternative name."""

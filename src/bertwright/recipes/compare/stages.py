@@ -1,8 +1,8 @@
-"""Work that is never done twice: the result of each finished stage is a file, written whole.
+"""Store the result of each finished stage in a file, so that no work is done twice.
 
-A stage has a name, as `bert-1/pretrain`, and a key: everything its result depends on. A result of
-another key counts as none, and its stage is done again. What a kill leaves of an unfinished stage
-is not a result.
+A stage has a name, such as `bert-1/pretrain`, and a key, which has everything that its result
+depends on. If the key of a stored result differs, the stage is done again. Files are written
+atomically, so a killed process leaves no incomplete result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Found = dict[str, Any]
 
 
 class Stages:
-    """The results of finished stages, in a folder."""
+    """The results of finished stages, stored in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Stages:
         return self.folder / f"{name}.json"
 
     def find(self, name: str, key: Any) -> Found | None:
-        """Return the result of a finished stage; None: there is none of this key.
+        """Return the result of a finished stage; None if there is no result with this key.
 
         Raises:
             IntegrityError: the file is damaged.

@@ -1,17 +1,17 @@
-"""The text of a comparison: what is trained on, what is held out, vocabularies and shards.
+"""Prepare the text of a comparison: training text, held-out text, vocabularies and shards.
 
-The corpus is read once and written as a sentence a line. Held-out documents are in no shard and in
-no vocabulary, so that they are new to every system, also to word vectors, which hold out nothing of
-their own. In the folder:
+The corpus is read once and written with one sentence per line. Shards and vocabularies do not
+include held-out documents, so these are new to every system, even to word vectors, whose training
+holds out no text itself. The folder has:
 
-| path | what |
+| path | content |
 |---|---|
-| `text/train.txt`, `text/held-out.txt` | the two parts |
+| `text/train.txt`, `text/held-out.txt` | the training text and the held-out text |
 | `text/held-out-sentences.txt` | sentences for masked language models |
-| `text/words.txt` | distinct words of the training text, for the spelling of unknown ones |
+| `text/words.txt` | distinct words of the training text, for the spelling of unknown words |
 | `vocabulary/wordpieces`, `vocabulary/words` | the two vocabularies |
-| `shards/wordpieces`, `shards/words` | the training text in each |
-| `shards/wordpiece-pairs`, `shards/word-pairs` | translations in each |
+| `shards/wordpieces`, `shards/words` | the training text, in each vocabulary |
+| `shards/wordpiece-pairs`, `shards/word-pairs` | the translations, in each vocabulary |
 """
 
 from __future__ import annotations
@@ -44,19 +44,21 @@ from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.train import count_corpus, train_on_counts
 
 WRITTEN = CorpusConfig(documents="blank-line", sentences="line")
-"""How the files written here are read."""
+"""The format of the text files that are written here."""
 MOST_HELD_OUT = 300_000
-"""Characters of held-out text: they take each language model some seconds."""
+"""The maximum number of characters of held-out text. A language model reads it in some seconds."""
 MASKED_SENTENCES = 150
-"""Held-out sentences for masked language models, which read a sentence once for each token."""
+"""The maximum number of held-out sentences for masked language models, which read a sentence once
+for each token.
+"""
 FEWEST_WORDS = 2_000
-"""Words of training text below which there is nothing to compare."""
+"""The minimum number of words of training text for a comparison."""
 FEW_BYTES = 8_000_000
-"""Text that is counted and encoded in one process, as others take longer to start."""
+"""Smaller texts are counted and encoded in one process, because starting others takes longer."""
 
 
 class TextFolders:
-    """Where the text of a comparison is."""
+    """The paths of the text of a comparison."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -79,13 +81,21 @@ def write_text(
     most: int | None = MOST_HELD_OUT,
     on_progress: OnProgress = silent,
 ) -> Found:
-    """Write the training text and the held-out text; return what they hold.
+    """Write the training text and the held-out text, and return their sizes.
+
+    Held-out text is written only up to about `MOST_HELD_OUT` characters; the rest of what is held
+    out is not used.
 
     Args:
-        fraction: of the documents to hold out; less where that is more than `most` characters.
+        inputs: the files of the corpus.
+        reading: how documents are read.
+        folders: the paths to write to.
+        fraction: the fraction of the text to hold out.
+        most: the maximum number of characters to hold out; None: no limit.
+        on_progress: called with the position in the corpus and its size.
 
     Raises:
-        DataError: no document, or too few to hold any out.
+        DataError: there is no document, or there are too few to hold any out.
     """
     folders.text.mkdir(parents=True, exist_ok=True)
     whole = folders.text / ".all.txt"
@@ -108,7 +118,7 @@ def write_text(
             parts = {"train": sentences[:start], "held_out": sentences[stop:]}
             for (name, part), written in zip(parts.items(), (train, held), strict=True):
                 if name == "held_out" and counts[name][2] >= MOST_HELD_OUT:
-                    continue  # what is held out is enough; the rest stays unread
+                    continue  # enough is written; the rest is not used
                 if part:
                     written.write("\n".join(part) + "\n\n")
                     own = sum(map(len, part))
@@ -127,12 +137,19 @@ def write_text(
 
 
 def _held_out(sizes: Int64s, fraction: float, most: int | None, name: str) -> list[tuple[int, int]]:
-    """Of each document, by its sentences and characters `[D, 2]`: where its training part ends, and
-    where its held-out part begins, in sentences.
+    """Return where the training part of each document ends and where its held-out part begins, in
+    sentences.
 
-    Whole documents are held out, by the draws of `data/split.py`; of those none that alone is more
-    than is wanted. Where that are few documents, the ends of all that are long enough are held out,
-    unless these are fewer characters.
+    Whole documents are held out, selected by the draws of `data/split.py`. With `most`, a document
+    that is longer than what is still wanted is skipped. If few documents are selected, the ends of
+    all documents that are long enough are held out instead, unless these have fewer characters than
+    the selected documents.
+
+    Args:
+        sizes: the numbers of sentences and characters of each document, `[D, 2]`.
+        fraction: the fraction of the text to hold out.
+        most: the maximum number of characters to hold out; None: no limit.
+        name: the name of the corpus in the message of the error.
 
     Raises:
         DataError: nothing can be held out.
@@ -170,18 +187,18 @@ def _held_out(sizes: Int64s, fraction: float, most: int | None, name: str) -> li
 
 
 def _draws(count: int) -> Float64s:
-    """A number between 0 and 1 for each of so many documents."""
+    """Return a random number between 0 and 1 for each document, always the same ones."""
     return uniform(mix(make_key("validation"), np.arange(count)))
 
 
 def held_out_documents(count: int, fraction: float) -> Bools:
-    """Return which of so many documents are held out, where there are enough of them."""
+    """Return a mask of the documents that are held out if there are enough documents."""
     held: Bools = _draws(count) < fraction
     return held
 
 
 def _documents(path: Path) -> Iterator[list[str]]:
-    """The documents of a file of `write_text`."""
+    """Yield the documents of the file that `write_text` writes first."""
     sentences: list[str] = []
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -198,12 +215,14 @@ def train_vocabularies(
     lowercase: bool,
     on_progress: OnProgress = silent,
 ) -> Found:
-    """Train the wordpiece and the word vocabulary on one count of the training text, with the
-    translations where there are any; return their sizes.
+    """Train the wordpiece and the word vocabulary, and return their sizes.
+
+    The words of the training text are counted once for both. If there are translations, they are
+    counted too.
 
     Raises:
-        DataError: too few words.
-        ConfigError: the vocabulary has no room for its alphabet.
+        DataError: the text has too few words.
+        ConfigError: the vocabulary is too small for its alphabet.
     """
     inputs = [str(folders.train)]
     if config.parallel:
@@ -212,7 +231,7 @@ def train_vocabularies(
         with atomic_file(path, overwrite=True) as file:
             for _, *texts in read_pairs(source, target):
                 file.write("\n".join(filter(None, texts)) + "\n")
-        inputs += 4 * [str(path)]  # few beside the text: each word of them counts more
+        inputs += 4 * [str(path)]  # they are short, so their words count four times
     few = sum(Path(each).stat().st_size for each in inputs) < FEW_BYTES
     wanted = TokenizerConfig(
         vocab_size=config.vocab_size, lowercase=lowercase, workers=1 if few else 0
@@ -242,7 +261,7 @@ def train_vocabularies(
 def build(
     folders: TextFolders, data: str, parallel: Sequence[str], on_progress: OnProgress = silent
 ) -> Found:
-    """Write the shards of one kind (`rungs.Data`), unless they are there; return their counts."""
+    """Write the shards of one kind of data (`rungs.Data`), and return their counts."""
     out = folders.shards / data
     vocabulary = folders.vocabulary / ("words" if data.startswith("word-") else "wordpieces")
     vocabulary = folders.vocabulary / data if data in ("words", "wordpieces") else vocabulary

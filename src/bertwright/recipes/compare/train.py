@@ -1,7 +1,7 @@
-"""Pre-training of one rung to its budget: the same minutes for each, or the same tokens.
+"""Pre-train one rung with its budget, which is the same time or number of tokens for every rung.
 
-A system that is trained in passes over the text has as many as fit its minutes, by the time that a
-pass was measured to take; more than `Rung.passes` are not made, as they bring nothing any more.
+A system that is trained in passes over the text makes as many passes as fit its minutes, according
+to the measured time of a pass. It makes at most `Rung.passes`, because more do not improve it.
 """
 
 from __future__ import annotations
@@ -36,19 +36,22 @@ from bertwright.train.log import read_records
 from bertwright.train.signals import Signals
 
 LEAST_COUNTED = 1.0
-"""Minutes from which on what comes before the first step (initialization, measuring the hardware)
-is of the budget; shorter runs could end before their first step."""
+"""The minimum number of minutes of a run whose budget includes the time before the first step
+(initialization, measuring the hardware). Shorter runs could end before their first step.
+"""
 VALIDATION_TOKENS = 8192
-"""Of the curve of a run alone: the held-out text is measured apart, and validation takes time from
-training, of 90 seconds on a busy computer nearly half where it had 32,768 tokens."""
+"""The number of tokens of a validation, which only serves the curve of a run, because the held-out
+text is measured separately. Validation takes time from training: with 32,768 tokens, it took nearly
+half of 90 seconds on a busy computer.
+"""
 SLOWEST = 20_000
-"""Tokens a second that every system trained in passes reads at least."""
+"""The minimum number of tokens per second that a system trained in passes is assumed to read."""
 
 
 def run_of(
     rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int, **length: Any
 ) -> RunConfig:
-    """Return the configuration of a rung's run of some length."""
+    """Return the configuration of a rung's run; `length` has the keys that set its length."""
     entry = MODELS[rung.system]
     assert entry.run is not None
     every = max(0.5, config.minutes_each / 4)
@@ -82,11 +85,10 @@ def train(
     seed: int,
     say: Callable[[str], None],
 ) -> Found:
-    """Pre-train a rung, or go on with its run; return what it has read, how long it took and how
-    large it is.
+    """Pre-train a rung, or continue its run; return its tokens, its time, its size and other facts.
 
     Raises:
-        BertwrightError: of the recipe of pre-training.
+        BertwrightError: as for `pretrain`.
     """
     run = run_of(rung, config, data, out, seed, **_length(rung, config, data, out, seed, say))
     counts = config.minutes_each >= LEAST_COUNTED
@@ -110,7 +112,7 @@ def train(
 
 
 def write_page(run: Path) -> bool:
-    """Write the page of a run; return whether there is one."""
+    """Write the page of a run, and return whether it could be written."""
     with contextlib.suppress(BertwrightError):
         write_report(read_run(run))
         return True
@@ -125,12 +127,15 @@ def _length(
     seed: int,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The length of a run, as the keys that say it."""
+    """Return the length of a run as keys of its configuration.
+
+    For a system that is trained in passes, the time of a pass is measured by a short run.
+    """
     entry = MODELS[rung.system]
     assert entry.run is not None
     saved = out / "config.toml"
     if saved.is_file() and entry.run.own_loop:
-        return {"epochs": float(values.read_toml(saved)["epochs"])}  # as it was begun
+        return {"epochs": float(values.read_toml(saved)["epochs"])}  # of the existing run
     if not entry.run.own_loop:
         if config.tokens is None:
             return {"minutes": config.minutes_each}
@@ -161,8 +166,11 @@ def _length(
 
 
 def numbers_of(learner: Learner) -> int:
-    """Return how many numbers a model holds: its weights, with the rows of fastText's character
-    n-grams, which are no parameters of a gradient; of an n-gram model its n-grams."""
+    """Return the number of parameters of a model.
+
+    They include saved buffers, such as the vectors of fastText's character n-grams, which have no
+    gradient. For an n-gram model, it is the number of its n-grams.
+    """
     if isinstance(learner.encoder.config, NgramConfig):
         return learner.encoder.config.vocab_size + sum(learner.encoder.config.ngrams)
     saved = learner.state_dict().keys()

@@ -1,11 +1,14 @@
-"""The task of a comparison: each rung's features under a linear layer, the whole of it fine-tuned,
-and the same network from random weights; beside them the baselines of the kind of task.
+"""Fit the task of a comparison in several ways, and compute the baselines of the kind of task.
 
-Linear heads on frozen features are fitted without steps (`recipes/finetune/fitted.py`). Of what is
-trained, dev chooses the learning rate and the epoch; the test file is read once, by what was
-chosen. A fit has `task_minutes`: a trial of some steps measures how fast it is, and epochs,
-examples and dev are cut to what fits. Where whole fits at every rate fit, dev chooses among them;
-else rates are tried on a slice of the data (`recipes/finetune/rates.py`), in a third of the time.
+The ways are a linear layer on a rung's frozen features, fine-tuning the whole rung, and fine-tuning
+the same network from random weights.
+
+Linear heads on frozen features are fitted without steps (`recipes/finetune/fitted.py`). For trained
+models, dev selects the learning rate and the epoch, and the test file is read once, by the selected
+model. A fit takes `task_minutes` at most: a short trial measures its speed, and the numbers of
+epochs, examples and dev examples are reduced accordingly. If there is time for whole fits with
+every learning rate, dev selects among them. Otherwise rates are tried on a slice of the data
+(`recipes/finetune/rates.py`), in a third of the time.
 """
 
 from __future__ import annotations
@@ -54,16 +57,17 @@ WAYS: dict[Way, str] = {
     "tuned": "fine-tuned",
     "random": "random weights, fine-tuned",
 }
-"""The ways to use a rung, with their names."""
+"""The ways to use a rung, with their names for users."""
 TRIAL_EXAMPLES, TRIAL_DEV = 96, 32
-"""Examples of the fit that measures how fast fits are."""
+"""The numbers of training and dev examples of the trial that measures the speed of fits."""
 FORWARD = 3.0
-"""Examples that are predicted in the time in which one is trained on."""
+"""The number of examples that are predicted in the time of training on one."""
 LEAST_STEPS = 50
-"""Steps of a fit below which fewer learning rates are tried: after a handful of steps at each, a
-model gives one prediction for all."""
+"""If a fit has time for fewer steps, fewer learning rates are tried, because after very few steps a
+model gives the same prediction for all examples.
+"""
 EVALUATIONS = 6
-"""Evaluations on dev of one fit, at most; they may take a tenth of its time."""
+"""The maximum number of evaluations of a fit on dev. They may take a tenth of its time."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Task:
     kind: str
     files: TaskFilesConfig
     test: str | None = None
-    """The labelled file that is evaluated once, in the end."""
+    """The labelled file that is evaluated once, at the end."""
 
 
 @dataclass(frozen=True)
@@ -85,26 +89,26 @@ class Labelled:
     dev: list[Example]
     test: list[Example] | None
     config: TaskConfig
-    """The task as its model would store it, as far as metrics read it."""
+    """The task as its model would store it, with the keys that metrics need."""
     metric: str
     """The metric that is compared."""
     key: Any
-    """All that figures depend on: the settings, and the content of the files."""
+    """Everything that results depend on: the settings, and the hashes of the files."""
 
     @property
     def evaluated(self) -> list[Example]:
-        """The examples that figures are of."""
+        """The examples that results are computed on: test, or dev if there is no test file."""
         return self.dev if self.test is None else self.test
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways to use a rung."""
+        """The ways to use a rung for this kind of task."""
         if kind_of(self.task.kind).generates:
             return ("tuned", "random")
         return ("frozen", "tuned", "random")
 
     def count(self, fraction: float) -> int:
-        """Return how many training examples a fraction is."""
+        """Return the number of training examples of a fraction."""
         return max(1, round(fraction * len(self.train)))
 
 
@@ -112,8 +116,9 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     """Read the files of a task.
 
     Raises:
-        DataError: a file cannot be read, has one label only or too few examples.
-        ConfigError: no such metric.
+        DataError: a file cannot be read, or has only one label or too few examples.
+        ConfigError: there is no training file, the task does not have the metric, or test and dev
+            have no metric in common.
     """
     kind, files = kind_of(task.kind), task.files
     if not files.train:
@@ -162,7 +167,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
 
 
 def baselines(labelled: Labelled, fraction: float, seed: int) -> Found:
-    """Return the figures of the baselines of the kind of task, by their names."""
+    """Return the results of the baselines of the kind of task, by their names."""
     kind = kind_of(labelled.task.kind)
     if kind.baselines is None:
         return {}
@@ -180,21 +185,21 @@ def baselines(labelled: Labelled, fraction: float, seed: int) -> Found:
 
 @dataclass(frozen=True)
 class Fits:
-    """What the fits of one rung and one seed share."""
+    """Fits the task with one rung and one seed."""
 
     rung: Rung
     run: Path
-    """Its pre-training run."""
+    """The folder of the rung's pre-training run."""
     labelled: Labelled
     config: CompareConfig
     seed: int
     precision: Literal["auto", "bf16", "fp32"]
     folder: Path
-    """Where the fits are written."""
+    """The folder that the fits are written to."""
     say: Callable[[str], None]
 
     def speed(self) -> Found:
-        """Measure how many examples a second are trained on, by a short fit."""
+        """Measure the number of examples per second of training, with a short fit."""
         out = self.folder / ".trial"
         way: Way = "tuned" if self.rung.tuned else "frozen"
         settings = replace(self._settings(way, out), epochs=1.0, learning_rate=self.rung.rates[0])
@@ -204,21 +209,22 @@ class Fits:
         finally:
             shutil.rmtree(out, ignore_errors=True)
         rate = results["seeds"][0]["examples_per_second"]
-        if not self.rung.tuned:  # the encoder runs once, and most of the time is its
+        if not self.rung.tuned:  # the encoder runs once, and takes most of the time
             rate = (TRIAL_EXAMPLES + TRIAL_DEV) / (time.monotonic() - began) / FORWARD
         return {"examples_per_second": max(rate, 1e-3)}
 
     def fit(self, way: Way, fraction: float, speed: float, rate: float | None = None) -> Found:
-        """Fit the task in one way, and evaluate what dev chose; the figures.
+        """Fit the task in one way, evaluate the model that dev selected, and return the results.
 
         Args:
-            fraction: of the training examples.
-            speed: examples trained on a second, of `speed`.
-            rate: the learning rate; None: it is searched.
+            way: the way to use the rung.
+            fraction: the fraction of the training examples to use.
+            speed: the number of examples per second of training, as measured by `speed`.
+            rate: the learning rate; None: several rates are tried.
 
         Raises:
-            Diverged: at every rate.
-            BertwrightError: of the recipe of fine-tuning.
+            Diverged: training diverged with every rate.
+            BertwrightError: as for `finetune`.
         """
         if way == "frozen" and kind_of(self.labelled.task.kind).vectors:
             return self._as_it_is()
@@ -266,7 +272,7 @@ class Fits:
         }
 
     def _as_it_is(self) -> Found:
-        """Return the figures of the vectors of the pre-training run, without training."""
+        """Return the results of the vectors of the pre-training run, without training."""
         began = time.monotonic()
         model = load(self.run, None if self.config.device == "auto" else self.config.device)
         labelled, metric = self.labelled, self.labelled.metric
@@ -300,7 +306,7 @@ class Fits:
         }
 
     def drop_weights(self, way: Way, fraction: float) -> None:
-        """Delete the weights of a fit; its page and its figures stay."""
+        """Delete the weights of a fit, but keep its page and its results."""
         out = self.folder / f"{way}-{fraction:g}"
         (out / "model").unlink(missing_ok=True)
         shutil.rmtree(out / "checkpoints", ignore_errors=True)
@@ -310,7 +316,7 @@ class Fits:
         return TaskSpec("task", task.kind, task.files, most_train=examples, most_dev=dev)
 
     def _settings(self, way: Way, out: Path) -> FinetuneConfig:
-        """The configuration of a fit; epochs and rates are the recipe's own where not replaced."""
+        """Return the configuration of a fit, with the default epochs and learning rates."""
         made = FinetuneConfig(
             model=str(self.run),
             out=str(out),
@@ -332,11 +338,11 @@ class Fits:
         return finetune([spec], settings, silent, overwrite=True)
 
     def _evaluate(self, out: Path, results: dict[str, Any]) -> Found:
-        """The figures of what was fitted, on the test file, or on dev where there is none."""
+        """Return the results of a fit on the test file, or on dev if there is no test file."""
         metric, task = self.labelled.metric, self.labelled.task
         found: dict[str, Any] = results
         if task.test is None and results["examples"] < len(self.labelled.dev):
-            found = self._evaluate_dev(out)  # what was fitted was chosen by a part of dev
+            found = self._evaluate_dev(out)  # the fit used a part of dev
         elif task.test is not None:
             files = task.files
             found = evaluate_file(
@@ -360,7 +366,7 @@ class Fits:
         }
 
     def _evaluate_dev(self, out: Path) -> dict[str, Any]:
-        """Return the evaluation of what was fitted on all dev examples."""
+        """Return the evaluation of a fit on all dev examples."""
         model, examples = self._fitted(out), self.labelled.dev
         name, runner = model.task_name(None), model.runner
         task = kind_of(self.labelled.task.kind).evaluated(model.tasks[name], examples)
@@ -375,22 +381,24 @@ class Fits:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What of a fit there is time for."""
+    """The size of a fit that there is time for."""
 
     examples: int
     dev: int
     epochs: float = 0.0
     every: float = 1.0
-    """Evaluations per epoch."""
+    """The number of evaluations per epoch."""
     on_a_slice: bool = False
-    """Whether learning rates are tried on a slice of the data; else in whole fits."""
+    """Whether learning rates are tried on a slice of the data; otherwise in whole fits."""
     rates: int = 1
-    """Learning rates to try in whole fits, the likeliest ones."""
+    """The number of learning rates to try in whole fits; the likeliest ones are tried."""
 
 
 def plan_frozen(examples: int, dev: int, seconds: float, speed: float) -> FitPlan:
-    """Return of how many examples the encoder can compute the features: the other arguments are
-    those of `plan_fit`."""
+    """Return the numbers of examples whose features the encoder has time to compute.
+
+    The arguments are those of `plan_fit`.
+    """
     readable = max(2, round(seconds * FORWARD * speed))
     dev = min(dev, max(1, readable // 4))
     return FitPlan(max(1, min(examples, readable - dev)), dev)
@@ -405,16 +413,16 @@ def plan_fit(
     rates: int,
     has_dev: bool,
 ) -> FitPlan:
-    """Return what of a fit there is time for.
+    """Return the plan of a fit that there is time for.
 
     Args:
-        examples: training examples that there are.
-        dev: dev examples that there are.
-        epochs: passes that are usual for so many.
-        seconds: the time.
-        speed: examples trained on a second.
-        rates: learning rates to try; 1: it is known.
-        has_dev: whether there is a dev file, which the recipe needs to try rates on a slice.
+        examples: the number of training examples.
+        dev: the number of dev examples.
+        epochs: the default number of epochs for so many examples.
+        seconds: the time for the fit.
+        speed: the number of examples per second of training.
+        rates: the number of learning rates to try; 1: the rate is known.
+        has_dev: whether there is a dev file, which is needed to try rates on a slice.
     """
     predicted = FORWARD * speed
     dev = min(dev, max(50, round(0.1 * seconds * predicted / EVALUATIONS)))
@@ -437,7 +445,7 @@ def plan_fit(
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a rung failed, in a line."""
+    """Return a line that says why a rung failed."""
     if isinstance(error, BertwrightError):
         return str(error)
     return f"unexpected {type(error).__name__}: {error}"

@@ -1,1 +1,1 @@
-"""Fine-tuning: labelled files in, a model with its figures out."""
+"""Fine-tuning: train a checkpoint on labelled files, and write the model and its results."""

@@ -1,9 +1,9 @@
-"""Pairs for sentence vectors from plain text, without labels.
+"""Make pairs for training sentence vectors from plain text, without labels.
 
-- `neighbours`: sentences that follow each other in a document belong together; of a document that
-  begins with a title, the title belongs to the sentences after it (Logeswaran and Lee 2018, "An
+- `neighbours`: two consecutive sentences of a document are a positive pair. If a document begins
+  with a title, the title and the sentences after it are a pair too (Logeswaran and Lee 2018, "An
   efficient framework for learning sentence representations"; Izacard et al. 2022, "Contriever").
-- `dropout`: a sentence belongs to itself, encoded under another dropout mask (Gao et al. 2021,
+- `dropout`: a sentence is paired with itself, encoded with another dropout mask (Gao et al. 2021,
   "SimCSE", section 3).
 """
 
@@ -21,21 +21,23 @@ from bertwright.text.corpus.read import ENDS, LONGEST_TITLE, read_documents
 from bertwright.text.corpus.report import CorpusReport
 
 MOST_PAIRS = 1_000_000
-"""The most pairs of a corpus, which are in memory; later documents are left out."""
+"""The maximum number of pairs of a corpus, which are held in memory; later pairs are left out."""
 LEAST_CHARACTERS = 12
-"""Shorter sentences are left out, as they are headings or remains of markup."""
+"""The minimum length of a sentence. Shorter ones are left out, because they are mostly headings or
+remains of markup.
+"""
 BODY = 3
-"""The sentences that belong to a title."""
+"""The number of sentences that are paired with a title."""
 
 How = Literal["neighbours", "dropout"]
 
 
 def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> Rows:
-    """Return the pairs of a corpus as rows, each with the number of its document.
+    """Return the pairs of a corpus as rows, which include the number of their document.
 
     Raises:
         DataError: the corpus cannot be read, or has too few sentences.
-        ConfigError: a sentence is paired with itself, and there is no file to evaluate on.
+        ConfigError: sentences are paired with themselves, and there is no dev file.
     """
     reading = CorpusConfig(documents=files.corpus_documents, deduplicate=True)
     report = CorpusReport()
@@ -71,7 +73,7 @@ def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> Rows:
 
 
 def _long_enough(documents: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield documents without sentences that are too short, except for titles."""
+    """Yield the documents without their short sentences, except for titles."""
     for sentences in documents:
         kept = [
             sentence
@@ -87,7 +89,7 @@ def _is_title(sentence: str) -> bool:
 
 
 def _neighbours(sentences: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the title with the sentences after it, and pairs of the following sentences."""
+    """Yield the title with the sentences after it, and pairs of consecutive other sentences."""
     if len(sentences) > 1 and _is_title(sentences[0]):
         yield sentences[0], " ".join(sentences[1 : 1 + BODY])
         sentences = sentences[1:]

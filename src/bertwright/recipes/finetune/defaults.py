@@ -11,25 +11,25 @@ from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
 from bertwright.tasks.catalogue import kind_of
 
 MOST_CHARACTERS, MOST_WORDS = 10_000_000, 300_000
-"""The most characters of texts, or words of sentences, for which baselines are computed without
-being requested: about ten seconds.
+"""The maximum number of characters of texts, or of words of sentences, for which baselines are
+computed by default. They take about ten seconds.
 """
 
 SMALL = 30_000_000
-"""Parameters of an encoder below which `auto` tries rates."""
+"""`auto` tries learning rates for encoders with fewer parameters than this."""
 OF_STEPS = (
     *("batch_size", "warmup", "weight_decay", "bias_correction", "clip_norm", "dropout"),
     *("attention_dropout", "keep", "evaluations_per_epoch", "patience"),
 )
-"""The keys that only apply to heads that are trained in steps."""
+"""The keys that apply only to heads that are trained in steps."""
 
 
 def transfer_of(config: FinetuneConfig, spec: EncoderSpec, tasks: Sequence[TaskSpec]) -> str:
-    """Return the transfer of a run: as configured, or the one that suits the encoder.
+    """Return the transfer of a run: the configured one, or the one that suits the encoder.
 
     Frozen features are the default for encoders that were published with them
-    (`spec.feature_based`), for tasks whose heads read one vector of each text or word. Options that
-    only apply to features, or only to a trained encoder, take precedence.
+    (`spec.feature_based`), if the head of every task reads one vector of each text or word. Options
+    that apply only to features, or only to a trained encoder, take precedence.
     """
     if config.transfer != "auto":
         return config.transfer
@@ -43,8 +43,8 @@ def transfer_of(config: FinetuneConfig, spec: EncoderSpec, tasks: Sequence[TaskS
 def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
     """Return whether the heads are linear layers that are fitted on frozen vectors without steps.
 
-    They are trained in steps instead if an option applies to steps, or to a head that is not
-    linear.
+    They are trained in steps instead if an option is set that applies to steps, or to a head that
+    is not linear.
     """
     return (
         config.transfer == "features"
@@ -61,13 +61,13 @@ def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
 
 
 def without_effect(config: FinetuneConfig) -> list[str]:
-    """Return the given keys that only apply to steps, and have no effect on a fitted head."""
+    """Return the keys of the configuration that are set but have no effect on a fitted head."""
     usual = FinetuneConfig(config.model, config.out)
     return [key for key in OF_STEPS if getattr(config, key) != getattr(usual, key)]
 
 
 def layers_of(config: FinetuneConfig, spec: EncoderSpec) -> Layers:
-    """Return the layer that a fitted head reads: as configured, or the one that `embed` reads."""
+    """Return the layer that a fitted head reads: the configured one, or the one `embed` reads."""
     if config.layers is not None:
         return config.layers
     number = spec.default_layer % (spec.depth + 1)
@@ -77,7 +77,7 @@ def layers_of(config: FinetuneConfig, spec: EncoderSpec) -> Layers:
 
 
 def epochs_of(config: FinetuneConfig, examples: int) -> float:
-    """Return the number of passes over the data: as configured, or more for fewer examples."""
+    """Return the configured number of epochs, or a default that is larger for fewer examples."""
     if config.epochs is not None:
         return config.epochs
     if config.transfer == "features":
@@ -88,8 +88,8 @@ def epochs_of(config: FinetuneConfig, examples: int) -> float:
 def takes_seconds(setup: TaskSetup) -> bool:
     """Return whether the baselines of a task take only seconds.
 
-    Their time depends on the characters of the texts, and on the number of labels, because they
-    have a weight for each feature and label.
+    Their time depends on the number of characters of the texts and on the number of labels, because
+    they have a weight for each feature and label.
     """
     kind = kind_of(setup.task.kind)
     if kind.baselines is None:
@@ -105,9 +105,9 @@ def takes_seconds(setup: TaskSetup) -> bool:
 
 
 def fixed_rate(config: FinetuneConfig, spec: EncoderSpec, parameters: int) -> float:
-    """Return the learning rate that suits an encoder; `auto` takes it if it tries none.
+    """Return the learning rate that suits an encoder; `auto` uses it if it tries no rates.
 
-    Recurrent encoders and word vectors, which read texts of any length, learn at ten times the rate
+    Recurrent encoders and word vectors, which have no maximum length, learn at ten times the rate
     of a small Transformer (Howard & Ruder 2018 fine-tune at 4e-3 and 1e-2).
     """
     rate = usual_rate(config, spec.width)
@@ -119,7 +119,7 @@ def fixed_rate(config: FinetuneConfig, spec: EncoderSpec, parameters: int) -> fl
 
 
 def usual_rate(config: FinetuneConfig, width: int) -> float:
-    """Return the learning rate by the encoder's width, which `none` takes."""
+    """Return the learning rate for the encoder's width; it is used if the rate is set to none."""
     if config.transfer == "features":
         return 1e-2 if config.network == "linear" else 1e-3
     return min(1e-3, 3e-5 * (768 / width) ** 2)

@@ -24,21 +24,21 @@ from bertwright.train.log import Log
 from bertwright.transfer.linear import LinearFit, fit_classes, fit_label_sets, fit_numbers
 
 MOST_NUMBERS = 1 << 28
-"""The most numbers of all vectors that a head is fitted on (1 GB); if there are more, a random part
-of the examples is used.
+"""The maximum number of components of all vectors that a head is fitted on (1 GB in float32). If
+there are more, a random part of the examples is used.
 """
 
 
 @dataclass(frozen=True)
 class FrozenVectors:
-    """The vectors of a task's training texts or words, and their labels."""
+    """The vectors of a task's training texts or words, with their labels."""
 
     vectors: Float32s
-    """`[R, F]`"""
+    """The vectors, `[R, F]`."""
     labels: Int64s
-    """`[R]`, classes or numbers; `[R, C]`, label sets."""
+    """Classes or numbers, `[R]`; label sets, `[R, C]`."""
     groups: Int64s
-    """`[R]`: the example that each row belongs to."""
+    """The number of the example that each row belongs to, `[R]`."""
 
 
 def read_vectors(
@@ -48,7 +48,10 @@ def read_vectors(
     seed: int,
     on_progress: OnProgress = silent,
 ) -> FrozenVectors:
-    """Encode the training examples of a task once, and return their vectors."""
+    """Encode the training examples of a task once, and return the vectors that its head reads.
+
+    If the vectors would exceed `MOST_NUMBERS`, a random part of the examples is encoded.
+    """
     name, task, instances = setup.task_name, setup.task, setup.train.instances
     head, device = cast(Head, learner.objectives[name]), hardware.ranks.device
     of_words = kind_of(task.kind).scores_tokens
@@ -74,7 +77,7 @@ def read_vectors(
 
 
 def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
-    """Fit a task's head; the vectors of `data` are not changed."""
+    """Fit a task's linear head. The vectors of `data` are not changed."""
     task, x = setup.task, data.vectors.copy()
     weights = None if setup.class_weights is None else setup.class_weights.tolist()
     if task.kind == "regression":
@@ -86,8 +89,9 @@ def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
 
 @dataclass
 class Fitting:
-    """The vectors of all tasks, on which heads are fitted for one seed at a time. The seed
-    determines the folds of cross-validation.
+    """Fits the heads of all tasks on their vectors, for one seed at a time.
+
+    The seed determines the folds of cross-validation.
     """
 
     learner: Learner

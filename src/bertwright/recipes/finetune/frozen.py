@@ -1,4 +1,4 @@
-"""Feature-based runs: encode all examples once, then train heads on the stored vectors."""
+"""Encode all examples of a feature-based run once, so that heads train on stored vectors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def tabulate(
     file: Path,
     on_progress: OnProgress = silent,
 ) -> tuple[FeatureTable, list[TaskSetup]]:
-    """Encode all examples of all tasks once, and return the table and the setups for it.
+    """Encode all examples of all tasks once; return the table of vectors and the setups for it.
 
-    The heads must read chosen layers. In the returned setups, ids are rows of the table.
+    Every head must specify the layers that it reads. In the returned setups, the ids of tokens are
+    rows of the table.
     """
     device = hardware.ranks.device
     in_bf16 = hardware.precision == "bf16"
@@ -66,7 +67,7 @@ def tabulate(
 
 
 def _numbered(data: TaskData, start: int) -> TaskData:
-    """Return the data with the indices of its tokens, counted from `start`, in place of ids."""
+    """Return a copy of the data whose token ids are replaced by row numbers, from `start` on."""
     numbered = copy(data)
     numbered.instances = []
     for instance in data.instances:

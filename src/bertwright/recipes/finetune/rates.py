@@ -1,17 +1,17 @@
-"""Choose a learning rate by trials: each rate is trained for a while, and the dev set selects one.
+"""Choose a learning rate by trials: a short training with each rate, compared on the dev set.
 
 `auto` tries three rates on a part of the training file: the rate that suits the encoder, a third of
 it and three times it. The part is so small that all trials together take at most a third of the
-run's time. The loss on dev selects one, because after so few steps the metrics of all rates may
-still be those of a constant prediction. Another rate than the one that suits the encoder must have
-a clearly lower loss: in a short trial all losses may be those of a constant prediction too, and a
-low rate, which changes the encoder little, looks better than it is in a whole run. If several rates
-are given (`1e-4,3e-4,1e-3`), each trains the whole first seed, as in Devlin et al. 2019, appendix
-A.3.
+run's time. The rate with the lowest loss on dev is chosen, because after so few steps the metrics
+of all rates may still be those of a constant prediction. A rate other than the one that suits the
+encoder is chosen only if its loss is clearly lower: in a short trial all losses may be those of a
+constant prediction too, and a low rate, which changes the encoder little, looks better than it is
+in a whole run. If several rates are given (`1e-4,3e-4,1e-3`), the whole first seed is trained with
+each of them, as in Devlin et al. 2019, appendix A.3.
 
-Every completed trial is written to `learning-rates.json` in the run's folder, with its log in
+Every completed trial is written to `learning-rates.json` in the run's folder, and its log to
 `learning-rates/RATE/metrics.jsonl`. If the same command is run again with the same model, data and
-settings, it reuses completed trials.
+settings, it reuses the completed trials.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ from bertwright.train.log import Log
 FACTORS = (1 / 3, 1.0, 3.0)
 """The rates that `auto` tries, as multiples of the one that suits the encoder."""
 SHARE = 0.45
-"""The cost of the trials, as a fraction of the run without them; it is less than a third of the
-whole.
+"""The cost of the trials, as a fraction of the run without them. It is less than a third of the
+total cost.
 """
 FOR_DEV = 0.25
-"""The fraction of a trial that its evaluation may cost."""
+"""The maximum fraction of a trial's cost that its evaluation may take."""
 FEWEST_STEPS = 8
-"""The fewest steps of a trial; shorter ones are not informative."""
+"""The minimum number of steps of a trial; shorter trials are not informative."""
 CLEARLY = 0.95
-"""Of trials on a part of the data, the loss of a rate that is chosen in place of the one that suits
-the encoder, as a fraction of that one's loss."""
+"""In trials on a part of the data, a rate is chosen in place of the one that suits the encoder only
+if its loss is at most this fraction of that rate's loss."""
 FORMAT = 2
-"""The version of the format of the trials in the file."""
+"""The version of the format of `learning-rates.json`."""
 FILE, FOLDER = "learning-rates.json", "learning-rates"
 
 
@@ -74,15 +74,15 @@ class Plan:
 
     rates: tuple[float, ...]
     setups: Sequence[TaskSetup]
-    """The data of a trial."""
+    """The tasks with the data of a trial."""
     config: FinetuneConfig
-    """The keys of a trial, apart from its rate."""
+    """The configuration of a trial, without its rate."""
     whole: bool
-    """Whether a trial is the whole first seed."""
+    """Whether a trial trains the whole first seed."""
     usual: float | None
-    """The one that suits the encoder, where the trials are on a part of the data."""
+    """The rate that suits the encoder, if the trials use a part of the data; else None."""
     tokens: float
-    """The cost of all trials beyond the run itself, in tokens that a step trains on."""
+    """The additional cost of all trials, in trained tokens."""
     sentence: str
     """A description of the trials and their cost, for the user."""
 
@@ -93,11 +93,11 @@ class Chosen:
 
     rate: float
     trials: list[dict[str, Any]]
-    """For each trial: `learning_rate`, the `score` on its dev examples (None: diverged), for trials
-    on a part of the data the `loss` on them, `seconds`.
+    """For each trial: `learning_rate`, `score` on its dev examples (None if it diverged),
+    `seconds`, and for trials on a part of the data `loss` on these dev examples.
     """
     first: SeedRun | None = None
-    """The first seed, trained at the chosen rate."""
+    """The first seed, if a trial trained it with the chosen rate."""
 
 
 def plan_trials(
@@ -107,13 +107,13 @@ def plan_trials(
     cost: float,
     usual: float,
 ) -> Plan | None:
-    """Return the trials of a run, or None if its rate is not chosen by trials.
+    """Return the plan of a run's trials, or None if its rate is not chosen by trials.
 
     Args:
-        config: the keys, with the final epochs and seeds.
+        config: the configuration, with the final numbers of epochs and seeds.
         setups: the tasks.
         parameters: the number of parameters of the encoder.
-        cost: the cost of all seeds, in tokens that a step trains on.
+        cost: the cost of all seeds, in trained tokens.
         usual: the rate that suits the encoder.
     """
     rates = rates_of(config.learning_rate)
@@ -140,9 +140,9 @@ def plan_trials(
 def _plan_slice(
     config: FinetuneConfig, setups: Sequence[TaskSetup], cost: float, usual: float
 ) -> Plan | None:
-    """Return trials on a part of the data; None if it would be too small."""
+    """Return the plan of trials on a part of the data; None if the part would be too small."""
     rates = tuple(float(f"{factor * usual:.1g}") for factor in FACTORS)
-    budget = SHARE * cost / len(rates)  # the tokens of each trial
+    budget = SHARE * cost / len(rates)  # of each trial, in trained tokens
     dev_tokens = sum(setup.dev.num_tokens for setup in setups) / EVALUATED
     of_dev = min(1.0, FOR_DEV * budget / max(1.0, dev_tokens))
     dev = [_part(setup.dev, of_dev, config.seed, "rates of dev") for setup in setups]
@@ -192,13 +192,13 @@ def _listed(rates: Sequence[float]) -> str:
 
 
 def _part(data: TaskData, fraction: float, seed: int, what: str) -> TaskData:
-    """Return a random part of the examples; those of the same source stay together."""
+    """Return a random part of the examples. Examples of the same source stay together."""
     if fraction >= 1:
         return data
     source = kind_of(data.task.kind).source
     numbers: dict[Hashable, int] = {}
     names = [n if source is None else source(e) for n, e in enumerate(data.examples)]
-    if len(set(names)) < 20:  # with few documents, take a part of each
+    if len(set(names)) < 20:  # with few sources, take a part of each
         names = list(range(len(data.examples)))
     groups = np.array([numbers.setdefault(name, len(numbers)) for name in names])
     order = permutation(make_key(what, seed), len(numbers))
@@ -220,8 +220,19 @@ def choose_rate(
 ) -> Chosen:
     """Run the trials and choose a rate.
 
-    The rate with the best score on dev is chosen; of trials on a part of the data, the one with the
-    lowest loss, except for vectors, if it is clearly below that of the usual rate.
+    If a trial trains a whole seed, or a task is one of vectors, the rate with the best score on dev
+    is chosen. Otherwise the rate with the lowest loss on dev is chosen, if its loss is clearly
+    below that of the usual rate, or else the usual rate.
+
+    Args:
+        plan: the trials.
+        new_learner: returns the learner that a trial starts from.
+        hardware: the device and the precision.
+        run: the run's folder.
+        tried: the trials that an earlier command completed, by their rates.
+        key: the key with which the trials are written; see `key_of`.
+        say: prints a line.
+        on_tokens: called with the number of trained tokens.
 
     Raises:
         Diverged: all rates diverged.
@@ -229,8 +240,8 @@ def choose_rate(
     """
     trials: list[dict[str, Any]] = []
     runs: dict[float, SeedRun] = {}
-    # vectors are useful from the beginning, so that scores tell rates apart; and the loss of a part
-    # of dev is not that of a step, which has other negatives
+    # Vectors are useful before any training, so their scores distinguish the rates. Their loss on a
+    # part of dev is not comparable with that of training, because a step has other negatives.
     by_score = any(kind_of(setup.task.kind).vectors for setup in plan.setups)
     for rate in plan.rates:
         if rate in tried:
@@ -288,10 +299,11 @@ def select_rate(
     """Return the best rate of completed trials; None if all diverged.
 
     Args:
-        trials: what `learning-rates.json` has of them.
-        measured: `score`, of which the highest is the best, or `loss`, of which the lowest is; then
-            another rate is chosen in place of `usual` only if its loss is clearly lower.
-        usual: the rate that suits the encoder; None: it is no better than others.
+        trials: the trials as in `learning-rates.json`.
+        measured: `score`, of which the highest is the best, or `loss`, of which the lowest is the
+            best. With `loss`, another rate than `usual` is chosen only if its loss is clearly
+            lower.
+        usual: the rate that suits the encoder; None: no rate is preferred.
     """
     found: dict[float, float] = {
         trial["learning_rate"]: trial[measured]
@@ -316,8 +328,8 @@ def _outcome(trial: Mapping[str, Any]) -> str:
 
 
 def dev_loss(learner: Learner, setups: Sequence[TaskSetup], hardware: Hardware) -> float:
-    """Return the mean loss of a learner on the dev examples; for several tasks, the mean of
-    theirs.
+    """Return the mean loss of a learner on the dev examples. For several tasks, it is the mean of
+    their mean losses.
     """
     means = []
     learner.eval()
@@ -338,8 +350,9 @@ def dev_loss(learner: Learner, setups: Sequence[TaskSetup], hardware: Hardware) 
 
 
 def key_of(folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup]) -> str:
-    """Return a hash of everything that determines the result of a trial: the files of the model,
-    the keys of the run, and the tasks with their data.
+    """Return a hash of everything that determines the result of a trial.
+
+    This includes the files of the model, the keys of the run, and the tasks with their data.
     """
     settings: list[Any] = [FORMAT, values.plain(values.to_dict(config) | {"out": None})]
     for file in sorted(folder.glob("*.safetensors")):
@@ -359,7 +372,7 @@ def key_of(folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup]) ->
 def read_tried(run: Path, key: str) -> dict[float, dict[str, Any]]:
     """Return the trials that an earlier command with the same key completed, by their rates.
 
-    The result is empty if there is no such file, or if it is damaged.
+    The result is empty if there is no file of trials, or if it is damaged or has another key.
     """
     try:
         content = json.loads((run / FILE).read_text(encoding="utf-8"))

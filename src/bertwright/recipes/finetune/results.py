@@ -1,4 +1,4 @@
-"""Write the results of a fine-tuning run: figures, predictions on dev, and the best model with its
+"""Write the results of a fine-tuning run: metrics, predictions on dev, and the best model with its
 card.
 """
 
@@ -37,15 +37,15 @@ from bertwright.tasks.evaluate import Evaluation, evaluate
 
 TASKS = "tasks.toml"
 MOST_EXAMPLES, MOST_CHARACTERS = 3, 300
-"""The most texts in a card, and the most characters of each."""
+"""The maximum number of texts in a card, and of characters of each text."""
 
 
 def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any]:
     """Return the content of `config.toml`, with which `bertwright finetune KIND --config` repeats
     the run.
 
-    For one task it has all keys; for several, the run's keys, and `tasks`, the file that
-    `write_tasks` writes.
+    For one task it has all keys. For several tasks it has the run's keys and `tasks`, the path of
+    the file that `write_tasks` writes.
     """
     if len(tasks) > 1:
         return {**values.to_dict(config), "tasks": str(Path(config.out) / TASKS)}
@@ -54,7 +54,7 @@ def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any
 
 
 def write_tasks(run: Path, tasks: Sequence[TaskSpec]) -> None:
-    """Write a section for each task, as `bertwright finetune multitask --tasks` reads it."""
+    """Write the file for `bertwright finetune multitask --tasks`, with a section for each task."""
     sections = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
     (run / TASKS).write_text(values.to_toml(sections), encoding="utf-8")
 
@@ -68,12 +68,12 @@ def figures(
     depth: int,
     trials: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the figures of a run: of its one task, or of each task by name.
+    """Return the content of `results.json`: the results of the one task, or of each task by name.
 
     Args:
-        config: the keys, with the values that were chosen for the run.
+        config: the configuration, with the values that were chosen for the run.
         setups: the tasks.
-        runs: the seeds.
+        runs: the results of the completed seeds.
         diverged: the numbers of the seeds that diverged.
         baselines: the evaluations of the baselines, by task and name.
         depth: the number of layers of the encoder.
@@ -101,7 +101,7 @@ def save(
     setups: Sequence[TaskSetup],
     best: SeedRun,
 ) -> Path:
-    """Write the figures, the predictions and the best model, and return the model's folder."""
+    """Write the results, the predictions and the best model; return the model's folder."""
     text = json.dumps(values.plain(results), indent=1, ensure_ascii=False)
     (run / RESULTS).write_text(text + "\n", encoding="utf-8")
     with (run / PREDICTIONS).open("w", encoding="utf-8") as file:
@@ -141,10 +141,10 @@ def save(
 
 
 def example_texts(examples: Sequence[Example]) -> list[str]:
-    """Return a few short dev texts of a single-text task, which the card offers to try the model
-    with.
+    """Return a few short dev texts, which the card offers for trying the model.
 
-    For classification, there is one for each of the first labels.
+    For classification, the texts have different labels. For tasks other than those of single texts,
+    the result is empty.
     """
     texts: dict[Any, str] = {}
     for example in examples:
@@ -166,7 +166,10 @@ def example_texts(examples: Sequence[Example]) -> list[str]:
 
 
 def _layer_weights(setup: TaskSetup, best: SeedRun, depth: int) -> dict[str, float]:
-    """Return the weight of each layer in a head that mixes layers, by number; they sum to 1."""
+    """Return the weights of the layers that a head mixes, by the number of the layer.
+
+    They sum to 1. For other heads, the result is empty.
+    """
     layers = setup.task.head.layers
     if layers is None or not layers.startswith("mix"):
         return {}

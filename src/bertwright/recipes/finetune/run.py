@@ -1,9 +1,9 @@
 """Fine-tune a checkpoint on labelled files, and write a run folder.
 
 Labelled files become instances (`setup.py`). For each seed, the encoder with new heads is trained
-in steps (`train/loop.py`) and evaluated on dev (`training.py`); on frozen features see `frozen.py`
-and `fitted.py`. The best seed's weights become a Hugging Face folder, and the figures are written
-to `results.json` (`results.py`).
+in steps (`train/loop.py`) and evaluated on dev (`training.py`); for frozen features, see
+`frozen.py` and `fitted.py`. The weights of the best seed are saved as a Hugging Face folder, and
+the results are written to `results.json` (`results.py`).
 """
 
 from __future__ import annotations
@@ -82,11 +82,13 @@ def finetune(
     """Fine-tune a checkpoint on one task, or on several at once; return the content of
     `results.json`.
 
-    Several tasks are heads on the same encoder (multi-task learning). `on_progress` is called with
-    the tokens done over all seeds; for frozen features, with those that are encoded.
+    Several tasks are trained as heads on the same encoder (multi-task learning). `on_progress` is
+    called with the number of tokens processed over all seeds; for frozen features, with the number
+    of tokens encoded.
 
     Raises:
-        ConfigError: the settings do not fit each other or the model, or the folder is not free.
+        ConfigError: the settings do not fit each other or the model, or the folder is in use or
+            must not be replaced.
         DataError: a file cannot be read, or has nothing to train on.
         Diverged: every seed diverged.
         Interrupted: a signal arrived; the completed seeds are kept.
@@ -133,7 +135,7 @@ def finetune(
         if config.learning_rate == "auto":
             rate = fixed_rate(config, spec, parameters)
         config = replace(config, epochs=epochs, precision=precision)
-        # Settings that do not fit the model are an error now, before anything is written.
+        # Raise an error for settings that do not fit the model before anything is written.
         Stepping(learner, config, rate, epochs, 1)
         plan, tried, key = None, {}, ""
         if fitted is not None:  # without steps
@@ -182,7 +184,7 @@ def finetune(
         )
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
-            # with frozen features, all seeds share the encoder of the first seed
+            # With frozen features, all seeds share the encoder of the first seed.
             learner = new_learner(folder, config, setups, config.seed)
             learner.load_state_dict(best.state, strict=config.transfer != "features")
             task_results.save(run, learner, folder, results, setups, best)
@@ -232,7 +234,7 @@ def new_learner(
             head.class_weights = setup.class_weights
         kind = kind_of(setup.task.kind)
         if kind.generates and is_new and not config.random_start:
-            # start from the head that predicted tokens in pre-training, or from a new one
+            # Start from the head that predicted tokens in pre-training, or from a new one.
             name = "next_token" if learner.encoder.spec.causal else "masked_lm"
             new = torch.Generator().manual_seed(seed)
             pretrained = checkpoint.load(folder, [name], new).learner.objectives[name]
@@ -246,7 +248,7 @@ def new_learner(
 
 
 def _cost(setups: Sequence[TaskSetup], config: FinetuneConfig, ranks: int) -> float:
-    """Return the cost of all seeds, for steps and evaluations, in tokens that a step trains on."""
+    """Return the cost of all seeds, including evaluations, in trained tokens."""
     assert config.epochs is not None
     train = sum(each.train.num_tokens * each.files.weight for each in setups)
     dev = sum(each.dev.num_tokens for each in setups) / EVALUATED
@@ -273,9 +275,9 @@ class _Seeds:
     tried: Mapping[float, dict[str, Any]] = field(default_factory=dict)
     """The trials that an earlier command completed, by their rates."""
     key: str = ""
-    """The key by which later commands recognize the trials of this one."""
+    """The key with which the trials are written, so that a later command can reuse them."""
     tokens: float = 0.0
-    """The tokens done, for the seeds and the trials."""
+    """The number of tokens processed, for the seeds and the trials."""
     trials: list[dict[str, Any]] = field(default_factory=list)
     """The results of the trials."""
     first: SeedRun | None = None
@@ -285,8 +287,8 @@ class _Seeds:
         """Train all seeds.
 
         Returns:
-            The completed seeds, of which only the best has its weights; the numbers of those that
-            diverged; and the interruption, if there was one.
+            The completed seeds, of which only the best has its weights; the numbers of the seeds
+            that diverged; and the interruption, if there was one.
         """
         features = fitting = None
         with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary:
@@ -320,7 +322,7 @@ class _Seeds:
     def _choose_rate(
         self, plan: Plan, features: tuple[FeatureTable, list[TaskSetup]] | None
     ) -> None:
-        """Try learning rates, and continue with the chosen one."""
+        """Choose a learning rate by trials, and set it in the configuration."""
         seed = self.config.seed
         if features is not None:
             plan = replace(plan, setups=features[1])
@@ -351,7 +353,7 @@ class _Seeds:
         setups: Sequence[TaskSetup],
         features: tuple[FeatureTable, list[TaskSetup]] | None,
     ) -> Learner:
-        """Return the learner that a seed starts from, on top of features if they are given."""
+        """Return the learner that a seed starts from; with `features`, they replace its encoder."""
         learner = new_learner(self.folder, self.config, setups, seed)
         if features is None:
             return learner
@@ -359,7 +361,7 @@ class _Seeds:
         return Learner(features[0], heads)
 
     def _read_vectors(self) -> Fitting:
-        """Encode all training examples once, for heads that are fitted on their vectors."""
+        """Encode all training examples once, and return the vectors on which heads are fitted."""
         learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
         learner = learner.to(self.hardware.ranks.device).eval()
         self.say("the encoder is frozen: its vectors of all examples are computed once")
@@ -384,7 +386,7 @@ class _Seeds:
         fitting: Fitting | None,
     ) -> SeedRun:
         setups = self.setups if features is None else features[1]
-        # training on stored features is fast, so it shows no progress
+        # Training on stored features is fast, so it shows no progress.
         on_tokens: Callable[[float], None] = self._count if features is None else silent
         log = None
         if self.hardware.ranks.is_first:
@@ -402,7 +404,7 @@ class _Seeds:
                 log.close()
 
     def _count(self, tokens: float) -> None:
-        """Report the progress of the run."""
+        """Add to the number of processed tokens, and report the progress of the run."""
         self.tokens += tokens
         more = 0.0 if self.plan is None else self.plan.tokens
         total = int(more + _cost(self.setups, self.config, self.hardware.ranks.world_size))
@@ -416,7 +418,7 @@ def _untuned(
     hardware: Hardware,
     say: Callable[[str], None],
 ) -> None:
-    """Add the evaluation of the model before training, for tasks whose vectors it has already."""
+    """Add the evaluation of the untrained model to the baselines of tasks of vectors."""
     for setup in setups:
         if not kind_of(setup.task.kind).vectors:
             continue
@@ -430,7 +432,7 @@ def _untuned(
 def _baselines(
     setups: Sequence[TaskSetup], config: FinetuneConfig, say: Callable[[str], None]
 ) -> dict[str, dict[str, Evaluation]]:
-    """Return evaluations of the baselines on the same files, by task and by name."""
+    """Return the evaluations of the baselines on the dev examples, by task and by name."""
     evaluations: dict[str, dict[str, Evaluation]] = {}
     for setup in setups if config.baselines is not False else []:
         train, dev = setup.train.examples, setup.dev.examples

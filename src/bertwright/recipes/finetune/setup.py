@@ -56,7 +56,9 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 HELD_OUT = 0.1
 """The fraction of the training file that becomes dev if no dev file is given."""
 LENGTH, DOCUMENT_LENGTH = 512, 256
-"""The default tokens of a window; `LENGTH` applies if the model reads any length."""
+"""The default numbers of tokens of a window: `LENGTH` for a model without a maximum length, and
+`DOCUMENT_LENGTH` for a context of whole documents.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,14 @@ class TaskSpec:
     """Rows in memory, in place of the training file."""
     dev: Rows | None = None
     most_train: int | None = None
-    """How many of the training examples are used at most, drawn by the seed; None: all."""
+    """The maximum number of training examples, drawn at random by the seed; None: all."""
     most_dev: int | None = None
-    """The same of dev."""
+    """The maximum number of dev examples, drawn in the same way; None: all."""
 
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """A prepared task with its data and the facts that the run reports about them."""
+    """A prepared task with its data and the facts that the run reports about it."""
 
     task_name: str
     task: TaskConfig
@@ -86,7 +88,7 @@ class TaskSetup:
     dev: TaskData
     class_weights: Tensor | None
     facts: dict[str, Any]
-    """The files, their formats and sizes: `data` in `results.json`."""
+    """The files with their formats and sizes, which become `data` in `results.json`."""
     warnings: list[str]
 
 
@@ -108,11 +110,12 @@ def set_up(
         tokenizer: the model's tokenizer.
         encoder: the encoder's specification.
         say: prints a line.
-        trained: the most tokens that the model was trained on at once, which is the default length
-            of windows; None: its number of positions.
-        fitted: the layer that a linear head is fitted on without steps. Such a head reads the
-            vectors that `embed` computes.
-        vectors: how the model's folder makes vectors, if it is one of sentence-transformers.
+        trained: the maximum length of sequences that the model was trained on, which is the default
+            length of windows; None: its number of positions.
+        fitted: the layer that a linear head is fitted on without steps; None: heads are trained in
+            steps. A fitted head reads the vectors that `embed` computes.
+        vectors: the embedding settings of the model's folder, if it is one of
+            sentence-transformers.
 
     Raises:
         DataError: a file cannot be read, or has nothing to train on.
@@ -207,8 +210,10 @@ def set_up(
 
 
 def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
-    """Return at most so many examples, in their order; of the same seed, fewer of them are among
-    more of them."""
+    """Return at most `most` examples, drawn at random, in their original order.
+
+    With the same seed, a smaller sample is a subset of a larger one.
+    """
     if most is None or most >= len(examples):
         return examples
     rows = permutation(make_key("examples", seed), len(examples))[:most]
@@ -218,9 +223,10 @@ def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
 def hold_out(
     examples: Sequence[Example], kind: TaskKind[Any, Any, Any], seed: int
 ) -> tuple[list[Example], list[Example]]:
-    """Split examples into those to train on and those to evaluate on.
+    """Split examples into training and dev examples.
 
-    Examples of the same document or passage, and repetitions of the same text, stay together.
+    Examples of the same document or passage stay together. If there are no documents, or fewer than
+    ten, only repetitions of the same text stay together.
 
     Raises:
         DataError: there are too few examples to hold any out.
@@ -242,12 +248,14 @@ def hold_out(
 
 
 def _about_a_tenth(sizes: Int64s, seed: int) -> list[int]:
-    """Return groups with about a tenth of all examples, drawn at random; one that is much larger,
-    as a book among articles, is not drawn.
+    """Draw groups at random that have about a tenth of all examples, and return their numbers.
+
+    A group that would make the drawn part larger than a fifth is skipped, such as a book among
+    articles.
 
     Args:
         sizes: the number of examples of each group.
-        seed: of the draw.
+        seed: the seed of the draw.
     """
     wanted, total = HELD_OUT * sizes.sum(), 0
     drawn: list[int] = []
@@ -266,9 +274,11 @@ def read_labelled(
     like: Read | None = None,
     labels: Sequence[str] = (),
 ) -> Read:
-    """Read a labelled file. Dev is read `like` train, with its `labels`.
+    """Read a labelled file.
 
-    In dev, answers that are not at their offsets are kept, because only their texts are compared.
+    For dev, `like` is the training file that was read before, whose tagging scheme and columns are
+    used, and `labels` are its labels. In dev, answers that are not at their offsets are kept,
+    because only their texts are compared.
     """
     wrong = files.wrong_answers
     options = ReadOptions(
@@ -391,8 +401,9 @@ def _fitted_head(
 ) -> HeadConfig:
     """Return the configuration of a head that is fitted on the vectors that `embed` computes.
 
-    For a text it reads its vector; for a pair both vectors, their absolute difference and their
-    product; for a word the vector of its first token.
+    For a text, the head reads its vector. For a pair, it reads both vectors, their absolute
+    difference and their product, unless the encoder reads pairs together. For a word, it reads the
+    vector of the word's first token.
     """
     if kind.scores_tokens:
         return HeadConfig(layers=layers, dropout=config.dropout)
@@ -416,11 +427,13 @@ def _with_vectors(
     tokenizer: Tokenizer,
     known: EmbeddingDefaults | None,
 ) -> TaskConfig:
-    """Return a task whose head makes vectors as the model's folder says, else as `embed` does of
-    the last layer.
+    """Return the task with a head that makes vectors.
+
+    The vectors are made according to the settings of the model's folder (`known`). Without such
+    settings, they are those that `embed` computes from the last layer.
 
     Raises:
-        ConfigError: an option is for a head with weights of its own.
+        ConfigError: an option applies only to a head with weights of its own.
     """
     if config.transfer in ("features", "gradual") or config.network != "linear":
         what = config.transfer if config.network == "linear" else config.network
@@ -457,14 +470,17 @@ def _with_vectors(
 
 
 MANY_EXAMPLES = 20
-"""From so many on, labels that all occur once are taken for a wrong column."""
+"""If the labels of this many examples or more all differ, the label column is taken to be wrong."""
 
 
 def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
-    """Return the labels of the training examples, in the file's order if it has a 0 or 1 for each
-    class.
+    """Return the labels of the training examples.
 
-    The tag O is always the first label.
+    If the file has a column of 0 or 1 for each class, they are in its order. The tag O is always
+    the first label.
+
+    Raises:
+        DataError: there are too few labels, or each label occurs only once.
     """
     train = read.examples
     labels = read.classes or labels_of(train)
@@ -487,10 +503,13 @@ def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[s
 
 
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
-    """Return a weight for each label, [C]: the inverse of its frequency.
+    """Return a weight for each label, `[C]`, which is proportional to the inverse of its frequency.
 
     The weights have a mean of 1 over the training file, so that the scale of the loss stays the
-    same. With multi-label, each example counts for all classes.
+    same. For multi-label tasks, each example counts for all classes.
+
+    Raises:
+        ConfigError: the task has no classes, or a CRF.
     """
     if not task.labels:
         raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
@@ -506,14 +525,15 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
 
 
 def _shared(kind: TaskKind[Any, Any, Any], train: list[Example], dev: list[Example]) -> int:
-    """Return how many inputs of dev are also training inputs."""
+    """Return the number of dev inputs that are also training inputs."""
     seen = {_content(kind, example) for example in train}
     return sum(_content(kind, example) in seen for example in dev)
 
 
 def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
-    """Return a warning if a tenth of dev or more is in the training file; published sets have up to
-    6 %.
+    """Return a warning if at least a tenth of the dev inputs is in the training file.
+
+    In published sets, up to 6 % are.
     """
     if shared < 0.1 * total:
         return []
@@ -525,5 +545,5 @@ def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
 
 
 def _content(kind: TaskKind[Any, Any, Any], example: Example) -> Hashable:
-    """Return what a model reads of an example."""
+    """Return the inputs that a model reads of an example."""
     return tuple(getattr(example, name) for name in kind.inputs)

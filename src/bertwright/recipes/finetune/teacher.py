@@ -1,10 +1,11 @@
 """Learn sentence vectors from another model: from its vectors, or from its scores of pairs.
 
-- A model of vectors gives each text of the training file a vector, and the objective `teacher`
-  learns them (Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using
-  Knowledge Distillation"; of another width, the similarities of the texts of a step).
-- A model that was fine-tuned on pairs, for regression or classification, gives each pair a number,
-  which is then its score (Thakur et al. 2021, "Augmented SBERT").
+- A model of vectors encodes each text of the training file, and the objective `teacher` learns
+  these vectors (Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual
+  using Knowledge Distillation"). If they have another width than the student's, the objective
+  learns the similarities between the texts of a step.
+- A model that was fine-tuned on pairs, for regression or classification, predicts a score for each
+  pair, which becomes its label (Thakur et al. 2021, "Augmented SBERT").
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ SCORING = ("classification", "regression")
 def teach(
     examples: Sequence[SimilarityExample], teacher: str, device: str, say: Callable[[str], None]
 ) -> tuple[list[SimilarityExample], bool]:
-    """Return the training examples with what the teacher says of them.
+    """Return the training examples with the vectors or scores that the teacher computes for them.
 
     Args:
         examples: the training examples.
         teacher: a run, a folder of a model, or `hf:ORG/NAME`.
-        device: where the teacher computes.
+        device: the device of the teacher; `auto` chooses one.
         say: prints a line.
 
     Returns:
-        The examples, and whether they have vectors (`targets`); else they have scores.
+        The examples, and whether they have vectors (`targets`); otherwise they have scores.
 
     Raises:
-        ConfigError: the teacher predicts something else, or has no vectors.
+        ConfigError: the teacher was fine-tuned for another kind of task, or it is not clear which
+            of its labels says that two texts belong together.
     """
     model = load(teacher, None if device == "auto" else device)
     name = next((n for n, task in model.tasks.items() if task.text2_column is not None), None)
@@ -68,7 +70,7 @@ def _with_scores(
 
 
 def _score(prediction: object, task: TaskConfig) -> float:
-    """Return how similar a teacher says that two texts are."""
+    """Return the similarity of two texts that a teacher predicts."""
     if isinstance(prediction, NumberPrediction):
         return prediction.value
     scores = cast(TextPrediction, prediction).scores

@@ -1,8 +1,8 @@
 """Train one seed of a fine-tuning run, evaluate it on dev, and keep its best weights.
 
-A step has `batch_size` examples of one task, split into micro-batches by tokens, in a new order in
-each epoch. The steps of several tasks are shuffled together (Liu et al. 2019, MT-DNN, algorithm 1),
-in proportion to the size of each task times its weight.
+A step has `batch_size` examples of one task, split into micro-batches by tokens. The order of the
+examples is new in each epoch. The steps of several tasks are shuffled together (Liu et al. 2019,
+MT-DNN, algorithm 1), in proportion to the size of each task times its weight.
 """
 
 from __future__ import annotations
@@ -47,27 +47,32 @@ from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
 
 LEAST = 64
-"""The fewest tokens of a micro-batch when each core of a CPU gets one."""
+"""The minimum number of tokens of a micro-batch if each core of a CPU gets its own."""
 EVALUATED = 3
-"""How many evaluated tokens cost as much as one trained token (forward, backward and update)."""
+"""The number of evaluated tokens that cost as much as one trained token, which also needs a
+backward pass and an update.
+"""
 
 
 class Diverged(BertwrightError):
-    """A seed, or all seeds, have numbers that are no longer finite; other seeds may not diverge."""
+    """Raised if a seed, or every seed, diverged to numbers that are not finite.
+
+    Other seeds may not diverge.
+    """
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The device that a run trains on, and the precision."""
+    """The device and the precision of a run."""
 
     ranks: Ranks
     precision: Precision
     peak: float
     """The peak rate in floating-point operations per second."""
     micro_tokens: int
-    """The tokens of a training pass."""
+    """The maximum number of tokens of a training micro-batch."""
     predicted_tokens: int
-    """The tokens of a pass that predicts, or computes features."""
+    """The maximum number of tokens of a batch for prediction, or for computing features."""
 
 
 @dataclass
@@ -76,26 +81,26 @@ class SeedRun:
 
     seed: int
     state: dict[str, Tensor] = field(default_factory=dict)
-    """The weights that are kept, by name in the learner."""
+    """The weights that are kept, by their names in the learner."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     """The evaluations of these weights, by task."""
     predictions: dict[str, list[Prediction]] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
     """The null thresholds that were tuned on dev, by task."""
     fits: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """How heads were fitted without steps, by task."""
+    """Facts about heads that were fitted without steps, by task."""
     step: int = 0
     """The step after which the weights were kept."""
     best_epoch: float = 0.0
-    """The same, in passes over the data."""
+    """The epoch after which the weights were kept; it may be fractional."""
     epochs: float = 0.0
     seconds: float = 0.0
-    """The time of training, without evaluation."""
+    """The time of training, without that of evaluations."""
     examples_per_second: float = 0.0
 
     @property
     def score(self) -> float:
-        """The mean over tasks of the main metrics; minus infinity if one is undefined."""
+        """The mean of the tasks' main metrics; minus infinity if one is undefined."""
         mains = [each.metrics[each.main] for each in self.evaluations.values()]
         return sum(mains) / len(mains) if mains and all(map(math.isfinite, mains)) else -math.inf
 
@@ -109,10 +114,11 @@ def train_seed(
     log: Log | None,
     on_tokens: Callable[[float], None] = silent,
 ) -> SeedRun:
-    """Train a learner, and keep its best weights or its last, as `config.keep` says.
+    """Train a learner, and keep its best or its last weights, as set by `config.keep`.
 
     The learner is an encoder, or a table of features, with a head for each task. `on_tokens` is
-    called with the tokens of each step, and with a third of the evaluated tokens.
+    called with the number of tokens of each step, and with a third of the number of evaluated
+    tokens.
 
     Raises:
         Diverged: the gradients of several steps, or predictions on dev, are not finite.
@@ -164,7 +170,7 @@ def train_seed(
     except BertwrightError as error:
         if type(error) is not BertwrightError:
             raise
-        raise Diverged(f"seed {seed}: {error}") from error  # the loop gave up on its gradients
+        raise Diverged(f"seed {seed}: {error}") from error  # gradients are not finite
     run = validation.run
     run.seconds = time.monotonic() - began - validation.seconds
     run.epochs = position.step / in_epoch
@@ -185,7 +191,7 @@ class TaskLoader:
     ranks: Ranks
     on_tokens: Callable[[float], None] = silent
     order: tuple[int, list[tuple[int, Int64s]]] = field(default=(-1, []), init=False)
-    """An epoch, and its steps."""
+    """The last epoch that was requested, and its steps."""
 
     def __post_init__(self) -> None:
         self._ahead = Ahead(self._make, self.ranks.device.type == "cuda")
@@ -196,8 +202,9 @@ class TaskLoader:
         return len(self._epoch(0))
 
     def step(self, at: DataPosition, done: float) -> tuple[list[LabelledBatch], DataPosition]:
-        """Return this rank's micro-batches of a step, and the next position. On a GPU a thread
-        prepares the following step.
+        """Return this rank's micro-batches of a step, and the next position.
+
+        On a GPU, a thread prepares the following step.
         """
         batches, following = self._ahead(at)
         self.on_tokens(sum(batch.num_tokens for batch in batches))
@@ -218,8 +225,9 @@ class TaskLoader:
         return batches, replace(at, epoch=at.epoch + 1, step=0)
 
     def _most_tokens(self, instances: Sequence[Instance], rows: Sequence[int]) -> int:
-        """Return the most tokens of a micro-batch, so few that each core of a CPU has its own
-        (train/loop.py).
+        """Return the maximum number of tokens of a micro-batch.
+
+        On a CPU, it is so low that each core gets its own micro-batch (train/loop.py).
         """
         if self.ranks.device.type != "cpu" or self.ranks.world_size > 1:
             return self.micro_tokens
@@ -228,7 +236,7 @@ class TaskLoader:
         return min(self.micro_tokens, max(LEAST, int(share)))
 
     def _epoch(self, epoch: int) -> list[tuple[int, Int64s]]:
-        """Return the steps of an epoch: the index of a task, and its instances."""
+        """Return the steps of an epoch: for each, the index of its task and its instances."""
         if self.order[0] != epoch:
             steps = []
             for number, (name, _, instances, weight) in enumerate(self.tasks):
@@ -244,7 +252,7 @@ class TaskLoader:
         """Split a pass into steps of at most `batch_size` examples, but at least one instance for
         each rank.
 
-        Instances at the end that are too few for the ranks join the last step.
+        If the instances at the end are too few for the ranks, they are added to the last step.
         """
         fewest = self.ranks.world_size
         starts, held = [0], 0
@@ -263,7 +271,10 @@ class TaskLoader:
         return np.split(rows, starts[1:])
 
     def _passes(self, name: str, count: int, weight: float, epoch: int) -> list[Int64s]:
-        """Return a task's instances in random order, `weight` times."""
+        """Return the `weight` passes over a task in an epoch, each in random order.
+
+        A fractional weight ends with a part of a pass.
+        """
         passes: list[Int64s] = []
         while weight > 0:
             key = make_key(f"examples of {name}", self.seed, epoch, len(passes))
@@ -296,8 +307,10 @@ class _Validation:
     """The time of all evaluations."""
 
     def __call__(self) -> dict[str, float]:
-        """Evaluate on dev and return the metrics; for several tasks by task, the main metric of
-        each first.
+        """Evaluate on dev and return the metrics.
+
+        For several tasks, a metric's key begins with the name of its task, and the main metrics of
+        all tasks come first.
         """
         began = time.monotonic()
         self.evaluations += 1
@@ -322,7 +335,7 @@ class _Validation:
         return {"epoch": now.best_epoch, **metrics}
 
     def is_enough(self) -> bool:
-        """Return whether the last `patience` evaluations brought no improvement."""
+        """Return whether the score did not improve in the last `patience` evaluations."""
         patience = self.config.patience
         return patience is not None and self.without_improvement >= patience
 
@@ -334,7 +347,11 @@ def evaluate_task(
     hardware: Hardware,
     on_tokens: Callable[[float], None] = silent,
 ) -> None:
-    """Predict a task's dev examples, and store predictions and evaluation in `run`."""
+    """Predict a task's dev examples, and store the predictions and their evaluation in `run`.
+
+    Raises:
+        Diverged: the predictions are not finite.
+    """
     task, data = setup.task, setup.dev
     before = 0
 

@@ -1,15 +1,16 @@
 """Run GLUE: fine-tune every available task over several seeds, and write a table and a submission.
 
 ```
-RUN/ CoLA/ SST-2/ ...   a run of `recipes/finetune/run.py` each
+RUN/ CoLA/ SST-2/ ...   each is a run of `recipes/finetune/run.py`
      glue.json  glue.md  submission/CoLA.tsv ...  submission.zip
 ```
 
-The figures are those of dev, because only GLUE's server has the labels of test. A task's score is
-the mean of its metrics, as in GLUE (Wang et al. 2019); for MNLI it is that of the matched genres,
-where the server takes the mean of both. The average is over the available tasks, with and without
-WNLI. The average in Devlin et al. (2019, table 1) differs: it is without WNLI, uses only F1 for
-MRPC and QQP and only Spearman's correlation for STS-B, and includes both sets of MNLI.
+The results are those of the dev sets, because only GLUE's server has the labels of the test sets. A
+task's score is the mean of its metrics, as in GLUE (Wang et al. 2019). The score of MNLI is that of
+the matched genres, whereas the server uses the mean of matched and mismatched genres. The average
+is over the available tasks, with and without WNLI. The average in Devlin et al. (2019, table 1)
+differs: it excludes WNLI, uses only F1 for MRPC and QQP and only Spearman's correlation for STS-B,
+and includes both sets of MNLI.
 """
 
 from __future__ import annotations
@@ -56,23 +57,23 @@ def glue(
 ) -> dict[str, Any]:
     """Fine-tune a checkpoint on every available task of GLUE; return the content of `glue.json`.
 
-    A task that was completed in the run's folder with the same settings is not trained again. So
-    the same command continues an interrupted run, and tasks that are run one by one are collected
-    in one table. A task of which every seed diverges is listed under `failed`; the others are still
-    trained.
+    A task that was completed in the run's folder with the same settings is not trained again.
+    Therefore the same command continues an interrupted run, and tasks that are run one by one are
+    collected in one table. If every seed of a task diverges, the task is listed under `failed`, and
+    the other tasks are still trained.
 
     Args:
         data: GLUE's folder.
-        config: the settings of every task; `out` is the folder of all.
+        config: the settings of every task; `out` is the folder that contains the runs of all tasks.
         say: prints a line.
-        wanted: the names of tasks; empty: all that are available.
-        overwrite: train completed tasks again.
-        on_progress: called with the tokens done.
+        wanted: the names of the tasks to train; empty: all that are available.
+        overwrite: whether to train completed tasks again.
+        on_progress: called with the number of tokens processed.
 
     Raises:
-        ConfigError: there is no such task, or the folder has other content, or a task with other
-            settings.
-        DataError: there is no task, or a file cannot be read.
+        ConfigError: a name is not that of a GLUE task, or the folder has other content, or contains
+            a task that was trained with other settings.
+        DataError: `data` has no task, or a file cannot be read.
         Diverged: every seed of every task diverged.
     """
     run = Path(config.out)
@@ -120,7 +121,7 @@ def summary(
     failed: Sequence[str],
     submitted: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the figures of all tasks, and their averages."""
+    """Return the content of `glue.json`: the results of all tasks, and their averages."""
     scores = {name: task["score"]["mean"] for name, task in tasks.items()}
     others = [score for name, score in scores.items() if name != "WNLI"]
     return {
@@ -151,7 +152,7 @@ def _config(found: Found, config: FinetuneConfig) -> FinetuneConfig:
 
 
 def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str, Any] | None:
-    """Return the results of a task that was completed before; None if it is to be trained.
+    """Return the results of a task that was completed before; None if it must be trained.
 
     Raises:
         ConfigError: it was trained with other settings.
@@ -210,7 +211,10 @@ def _after_training(
     config: FinetuneConfig,
     say: Callable[[str], None],
 ) -> list[str]:
-    """Evaluate on the second dev sets, and write the submission; return the names of its files."""
+    """Evaluate on the second dev sets and write the submission; return the names of its files.
+
+    The results of the second dev sets are added to `tasks`.
+    """
     folder = run / SUBMISSION
     shutil.rmtree(folder, ignore_errors=True)
     (run / f"{SUBMISSION}.zip").unlink(missing_ok=True)
@@ -231,7 +235,7 @@ def _after_training(
                 }
             for name in write_submission(model, each.task, each.tests, folder, precision):
                 submitted.append(name)
-        except DataError as error:  # the results of the training are kept
+        except DataError as error:  # the results on dev are kept
             say(f"warning: {error}")
             tasks[each.task.name]["warnings"] = [*tasks[each.task.name]["warnings"], str(error)]
     if submitted:
@@ -244,12 +248,12 @@ def _after_training(
 def write_submission(
     model: Model, task: GlueTask, tests: Sequence[tuple[str, Path]], folder: Path, precision: str
 ) -> Iterator[str]:
-    """Write a file for each test set of a task, and yield the names of the written files.
+    """Write a file of predictions for each test set of a task, and yield the names of the files.
 
-    `tests` has the names of the files to write, and the files with the examples.
+    `tests` has, for each test set, the name of the file to write and the path of the examples.
 
     Raises:
-        DataError: a row of a test set cannot be read, or the server does not know the labels.
+        DataError: a row of a test set cannot be read, or the model's labels are not GLUE's.
     """
     (trained,) = model.tasks.values()
     if set(trained.labels) != set(task.labels):

@@ -3,8 +3,8 @@
 The tasks are from Wang et al., "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural
 Language Understanding" (2019), table 1; the file names are those of its data and of its server.
 
-If a folder holds MRPC as Microsoft published it, its test file is used as dev set, because GLUE
-took its dev examples from the training file.
+If a folder contains MRPC as Microsoft published it, its test file is used as the dev set, because
+GLUE took its own dev examples from the training file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class GlueTask:
-    """One task, whose folder has its name, with its files and metrics."""
+    """A task with its files and metrics. Its folder has the name of the task."""
 
     name: str
     metrics: Names
@@ -30,18 +30,21 @@ class GlueTask:
     """The labels that the server expects; empty for regression."""
     kind: str = "classification"
     train: Names = ("train.tsv",)
-    """Names of the training file, of which the first that exists is used; the same for `dev`."""
+    """The possible names of the training file; the first that exists is used."""
     dev: Names = ("dev.tsv",)
+    """The possible names of the dev file; the first that exists is used."""
     more_dev: str | None = None
     """A second dev file (MNLI's mismatched genres)."""
     tests: Mapping[str, str] = field(default_factory=dict)
-    """Files of unlabelled examples, by the file that the server expects for them; empty:
-    `test.tsv`.
+    """The path of each file of unlabelled examples, by the name of the file that the server
+    expects; empty: only `test.tsv`.
     """
 
     @property
     def submitted(self) -> Mapping[str, str]:
-        """Files of examples in GLUE's folder, by the file that the server expects."""
+        """The path of each test file in GLUE's folder, by the name of the file that the server
+        expects.
+        """
         return self.tests or {f"{self.name}.tsv": f"{self.name}/test.tsv"}
 
 
@@ -74,9 +77,9 @@ TASKS = (
     GlueTask("WNLI", ("accuracy",)),
 )
 LIMITS = (0.0, 5.0)
-"""The range of STS-B's scores."""
+"""The lowest and the highest score of STS-B."""
 SUBMITTED: Names = tuple(name for task in TASKS for name in task.submitted)
-"""All files that the server expects."""
+"""The names of all files that the server expects."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,11 @@ class Found:
     dev: Path
     more_dev: Path | None
     tests: tuple[tuple[str, Path], ...]
-    """The files to submit, and the files they are made from."""
+    """The name of each file to submit, and the path of the examples that it is made from."""
 
 
 def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], list[str]]:
-    """Return the tasks whose training and dev files are in `data`, and the names of the others.
+    """Return the tasks whose training and dev files are in `data`, and the names of missing tasks.
 
     Raises:
         ConfigError: a name is not that of a GLUE task.

@@ -1,1 +1,1 @@
-"""What the page of a run shows of what its model has learned, one file a system."""
+"""Examine what a model has learned, for the page of its run; a file for each kind of system."""

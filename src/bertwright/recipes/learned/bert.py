@@ -1,16 +1,20 @@
-"""What a BERT has learned: figures on held-out text beside baselines, and examples.
+"""Examine what a BERT has learned: accuracy on held-out text compared with baselines, and examples.
 
-The model's own figures are those of the run's last validation; the baselines read the very same
-sequences. Masked tokens: the most frequent token, and the one most often seen behind the left
-neighbour (a bigram table of training text; it is shown the true neighbour, masked or not). Next
-sentences: the more frequent label, and the TF-IDF cosine of the two halves with the threshold that
-is best on training pairs. Nearest sentences: how often the nearest other sentence, by the cosine of
-mean-pooled vectors, is of the same document; beside TF-IDF fitted on the very sentences searched,
-and a random choice.
+The model's results are those of the run's last validation, and the baselines read the same
+sequences:
 
-Examples are drawn at random before the model is run, masked words one from each eighth of all words
-by frequency, so that a model that predicts a third of all words is likely to be right in a third of
-the examples. Text is decoded from ids: what an uncased vocabulary reads is in lower case.
+- Masked tokens are compared with the most frequent token, and with the token that most often
+  follows the left neighbour in training text (a bigram table, which reads the true neighbour, even
+  if it is masked for the model).
+- Next sentences are compared with the more frequent label, and with the TF-IDF cosine of the two
+  halves, with the threshold that is best on training pairs.
+- Nearest sentences measure how often the nearest other sentence, by the cosine of mean-pooled
+  vectors, is from the same document. They are compared with TF-IDF, fitted on the sentences that
+  are searched, and with a random choice.
+
+Examples are drawn at random before the model is run. Masked words are drawn from each eighth of all
+words by frequency, so that a model that predicts a third of all words is likely to be right in a
+third of the examples. Text is decoded from ids, so that of an uncased vocabulary is in lower case.
 """
 
 from __future__ import annotations
@@ -47,7 +51,9 @@ from bertwright.text.scripts import is_word, length_in_words, without_blanks
 
 SENTENCES = 1500
 WORDS = (7, 40)
-"""Words of a sentence that is searched for; see `length_in_words`."""
+"""The minimum and the maximum length in words of a sentence whose nearest one is searched; see
+`length_in_words`.
+"""
 EXAMPLES = 8
 PLOTTED, GROUPS = 600, 9
 NOTE = (
@@ -59,20 +65,20 @@ NOTE_OF_MASKS = " Of the masked words one is of each eighth of all words, from r
 
 @dataclass(frozen=True)
 class Sentence:
-    """A held-out sentence and where it is from."""
+    """A held-out sentence and the document that it is from."""
 
     number: int
-    """In the shards."""
+    """The number of the sentence in the shards."""
     text: str
     document: int
     name: str
-    """Of the document."""
+    """The name of the document."""
     group: str
-    """What it is coloured by in the plot."""
+    """The group of the document, which has a colour in the plot."""
 
 
 def examine_run(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows."""
+    """Return the content of `examples.json` for a run."""
     content = examine(run.model, run.config, run.shards, run.last, run.names)
     assert isinstance(run.config, BertRun)
     trained, held_out = run.config.masking.probability, MaskingConfig.probability
@@ -85,7 +91,7 @@ def examine_run(run: FinishedRun) -> dict[str, Any]:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether a run has learned, beside always the most frequent token or label."""
+    """Return whether a run predicts better than always the most frequent token or label."""
     heads = list(objectives(run.records)) if run.last else []
     known = levels(run.shards, run.config, heads, run.frequencies[0])
     return pretraining_verdict(run.records, known)
@@ -98,14 +104,14 @@ def examine(
     record: Record,
     names: Sequence[tuple[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """Return what the page shows, the content of `examples.json`.
+    """Return the content of `examples.json`.
 
     Args:
-        model: of the run.
-        config: of the run.
-        shards: its text.
-        record: of its last validation.
-        names: a name and a group of each document; None: their numbers.
+        model: the model of the run.
+        config: the configuration of the run.
+        shards: the text of the run.
+        record: the record of the last validation.
+        names: a name and a group of each document; None: documents have numbers.
     """
     counts, behind = token_tables(shards, config)
     heads = [name for name in model.heads if f"{name}.accuracy" in record]
@@ -154,7 +160,7 @@ def _row(
 
 
 def _drawn(of: int, most: int, seed: int = 0) -> Int64s:
-    """Up to `most` of so many indices in random order, always the same."""
+    """Return up to `most` of the indices below `of`, in a random order that is always the same."""
     drawn: Int64s = np.random.default_rng(seed).permutation(of)[:most]
     return drawn
 
@@ -162,7 +168,10 @@ def _drawn(of: int, most: int, seed: int = 0) -> Int64s:
 def held_out(
     model: Model, shards: Shards, config: RunConfig, names: Sequence[tuple[str, str]] | None
 ) -> list[Sentence]:
-    """Held-out sentences: all that is held out of some documents, if they are many, or of all."""
+    """Return held-out sentences of documents in random order, always the same.
+
+    Documents are added until there are at least `4 * SENTENCES` sentences.
+    """
     held = config.validation
     shards, documents, numbers = split_text(shards, "dev", held.fraction, held.hold_out)
     found: list[Sentence] = []
@@ -182,8 +191,11 @@ def held_out(
 def levels(
     shards: Shards, config: RunConfig, heads: Collection[str], counts: Int64s
 ) -> dict[str, float]:
-    """Return what is right without a model in the run's validation, by key of a record: always the
-    token that is most frequent in training text, always the most frequent label."""
+    """Return the accuracy without a model in the run's validation, by key of a record.
+
+    It is that of always predicting the most frequent token of the training text, and that of always
+    predicting the most frequent label.
+    """
     known: dict[str, float] = {}
     if "masked_lm" in heads:
         batches = validation_batches(shards, config, "dev")
@@ -196,8 +208,9 @@ def levels(
 
 
 def bigram_accuracy(shards: Shards, config: RunConfig, behind: Int64s) -> tuple[float, int]:
-    """Accuracy of the table of bigrams at the masked positions of the validation, which are so
-    many."""
+    """Return the accuracy of the bigram table at the masked positions of the validation, and the
+    number of these positions.
+    """
     right, count = 0, 0
     for batch in validation_batches(shards, config, "dev"):
         before = batch.restored().inputs.ids[batch.masked_positions - 1].numpy()
@@ -207,7 +220,7 @@ def bigram_accuracy(shards: Shards, config: RunConfig, behind: Int64s) -> tuple[
 
 
 def tfidf_accuracy(shards: Shards, config: RunConfig) -> tuple[float, int]:
-    """Accuracy of TF-IDF on the pairs of the validation, which are so many."""
+    """Return the accuracy of TF-IDF on the pairs of the validation, and the number of the pairs."""
     labels: dict[Split, list[int]] = {"train": [], "dev": []}
     halves: dict[Split, list[tuple[str, str]]] = {"train": [], "dev": []}
     for split in labels:
@@ -224,16 +237,17 @@ def tfidf_accuracy(shards: Shards, config: RunConfig) -> tuple[float, int]:
 def nearest_sentences(
     model: Model, sentences: Sequence[Sentence]
 ) -> tuple[dict[str, float], list[Any], Float32s]:
-    """How often the nearest sentence is of the same document; examples; the vectors `[n, W]`.
+    """Return how often the nearest sentence is from the same document, examples, and the vectors.
 
-    Of a model that makes no vectors, nothing.
+    The vectors are centred and normalized, `[n, W]`. All results are empty if the model makes no
+    vectors.
     """
     texts = [sentence.text for sentence in sentences]
     try:
         vectors = model.embed(texts)
     except BertwrightError:
         return {}, [], np.zeros((0, 0), np.float32)
-    vectors = vectors - vectors.mean(axis=0)  # what all sentences have in common tells none apart
+    vectors = vectors - vectors.mean(axis=0)  # the common part distinguishes no sentence
     dense: Float32s = normalize(vectors)
     tfidf = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+")
     if without_blanks(texts):
@@ -263,7 +277,10 @@ def _shown(sentence: Sentence) -> dict[str, str]:
 
 
 def plot(sentences: Sequence[Sentence], vectors: Float32s, column: str) -> dict[str, Any]:
-    """The sentences of the groups that have most, on a plane (t-SNE), for the page."""
+    """Return a plot of the sentences of the largest groups, projected onto a plane with t-SNE.
+
+    The result is empty if there are fewer than three sentences.
+    """
     names, owners = np.unique([s.group for s in sentences], return_inverse=True)
     largest = np.argsort(-np.bincount(owners), kind="stable")[:GROUPS]
     kept = np.flatnonzero(np.isin(owners, largest))[:PLOTTED]
@@ -285,10 +302,10 @@ def masked_words(
     counts: Int64s,
     most: int = EXAMPLES,
 ) -> list[Any]:
-    """Sentences with one word masked, and the five likeliest tokens for it.
+    """Return sentences with one masked word, and the five most probable tokens for it.
 
-    A word is one token of letters. One is drawn from each stratum of equally many words by their
-    frequency in training text.
+    A masked word is a single token of letters. The words are sorted by their frequency in training
+    text and divided into `most` strata of equal size, and one word is drawn from each.
     """
     found: list[Any] = []
     for number, position, sentence in drawn_words(model, shards, sentences, counts, most):
@@ -305,8 +322,11 @@ def masked_words(
 def drawn_words(
     model: Model, shards: Shards, sentences: Sequence[Sentence], counts: Int64s, most: int
 ) -> list[tuple[int, int, Sentence]]:
-    """A sentence and the position of one of its words from each stratum, the rarest first; another
-    sentence each, while there are others."""
+    """Draw a word from each stratum of frequency, the rarest first.
+
+    The words are from different sentences if possible. For each word, return the number of its
+    sentence in the shards, its position in the sentence, and the sentence.
+    """
     fitting = [s for s in sentences if 8 <= length_in_words(s.text) <= 24]
     words: list[tuple[int, int, int]] = []
     for index, sentence in enumerate(fitting):
@@ -338,14 +358,20 @@ def _same(nearest: Int64s, owners: Int64s) -> float:
 
 
 def _other(similarity: Float32s) -> Int64s:
-    """The column of the largest value of each row, itself left out."""
+    """Return the column of the largest value in each row, without the diagonal.
+
+    The diagonal of `similarity` is overwritten.
+    """
     np.fill_diagonal(similarity, -np.inf)
     nearest: Int64s = similarity.argmax(axis=1).astype(np.int64)
     return nearest
 
 
 def _halves(batch: MaskedBatch) -> list[tuple[str, str]]:
-    """A and B of each pair as words for TF-IDF: their ids, those of special tokens too."""
+    """Return the halves A and B of each pair as words for TF-IDF.
+
+    The words are token ids, including those of special tokens.
+    """
     segments = batch.inputs.segments
     assert segments is not None
     found = []
@@ -359,7 +385,7 @@ def _halves(batch: MaskedBatch) -> list[tuple[str, str]]:
 def _cosines(
     train: Sequence[tuple[str, str]], dev: Sequence[tuple[str, str]]
 ) -> tuple[Float32s, Float32s]:
-    """TF-IDF cosines of pairs; the weights are those of the training pairs."""
+    """Return the TF-IDF cosines of the training and the dev pairs, with the weights of training."""
     tfidf = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+", dtype=np.float32)
     tfidf.fit([half for pair in train for half in pair])
 
@@ -372,6 +398,6 @@ def _cosines(
 
 
 def _best_threshold(cosines: Float32s, labels: Int64s) -> float:
-    """The cosine below which calling a pair random (label 1) is right most often."""
+    """Return the best threshold for cosines, below which a pair is taken to be random (label 1)."""
     thresholds: list[float] = [*np.sort(cosines).tolist(), float("inf")]
     return max(thresholds, key=lambda each: int(((cosines < each) == (labels == 1)).sum()))

@@ -1,7 +1,7 @@
-"""The catalogue of pages: system -> a function that imports what the page of its runs shows.
+"""The catalogue of pages: for each system, a function that imports the page of its runs.
 
-A page is made after training, by `bertwright report`; its verdict is also the last line of
-`bertwright pretrain`. Both must be cheap: seconds, whatever the run.
+A page is made after training, by `bertwright report`. Its verdict is also the last line of
+`bertwright pretrain`. Both must take only seconds, even for a large run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bertwright.report.verdict import Verdict, pretraining_verdict
 
 @dataclass(frozen=True)
 class Page:
-    """What the page of a system's runs shows of the model."""
+    """The functions that make the page of a system's runs."""
 
     examine: Callable[[FinishedRun], dict[str, Any]]
-    """The content of `examples.json`, without `step` and `verdict`; see `report/read.py`."""
+    """Returns `examples.json` without `step` and `verdict`; see `report/read.py`."""
     verdict: Callable[[FinishedRun], Verdict]
-    """Whether the model has learned, beside what needs no model."""
+    """Returns whether the model has learned more than a prediction without a model."""
     reads_held_out: bool = True
-    """Whether there is nothing to show of a run that holds out no text."""
+    """Whether held-out text is needed. If so, a run without it is not examined."""
 
 
 def _bert() -> Page:
@@ -93,7 +93,7 @@ LEARNED: dict[str, Callable[[], Page]] = {
     "fasttext": _word_vectors,
     "glove": _word_vectors,
 }
-"""System -> its page; one that is not here has the curves of its log alone."""
+"""The function for the page of each system. Pages of other systems have only the log's curves."""
 
 
 def page_of(run: FinishedRun) -> Page:

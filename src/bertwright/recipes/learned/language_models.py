@@ -1,8 +1,8 @@
-"""What a language model has learned: NNLM, AWD-LSTM, GPT, left-to-right BERT.
+"""Examine what a language model has learned: NNLM, AWD-LSTM, GPT, left-to-right BERT.
 
-Beside it stands an n-gram model of the same training text, which is counted in seconds: a neural
-language model that does not predict better than it has not paid yet. All figures are of the same
-predictions, those of the run's validation.
+The model is compared with an n-gram model of the same training text, which is counted in seconds. A
+neural language model that does not predict better was not worth its training yet. All results are
+those of the same predictions, which are those of the run's validation.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from bertwright.report import sections
 from bertwright.report.verdict import Verdict
 
 _CLEAR = 0.01
-"""The fraction by which fewer bits count as better."""
+"""The fraction by which the bits must be lower to count as better."""
 
 
 class Compared(NamedTuple):
-    """A model, and n-gram models of its training text, on its validation."""
+    """The losses of a model, and of n-gram models of its training text, on its validation."""
 
     own: Losses
     ngram: Losses
@@ -47,7 +47,7 @@ class Compared(NamedTuple):
 
 
 def compare(run: FinishedRun) -> Compared:
-    """Evaluate the n-gram models of a run's training text, and take its own loss from the log."""
+    """Evaluate n-gram models of a run's training text, and read the model's loss from the log."""
     counted = count(run, {1, 2, ORDER})
     order = max(counted.tables)
     learners = [model_of(counted.tables[k], run.shards.vocab_size) for k in (1, order)]
@@ -58,7 +58,7 @@ def compare(run: FinishedRun) -> Compared:
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows: bits a character, continuations, surprisal."""
+    """Return the content of `examples.json`: bits per character, continuations, and surprisal."""
     found = run.once(compare)
     note = (
         f"Held-out bits a character, of {found.own.predictions:,} predictions; lower is better. "
@@ -93,8 +93,11 @@ def examine(run: FinishedRun) -> dict[str, Any]:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether a language model predicts held-out text better than an n-gram model of its
-    training text, or at least better than token frequencies."""
+    """Return whether a language model predicts held-out text better than an n-gram model does.
+
+    The n-gram model is one of its training text. The verdict is `perhaps` if the language model is
+    only better than token frequencies.
+    """
     if not run.last or "next_token.loss" not in run.last:
         return Verdict(
             "unknown",
@@ -120,7 +123,7 @@ def verdict(run: FinishedRun) -> Verdict:
 
 
 def _surprisal(run: FinishedRun, found: Compared) -> sections.Section | None:
-    """Return the bits of each token of a held-out sentence."""
+    """Return the section with the bits of each token of a held-out sentence; None without one."""
     sentences = decoded_sentences(run, 8, 26, 1)
     if not sentences:
         return None

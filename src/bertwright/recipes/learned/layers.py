@@ -1,9 +1,9 @@
-"""What the layers of a contextual model are worth: ELMo, TagLM's language model, CoVe's encoder.
+"""Examine the layers of a contextual model: ELMo, TagLM's language model, CoVe's encoder.
 
-The probe is the senses of words (`inference/senses.py`): 400 English sentences of our own, of 20
-words of two senses. A layer is right where the vector of a word in its sentence is nearer to the
-mean of its own sense. The embeddings, which are the same in every sentence, are right by chance,
-so what a layer adds is what it has learned of context.
+The probe is word senses (`inference/senses.py`): 400 English sentences of our own, with 20 words of
+two senses each. A layer is right if the vector of a word in its sentence is nearer to the mean of
+the word's sense than to that of the other sense. The embeddings, which are the same in every
+sentence, are right only by chance, so the difference is what a layer has learned about context.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bertwright.report import sections
 from bertwright.report.verdict import Verdict, pretraining_verdict
 
 LEAST = 5
-"""Words of the probe that the vocabulary must have."""
+"""The minimum number of words of the probe that the vocabulary must have."""
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows: the probe by layer."""
+    """Return the content of `examples.json`: the accuracy of the probe by layer."""
     level = _level(run)
     probe = senses_by_layer(run)
     return {
@@ -42,15 +42,17 @@ def verdict(run: FinishedRun) -> Verdict:
 
 
 def senses_by_layer(run: FinishedRun) -> sections.Section | None:
-    """Return how well each layer tells senses; None where the vocabulary has too few of the words,
-    as that of another language."""
+    """Return a table of how well each layer distinguishes word senses.
+
+    The result is None if the vocabulary has too few of the words, as in another language.
+    """
     usages = _known(run)
     words = list(rows_of_words(usages))
     if len(words) < LEAST:
         return None
     try:
         layers = vectors_of_usages(run.model, usages)
-    except BertwrightError:  # a word of which the tokenizer keeps nothing
+    except BertwrightError:  # the tokenizer removes all of a word
         return None
     by_word = score_words(layers, usages)[:, :, 0]  # [L, W]
     means, errors = by_word.mean(1), by_word.std(1) / len(words) ** 0.5
@@ -74,7 +76,7 @@ def senses_by_layer(run: FinishedRun) -> sections.Section | None:
 
 
 def _known(run: FinishedRun) -> list[WordUsage]:
-    """Return the sentences of words that the vocabulary has."""
+    """Return the sentences of the probe whose ambiguous word is in the vocabulary."""
     tokenizer = run.tokenizer
     unknown = tokenizer.special.get("unk")
     usages = read_usages()
@@ -84,6 +86,6 @@ def _known(run: FinishedRun) -> list[WordUsage]:
 
 
 def _level(run: FinishedRun) -> float:
-    """Return how often the most frequent token is right."""
+    """Return the relative frequency of the most frequent token in training text."""
     counts = run.frequencies[0]
     return float(counts.max() / max(1, counts.sum()))

@@ -1,4 +1,4 @@
-"""What a memory network has learned: its answers after each hop, and what it attends to."""
+"""Examine what a memory network has learned: its answers after each hop, and its attention."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verdict(run: FinishedRun) -> Verdict:
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows: accuracy by hops, attention over three stories."""
+    """Return the content of `examples.json`: accuracy by hops, and attention over three stories."""
     learner = run.model.runner.learner
     head = learner.objectives["answer"]
     assert isinstance(head, StoryAnswer)
@@ -57,7 +57,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
 
 
 def _levels(run: FinishedRun) -> dict[str, float]:
-    """Return how often the most frequent answer is right, by key of a record."""
+    """Return the accuracy of always the most frequent answer, by key of a record."""
     return {"answer.accuracy": most_frequent_label(run.shards, run.config, "answers")}
 
 
@@ -70,9 +70,9 @@ def _story(
         title: the heading.
         run: the run.
         batch: the batch.
-        number: of the story.
-        attention: `[M, hops]` of all memories of the batch.
-        answer: the id that the model answers.
+        number: the number of the story in the batch.
+        attention: the attention to all memories of the batch, `[M, hops]`.
+        answer: the id of the model's answer.
     """
     tokenizer = run.tokenizer
     counts = batch.story_sentences.numpy()

@@ -1,8 +1,8 @@
-"""What an n-gram model has learned; and n-gram models of the same text for other pages.
+"""Examine what an n-gram model has learned, and make n-gram models of a text for other pages.
 
-Losses are those of a run's own validation: the same windows, so that all figures of a page are of
-the same predictions. Bits a character are the bits of all predictions over the characters of the
-predicted text, which do not depend on how long the tokens are.
+Losses are those of a run's own validation, with the same windows, so that all results of a page are
+those of the same predictions. Bits per character are the bits of all predictions divided by the
+number of characters of the predicted text, which does not depend on the length of tokens.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from bertwright.report.verdict import Verdict
 from bertwright.text.framing import ends_of
 
 COUNTED = 2_000_000
-"""The maximum number of training tokens that are counted for a page: a few seconds."""
+"""The maximum number of training tokens that are counted for a page, which takes a few seconds."""
 ORDER = 4
-"""The order of the n-gram beside another language model."""
+"""The order of the n-gram model that another language model is compared with."""
 MOST_ORDER = 6
 PROMPTS, NEW_TOKENS = 3, 24
 _MEMORY = 256 << 20
 _CLEAR = 0.01
-"""The fraction by which fewer bits count as better."""
+"""The fraction by which the bits must be lower to count as better."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class Counted:
     """N-gram models of one training text."""
 
     tables: dict[int, list[NgramTable]]
-    """Order -> the tables of the orders 1 to it."""
+    """For each order k of a model, its tables of the orders 1 to k."""
     tokens: int
-    """The training tokens that were counted."""
+    """The number of training tokens that were counted."""
     total: int
-    """All training tokens."""
+    """The number of all training tokens."""
 
     @property
     def of_what(self) -> str:
-        """What was counted, in words."""
+        """A description of the text that was counted."""
         if self.tokens == self.total:
             return "the same training text"
         return f"the first {self.tokens:,} of {self.total:,} training tokens"
@@ -67,32 +67,32 @@ class Counted:
 
 @dataclass(frozen=True)
 class Losses:
-    """The validation of a run, by one model."""
+    """The loss of a model on the validation of a run."""
 
     nats: float
-    """Summed over all predictions."""
+    """The sum over all predictions."""
     predictions: int
     characters: int
-    """Of the predicted text."""
+    """The number of characters of the predicted text."""
 
     @property
     def bits(self) -> float:
-        """Return the bits per character of the predicted text."""
+        """The bits per character of the predicted text."""
         return self.nats / math.log(2) / max(1, self.characters)
 
     @property
     def perplexity(self) -> float:
-        """The perplexity of a token."""
+        """The perplexity per token."""
         return math.exp(min(700.0, self.nats / max(1, self.predictions)))
 
 
 def count(run: FinishedRun, orders: Iterable[int], most: int = COUNTED) -> Counted:
-    """Count n-grams of a run's training text, and estimate a model of each order.
+    """Count the n-grams of a run's training text, and estimate a model of each order.
 
     Args:
-        run: the run; an n-gram's own smoothing and pruning are used.
-        orders: the orders of the models; those for which documents are too short are left out.
-        most: the maximum number of tokens that are counted; more are left out.
+        run: the run. If it is one of an n-gram model, its smoothing and pruning are used.
+        orders: the orders of the models; those for which all documents are too short are left out.
+        most: the maximum number of tokens that are counted.
     """
     shards, documents, tokens, total = training_documents(run.shards, run.config, most)
     wanted = sorted(orders)
@@ -109,7 +109,7 @@ def count(run: FinishedRun, orders: Iterable[int], most: int = COUNTED) -> Count
             place.mkdir()
             try:
                 counts = count_ngrams(shards, documents, wanted[-1], place, _MEMORY)
-            except DataError:  # no document is as long
+            except DataError:  # no document is long enough
                 wanted.pop()
                 continue
             for order in wanted:
@@ -123,7 +123,7 @@ def count(run: FinishedRun, orders: Iterable[int], most: int = COUNTED) -> Count
 
 
 def model_of(tables: Sequence[NgramTable], vocab_size: int) -> Learner:
-    """Return the n-gram model of these tables."""
+    """Return the n-gram model of the given tables."""
     sizes = tuple(len(table.keys) for table in tables[1:])
     learner = NGRAM.make_learner(NgramConfig(vocab_size, len(tables), sizes), ["next_token"])
     head = learner.objectives["next_token"]
@@ -133,7 +133,7 @@ def model_of(tables: Sequence[NgramTable], vocab_size: int) -> Learner:
 
 
 def runner_of(run: FinishedRun, learner: Learner) -> ModelRunner:
-    """Return an n-gram model with the tokenizer of a run's model."""
+    """Return a runner of an n-gram model with the tokenizer of a run's model."""
     runner = run.model.runner
     return ModelRunner(
         learner, runner.tokenizer, torch.device("cpu"), runner.batch_tokens, "the n-gram model"
@@ -141,7 +141,7 @@ def runner_of(run: FinishedRun, learner: Learner) -> ModelRunner:
 
 
 def losses(run: FinishedRun, learners: Sequence[Learner]) -> list[Losses]:
-    """Evaluate language models on the validation of a run."""
+    """Return the losses of language models on the validation of a run."""
     nats, predictions, characters = [0.0] * len(learners), 0, 0
     for batch in validation_batches(run.shards, run.config, "dev"):
         labels = batch.tokens[batch.positions + 1]
@@ -155,8 +155,11 @@ def losses(run: FinishedRun, learners: Sequence[Learner]) -> list[Losses]:
 
 
 def seen(run: FinishedRun, learner: Learner) -> list[tuple[float, float]]:
-    """Return, for each order k of an n-gram model, how many predictions of the validation have a
-    context of k - 1 tokens that the model holds, and how many an n-gram of k tokens."""
+    """Return which fractions of the predictions of the validation an n-gram model has seen.
+
+    For each order k, they are the fraction whose context of k - 1 tokens is in the model, and the
+    fraction whose n-gram of k tokens is.
+    """
     head: Any = learner.objectives["next_token"]
     contexts, ngrams, total = [0] * head.order, [0] * head.order, 0
     for batch in validation_batches(run.shards, run.config, "dev"):
@@ -172,7 +175,7 @@ def seen(run: FinishedRun, learner: Learner) -> list[tuple[float, float]]:
 
 
 def prompts_of(run: FinishedRun) -> list[tuple[str, str]]:
-    """Return beginnings of held-out sentences, and how each sentence goes on."""
+    """Return the beginnings of held-out sentences, each with the rest of its sentence."""
     tokenizer = run.tokenizer
     decode, inside = tokenizer.decode, tokenizer.is_continuation
     found = decoded_sentences(run, 10, 60, PROMPTS) or decoded_sentences(run, 3, 200, PROMPTS)
@@ -187,12 +190,13 @@ def prompts_of(run: FinishedRun) -> list[tuple[str, str]]:
 
 
 def continuations(run: FinishedRun, runners: dict[str, ModelRunner]) -> sections.Section | None:
-    """Return the continuations of held-out prompts by several models, side by side; None where
-    nothing is long enough to be a prompt.
+    """Return a table with the continuations of held-out prompts by several models.
+
+    The result is None if no held-out sentence is long enough for a prompt.
 
     Args:
-        run: of the prompts.
-        runners: a name and a model each.
+        run: the run whose held-out text the prompts are from.
+        runners: the models by their names.
     """
     prompts = prompts_of(run)
     if not prompts:
@@ -216,7 +220,9 @@ def continuations(run: FinishedRun, runners: dict[str, ModelRunner]) -> sections
 
 
 def _orders(run: FinishedRun) -> tuple[Counted, list[int], list[Losses], Losses]:
-    """Return n-gram models of the orders up to that of the run, their losses, and the model's."""
+    """Return n-gram models up to the order of the run's model, their orders and losses, and the
+    loss of the run's model.
+    """
     order = run.model.config.order
     counted = count(run, {*range(1, min(order, MOST_ORDER) + 1)})
     learners = {k: model_of(tables, run.shards.vocab_size) for k, tables in counted.tables.items()}
@@ -225,7 +231,7 @@ def _orders(run: FinishedRun) -> tuple[Counted, list[int], list[Losses], Losses]
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows: the orders, what was seen, and continuations."""
+    """Return the content of `examples.json`: the orders, the n-grams seen, and continuations."""
     counted, orders, by_order, own = run.once(_orders)
     shares = seen(run, run.model.runner.learner)
     rows = [
@@ -268,7 +274,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether an n-gram model predicts held-out text better than frequencies alone."""
+    """Return whether an n-gram model predicts held-out text better than token frequencies do."""
     if not run.last:
         return Verdict("unknown", "")
     _, orders, by_order, own = run.once(_orders)

@@ -1,4 +1,4 @@
-"""A pre-training run, opened to be looked at: its model, its text, and what it was evaluated on."""
+"""Open a pre-training run for its page: its model, its text, and the batches of its validation."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run whose model is shown on a page."""
+    """A run whose model is examined for a page."""
 
     folder: Path
     config: RunConfig
     shards: Shards
     records: Sequence[Record]
-    """The lines of its log."""
+    """The records of its log."""
     names: Sequence[tuple[str, str]] | None = None
-    """A name and a group of each document of the shards; None: documents have numbers."""
+    """A name and a group for each document of the shards; None: documents have numbers."""
     made: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
-    """What `once` has computed."""
+    """The results of `once`, by function."""
 
     def once(self, make: Callable[[FinishedRun], Made]) -> Made:
-        """Return `make(self)`, which is called once: the verdict and the page share it."""
+        """Return the result of `make(self)`, which is computed only once.
+
+        The verdict and the page share it.
+        """
         if make not in self.made:
             self.made[make] = make(self)
         made: Made = self.made[make]
@@ -53,28 +56,28 @@ class FinishedRun:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of its text, which its model has too."""
+        """The tokenizer of its text, which is also that of its model."""
         return load_tokenizer(self.shards.tokenizer_folder)
 
     @property
     def last(self) -> Record:
-        """The record of the last validation; empty where nothing is held out."""
+        """The record of the last validation; empty if there is none."""
         validations = [record for record in self.records if record.get("split") == "dev"]
         return validations[-1] if validations else {}
 
     @property
     def step(self) -> Any:
-        """The step whose model the page shows."""
+        """The step of the model that the page shows."""
         return (self.last or (self.records or [{}])[-1]).get("step")
 
     @cached_property
     def frequencies(self) -> tuple[Int64s, Int64s]:
-        """How often each token occurs in training text, and what most often follows it, `[V]`."""
+        """The count and the most frequent next token of each token in training text, `[V]` each."""
         return token_tables(self.shards, self.config)
 
 
 def validation_batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
-    """Return the sequences of a run's validation; of `train`, as many of that split."""
+    """Return the batches of a run's validation; for `train`, batches of about as many tokens."""
     instances = system_of(config).evaluated_on(config, shards, split)
     assert instances is not None
     data = EpochLoader(instances)
@@ -83,11 +86,11 @@ def validation_batches(shards: Shards, config: RunConfig, split: Split) -> list[
 
 
 def most_frequent_label(shards: Shards, config: RunConfig, labels: str) -> float:
-    """Return how often the most frequent label of the validation is right.
+    """Return the fraction of the validation's labels that are the most frequent one.
 
     Args:
         shards: the text.
-        config: of the run.
+        config: the configuration of the run.
         labels: the name of the labels in a batch.
     """
     batches = validation_batches(shards, config, "dev")
@@ -98,10 +101,16 @@ def most_frequent_label(shards: Shards, config: RunConfig, labels: str) -> float
 def training_documents(
     shards: Shards, config: RunConfig, most: int
 ) -> tuple[Shards, Int64s, int, int]:
-    """Return the first training documents of a run, up to `most` tokens and one at least: the
-    shards, their numbers, their tokens, and the tokens of all."""
+    """Return the first training documents of a run, with at most `most` tokens in all.
+
+    At least one document is returned.
+
+    Returns:
+        The shards that contain the documents, the numbers of the documents in them, the number of
+        their tokens, and the number of all training tokens.
+    """
     held = config.validation
-    if system_of(config).instances is None:  # it is trained on all text
+    if system_of(config).instances is None:  # all text is training text
         documents = np.arange(shards.num_documents)
     else:
         shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
@@ -112,8 +121,10 @@ def training_documents(
 
 
 def token_tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
-    """Return how often each token occurs in training text, and what most often follows it, `[V]`
-    each."""
+    """Return the count and the most frequent next token of each token in training text, `[V]` each.
+
+    For a token that is never followed by another, the next token is the most frequent one of all.
+    """
     parts, documents, _, _ = training_documents(shards, config, COUNTED_TOKENS)
     first = parts.sentence_tokens[parts.document_sentences[documents]]
     last = parts.sentence_tokens[parts.document_sentences[documents + 1]]
@@ -123,7 +134,7 @@ def token_tables(shards: Shards, config: RunConfig) -> tuple[Int64s, Int64s]:
     occurrences = np.bincount(ids, minlength=size)
     bigrams, counts = np.unique(ids[:-1] * size + ids[1:], return_counts=True)
     behind = np.full(size, int(occurrences.argmax()), np.int64)
-    order = np.argsort(counts, kind="stable")  # the most frequent of each is written last
+    order = np.argsort(counts, kind="stable")  # the most frequent next token is written last
     behind[bigrams[order] // size] = bigrams[order] % size
     return occurrences, behind
 
@@ -135,7 +146,7 @@ def decoded_sentences(
 
     Args:
         run: the run.
-        least, most: tokens of a sentence.
+        least, most: the minimum and the maximum number of tokens of a sentence.
         count: the maximum number of sentences.
 
     Returns:

@@ -1,14 +1,15 @@
-"""What a translation model has learned: seq2seq, Transformer, bert2rnd.
+"""Examine what a translation model has learned: seq2seq, Transformer, bert2rnd.
 
-The first held-out pairs are translated by beam search and compared with their references (BLEU and
-chrF of sacreBLEU; extra `translation`), beside the source copied as it is, and beside the
-references of other sources: a decoder that does not read its source scores no lower there. Ten
-translations are shown, one from each tenth of them by chrF, so that they are neither the best nor
-the worst.
+Held-out pairs, drawn at random, are translated by beam search and compared with their references
+(BLEU and chrF of sacreBLEU; extra `translation`). The scores are shown with those of the copied
+source, and with those of the translations compared with the references of other sources, where a
+decoder that does not read its source scores no lower. Ten translations are shown, one from each
+tenth of them by chrF, so that they are neither the best nor the worst.
 
-An attention head "aligns best" whose attention, mean over the target tokens, lies most on source
-tokens that go with the target token in training pairs: the Dice coefficient of the two tokens,
-`2 n(s, t) / (n(s) + n(t))`, n the pairs that have them.
+The attention head that aligns best is the one whose attention lies most on source tokens that occur
+with the target token in training pairs. The attention is weighted by the Dice coefficient of the
+two tokens, `2 n(s, t) / (n(s) + n(t))`, where n is the number of pairs that contain them, and
+averaged over the target tokens.
 """
 
 from __future__ import annotations
@@ -38,23 +39,25 @@ from bertwright.report.verdict import Verdict, pretraining_verdict
 
 MOST_PAIRS, AT_ONCE = 200, 40
 SECONDS = 10.0
-"""About how long pairs are translated."""
+"""The approximate time for translating pairs."""
 MODEL, COPIED = "this model", "the source, copied"
 OTHERS = "this model, against the references of other sources"
 CLEAR = 5.0
-"""Points of chrF by which translations must be nearer to their own references than to others."""
+"""The number of chrF points by which translations must score higher against their own references
+than against others.
+"""
 SHOWN, DICE_PAIRS, LONGEST = 10, 20_000, 24
 
 
 class ReferencePair(NamedTuple):
-    """A source and its reference, in ids without those of begin and end."""
+    """The ids of a source and its reference, without those of begin and end."""
 
     source: list[int]
     target: list[int]
 
 
 class Translations(NamedTuple):
-    """Held-out pairs with the model's translations, as texts."""
+    """Held-out pairs and the model's translations, as texts."""
 
     sources: list[str]
     references: list[str]
@@ -63,7 +66,10 @@ class Translations(NamedTuple):
 
 
 def pairs_of(run: FinishedRun, split: Split, most: int) -> list[ReferencePair]:
-    """Return pairs of a split that the run reads, drawn at random and always the same."""
+    """Return up to `most` pairs of a split, drawn at random and always the same.
+
+    Pairs that are too long for the run are left out.
+    """
     assert isinstance(run.config, TranslationRun)
     shards, length = run.shards, run.config.sequence_length - 2
     documents = split_documents(shards, split, run.config.validation.fraction)
@@ -85,7 +91,7 @@ def _pair(shards: Shards, document: int) -> ReferencePair:
 
 
 def translated(run: FinishedRun) -> Translations:
-    """Translate held-out pairs, as many as `SECONDS` allow and `AT_ONCE` at least."""
+    """Translate held-out pairs, as many as `SECONDS` allow, but at least `AT_ONCE`."""
     runner, tokenizer = run.model.runner, run.tokenizer
     search = target_search(runner)
     pairs, done = pairs_of(run, "dev", MOST_PAIRS), Translations([], [], [], [])
@@ -104,8 +110,9 @@ def translated(run: FinishedRun) -> Translations:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether the decoder predicts target tokens better than the most frequent one, and
-    whether its translations depend on their sources."""
+    """Return whether the decoder predicts target tokens better than always the most frequent one,
+    and whether its translations depend on their sources.
+    """
     by_tokens = pretraining_verdict(run.records, run.once(_levels) if run.last else {})
     if by_tokens.answer != "yes" or writes_trees(run.tokenizer):
         return by_tokens
@@ -124,7 +131,7 @@ def verdict(run: FinishedRun) -> Verdict:
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows: BLEU, translations, an alignment, layers."""
+    """Return the content of `examples.json`: BLEU, translations, an alignment, and layers."""
     shown: list[sections.Section] = []
     parses = writes_trees(run.tokenizer)
     done = run.once(translated)
@@ -141,13 +148,16 @@ def examine(run: FinishedRun) -> dict[str, Any]:
 
 
 def _levels(run: FinishedRun) -> dict[str, float]:
-    """Return how often the most frequent target token is right, by key of a record."""
+    """Return the accuracy of always the most frequent target token, by key of a record."""
     return {"translation.accuracy": most_frequent_label(run.shards, run.config, "labels")}
 
 
 def evaluated(run: FinishedRun) -> dict[str, dict[str, Any]] | None:
-    """Return BLEU and chrF of the model's translations, of the same against the references of other
-    sources, and of the sources as they are; None where sacreBLEU is missing."""
+    """Return BLEU and chrF of the model's translations, of the same translations against the
+    references of other sources, and of the copied sources.
+
+    The result is None if sacreBLEU is not installed, or if there are no pairs.
+    """
     done = run.once(translated)
     if not done.pairs:
         return None
@@ -163,7 +173,7 @@ def evaluated(run: FinishedRun) -> dict[str, dict[str, Any]] | None:
 
 
 def _scores(run: FinishedRun) -> list[sections.Section]:
-    """Return the table of BLEU and chrF; nothing where sacreBLEU is missing."""
+    """Return the table of BLEU and chrF; without sacreBLEU, a note on how to install it."""
     done, scores = run.once(translated), run.once(evaluated)
     if scores is None:
         note = "BLEU and chrF need sacreBLEU: pip install 'bertwright[translation]'."
@@ -180,7 +190,7 @@ def _scores(run: FinishedRun) -> list[sections.Section]:
 
 
 def _ten(done: Translations, parses: bool) -> sections.Section:
-    """Return one translation from each tenth of them by quality, worst first."""
+    """Return a table with one translation from each tenth by quality, the worst tenth first."""
     quality = _quality(done)
     order = np.argsort(quality, kind="stable")
     count = min(SHOWN, len(order))
@@ -196,7 +206,7 @@ def _ten(done: Translations, parses: bool) -> sections.Section:
 
 
 def _quality(done: Translations) -> list[float]:
-    """Return the chrF of each translation; without sacreBLEU, the fraction of common words."""
+    """Return the chrF of each translation; without sacreBLEU, the percentage of common words."""
     try:
         from sacrebleu.metrics.chrf import CHRF
     except ImportError:
@@ -212,8 +222,10 @@ def _quality(done: Translations) -> list[float]:
 
 
 def _alignment(run: FinishedRun, done: Translations) -> sections.Section | None:
-    """Return the attention of the layer and head that aligns best over one held-out pair; None for
-    a model without such attention."""
+    """Return the attention over one held-out pair, of the attention head that aligns best.
+
+    The result is None for a model without attention from target to source, or if no pair fits.
+    """
     fitting = [pair for pair in done.pairs if len(pair.source) >= 4 and _short(pair)][:SHOWN]
     dice = _dice(run, fitting)
     weights: list[Float64s] = []
@@ -230,7 +242,7 @@ def _alignment(run: FinishedRun, done: Translations) -> sections.Section | None:
             return None
         attention = np.asarray(over[0].weights, np.float64)  # [L, A, T, S]
         if attention.shape[2:] != (len(pair.target) + 1, len(pair.source) + 2):
-            continue  # a text that is tokenized otherwise again
+            continue  # the decoded text is tokenized differently
         inner = attention[:, :, :-1, 1:-1]
         weights.append((inner * own).sum(3).mean(2))  # [L, A]
         drawn = drawn or over[0]

@@ -1,9 +1,10 @@
-"""What word vectors have learned: word2vec, GloVe, fastText.
+"""Examine what word vectors have learned: word2vec, GloVe, fastText.
 
-They have no held-out loss, so their page asks what the vectors are for. A pair of words that stand
-near each other in the text should have a larger cosine than one of them with another word of the
-same frequency: half of the time without training, in any language. Beside it stand two small
-English sets of our own (`analogies.txt`, `nearer.txt`), whose words a vocabulary may lack.
+Word vectors have no held-out loss, so their page tests their use. Two words that occur near each
+other in the text should have a larger cosine than one of them and another word of the same
+frequency. Without training, this is true half of the time, in any language. The page also has the
+results on two small English sets of our own (`analogies.txt`, `nearer.txt`), whose words may be
+missing from a vocabulary.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from bertwright.report.verdict import Verdict
 from bertwright.text.scripts import is_word
 
 PAIRS, DISTANCE = 20_000, 3
-"""Pairs of neighbouring words that are compared, and the farthest that the two are apart."""
+"""The maximum number of pairs of neighbouring words, and the maximum distance between the two."""
 READ = 1_000_000
-"""The maximum number of tokens of which pairs are drawn."""
+"""The maximum number of training tokens from which pairs are drawn."""
 SHOWN, NEAREST = 12, 6
 DRAWN = 250
-"""Words of the map."""
+"""The maximum number of words on the map."""
 _LEAST = 30
-"""Lines of a set whose words must all be known before it counts."""
+"""The verdict includes `nearer.txt` if the words of at least this many of its lines are known."""
 
 
 class Measured(NamedTuple):
-    """How often pairs of neighbouring words are nearer than random ones of the same frequency."""
+    """How often words near each other in the text have a larger cosine than random words."""
 
     fraction: float
     error: float
-    """The standard error."""
+    """The standard error of the fraction."""
     pairs: int
 
 
 class Nearer(NamedTuple):
-    """How often the related word of a line of `nearer.txt` is the nearer one."""
+    """How often the related word of a line in `nearer.txt` is the nearer one."""
 
     fraction: float
     known: int
@@ -55,12 +56,12 @@ class Nearer(NamedTuple):
 
 
 def table_of(run: FinishedRun) -> WordTable:
-    """Return the vectors of a run."""
+    """Return the word vectors of a run."""
     return open_words(run.folder)
 
 
 def neighbouring_pairs(run: FinishedRun) -> Measured:
-    """Compare the cosines of words that stand near each other with those of random words."""
+    """Return how often words near each other in the text have larger cosines than random words."""
     table = run.once(table_of)
     row_of_id, counts = _rows(run, table)
     shards, documents, _, _ = training_documents(run.shards, run.config, READ)
@@ -68,7 +69,7 @@ def neighbouring_pairs(run: FinishedRun) -> Measured:
     last = shards.sentence_tokens[shards.document_sentences[documents + 1]]
     ids = np.concatenate([shards.tokens(a, b) for a, b in zip(first, last, strict=True)])
     rows = row_of_id[ids]
-    # the most frequent words stand beside everything
+    # The most frequent words are left out, because they occur next to every word.
     by_count = np.argsort(-counts, kind="stable")
     rank = np.empty(len(counts), np.int64)
     rank[by_count] = np.arange(len(counts))
@@ -81,7 +82,7 @@ def neighbouring_pairs(run: FinishedRun) -> Measured:
     a, b = a[fitting][:PAIRS], b[fitting][:PAIRS]
     if not len(a):
         return Measured(0.5, 0.5, 0)
-    # another word of nearly the same rank
+    # Replace b by another word of nearly the same rank.
     spread = np.maximum(10, rank[b] // 4)
     moved = rank[b] + generator.integers(-spread, spread + 1)
     other = by_count[np.clip(moved, common, max(common, int((counts > 0).sum()) - 1))]
@@ -92,7 +93,7 @@ def neighbouring_pairs(run: FinishedRun) -> Measured:
 
 
 def nearer_words(run: FinishedRun) -> Nearer:
-    """Count the triples of `nearer.txt` whose nearer word the vectors find nearer."""
+    """Return the fraction of the triples of `nearer.txt` whose related word is the nearer one."""
     table = run.once(table_of)
     lines = [line.split() for line in _own_file("nearer.txt") if line and line[0] != "#"]
     right = []
@@ -105,8 +106,9 @@ def nearer_words(run: FinishedRun) -> Nearer:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether words that stand near each other in the text have larger cosines than random
-    words of the same frequency."""
+    """Return whether words near each other in the text have larger cosines than random words of the
+    same frequency.
+    """
     found, nearer = run.once(neighbouring_pairs), run.once(nearer_words)
     if not found.pairs:
         return Verdict("unknown", "")
@@ -125,7 +127,7 @@ def verdict(run: FinishedRun) -> Verdict:
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
-    """Return what the page of a run shows: neighbours, tests of words, a map."""
+    """Return the content of `examples.json`: word tests, neighbours, and a map."""
     table = run.once(table_of)
     _, counts = _rows(run, table)
     frequent = [n for n in np.argsort(-counts, kind="stable").tolist() if counts[n] > 0]
@@ -141,8 +143,10 @@ def examine(run: FinishedRun) -> dict[str, Any]:
 
 
 def _rows(run: FinishedRun, table: WordTable) -> tuple[Int64s, Int64s]:
-    """Return the row of each id of the vocabulary in the table, -1 for none; and how often the word
-    of each row occurs."""
+    """Return the row of each token id in the table, and the count of the word of each row.
+
+    Tokens without a row have -1.
+    """
     tokens = run.tokenizer.tokens_of(range(run.shards.vocab_size))
     row_of_id = np.array([table.row.get(token, -1) for token in tokens])
     counts = np.zeros(len(table.words), np.int64)
@@ -152,7 +156,7 @@ def _rows(run: FinishedRun, table: WordTable) -> tuple[Int64s, Int64s]:
 
 
 def _tests(run: FinishedRun, table: WordTable) -> sections.Section:
-    """Return the figures of all tests, with how much of each the vocabulary covers."""
+    """Return a table of the results of all tests, with the part that the vocabulary covers."""
     found, nearer = run.once(neighbouring_pairs), run.once(nearer_words)
     rows = [
         [
@@ -191,7 +195,7 @@ def _tests(run: FinishedRun, table: WordTable) -> sections.Section:
 
 
 def _analogies(table: WordTable) -> WordTestResult | None:
-    """Evaluate `analogies.txt`; None if the vocabulary has the words of no line."""
+    """Return the result on `analogies.txt`; None if it cannot be evaluated with this vocabulary."""
     try:
         return evaluate_words(table, Path(str(files(__package__) / "analogies.txt")))
     except BertwrightError:
@@ -199,7 +203,7 @@ def _analogies(table: WordTable) -> WordTestResult | None:
 
 
 def _neighbours(table: WordTable, frequent: list[int], counts: Int64s) -> sections.Section:
-    """Return the nearest words of some words, from frequent to rare."""
+    """Return a table of words, from frequent to rare, with their nearest words."""
     often = [row for row in frequent if counts[row] >= 5] or frequent
     places = np.unique(np.geomspace(1, len(often), SHOWN).astype(int)) - 1
     rows = []
@@ -215,7 +219,7 @@ def _neighbours(table: WordTable, frequent: list[int], counts: Int64s) -> sectio
 
 
 def _map(table: WordTable, rows: list[int], counts: Int64s) -> sections.Section:
-    """Return the most frequent words on a plane."""
+    """Return a map of the most frequent words on a plane."""
     points, _ = project(np.asarray(table.unit[rows], np.float32), "tsne")
     decades = [10 ** int(np.log10(max(1, counts[row]))) for row in rows]
     note = "Near are neighbours, far means nothing (t-SNE)."
@@ -230,7 +234,7 @@ def _map(table: WordTable, rows: list[int], counts: Int64s) -> sections.Section:
 
 
 def _rising(run: FinishedRun) -> str:
-    """Return why the loss of training rises; empty where it does not."""
+    """Return a text that explains why the training loss rises; empty if it does not."""
     losses = [number(r.get("loss")) for r in run.records if r.get("split") == "train"]
     known = [loss for loss in losses if loss is not None]
     if len(known) < 2 or known[-1] <= min(known) * 1.005 or "learning_rate" not in run.records[-1]:
@@ -244,5 +248,5 @@ def _rising(run: FinishedRun) -> str:
 
 
 def _own_file(name: str) -> list[str]:
-    """Return the lines of one of our own sets."""
+    """Return the lines of one of our own test sets."""
     return (files(__package__) / name).read_text("utf-8").splitlines()

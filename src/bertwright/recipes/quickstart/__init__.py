@@ -1,1 +1,1 @@
-"""The quickstart: the whole way from text to a model on a small corpus."""
+"""The quickstart: all steps from text to a fine-tuned model, on a small corpus."""

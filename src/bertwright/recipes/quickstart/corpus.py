@@ -4,17 +4,18 @@ The sources, in this order, are the language topics of `pydoc_data.topics` (each
 document), the docstrings of the standard library, and those of the packages in `site-packages` by
 name. Nothing is downloaded, imported or run: a source file is scanned with one regular expression
 for comments and string literals, so a file of another Python version, or a broken one, can be read
-too. Taken are triple-quoted literals that begin their line (docstrings, and the strings that
-`add_docstr` of torch and `add_newdoc` of NumPy attach to compiled functions) or that follow a name
-with "doc" in it.
+too. Triple-quoted literals are extracted if they begin their line (docstrings, and the strings that
+`add_docstr` of torch and `add_newdoc` of NumPy attach to compiled functions) or follow a name that
+contains "doc".
 
 Only sentences of prose are kept; doctests, literal blocks, tables, types, licences and markup are
-left out. So is a paragraph that occurred before in any module (packages repeat themselves:
-re-exports, templates, sibling classes); paragraphs that differ only in names and numbers count as
-the same. The rest of a module is a document if it has three sentences or more.
+left out. Paragraphs that occurred before in any module are left out too, because packages repeat
+themselves (re-exports, templates, sibling classes); paragraphs that differ only in names and
+numbers count as the same. The remaining text of a module is a document if it has at least three
+sentences.
 
 The output has the format of google-research/bert (one sentence per line, a blank line between
-documents), with an index of one JSON object per document that says where it is from.
+documents). An index has one JSON object per document, which says where the document is from.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ Paragraphs = list[list[str]]
 
 @dataclass(frozen=True)
 class Module:
-    """A source file, and the name by which it is imported."""
+    """A source file and the name by which it is imported."""
 
     path: Path
     name: str
@@ -115,7 +116,9 @@ class DocsReport:
     repeated_paragraphs: int = 0
     """The number of paragraphs that were left out because they occurred before."""
     characters_by_package: dict[str, int] = field(default_factory=dict)
-    """The largest package first; all of the standard library counts as `python`."""
+    """The number of characters of each package, in descending order. The standard library counts as
+    `python`.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field by its name."""
@@ -134,10 +137,10 @@ def write_python_docs(
 
     Args:
         folder: the folder to write to.
-        search: folders of packages to read in place of the standard library and `site-packages`.
+        search: folders of packages, read in place of the standard library and `site-packages`.
         workers: the number of processes; 0: one for every core. The result does not depend on it.
-        most_characters: stop when there is this much text.
-        on_progress: called with the modules read.
+        most_characters: the number of characters after which no more documents are written.
+        on_progress: called with the number of modules read.
 
     Raises:
         DataError: no documentation was found.
@@ -149,7 +152,7 @@ def write_python_docs(
     folder.mkdir(parents=True, exist_ok=True)
     text_path, index_path = corpus_files(folder)
     with (
-        # without name and time in the header, the same text gives the same bytes
+        # Without a name and a time in the header, the same text gives the same bytes.
         gzip.GzipFile("", "wb", 6, text_path.open("wb"), mtime=0) as text,
         index_path.open("w", encoding="utf-8") as index,
     ):
@@ -181,20 +184,22 @@ def write_python_docs(
 
 
 def corpus_files(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of the text and of its index."""
+    """Return the paths of the corpus and of its index."""
     return folder / "python-docs.txt.gz", folder / "python-docs.index.jsonl"
 
 
 def read_index(folder: Path) -> list[dict[str, Any]]:
-    """Return the index: `document`, `module`, `package`, `source`, `sentences`, `characters` of
-    each document.
+    """Return the index of the corpus.
+
+    Each document has an entry with the keys `document`, `module`, `package`, `source`, `sentences`
+    and `characters`.
     """
     lines = corpus_files(folder)[1].read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def find_modules(search: Sequence[str] | None = None) -> list[Module]:
-    """Return the source files to read, the standard library first, each group sorted by name."""
+    """Return the source files to read: the standard library, then packages, each sorted by name."""
     if search is not None:
         return [m for folder in search for m in _modules_below(Path(folder), "packages")]
     library = Path(sysconfig.get_path("stdlib"))
@@ -245,7 +250,7 @@ def _all_documents(
 
 
 def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
-    """Yield the language topics of `help()`; none if the distribution does not include them."""
+    """Yield the language topics of `help()`; nothing if the distribution does not include them."""
     path = Path(sysconfig.get_path("stdlib"), "pydoc_data", "topics.py")
     if not path.is_file():
         return
@@ -259,8 +264,9 @@ def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
 
 
 def read_module(path: Path) -> Paragraphs:
-    """Return the paragraphs of all docstrings of a source file, in order; none if it is not
-    readable.
+    """Return the paragraphs of all docstrings of a source file, in order.
+
+    The result is empty if the file cannot be read.
     """
     try:
         source = path.read_bytes().decode("utf-8", "replace")
@@ -270,7 +276,7 @@ def read_module(path: Path) -> Paragraphs:
 
 
 def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
-    """Yield `read_module` of all modules, with several processes."""
+    """Yield the result of `read_module` for each module, computed by several processes."""
     paths = [module.path for module in modules]
     workers = 1 if len(paths) < 100 else workers or usable_cores()
     batches = [paths[first : first + 32] for first in range(0, len(paths), 32)]
@@ -280,7 +286,7 @@ def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
 
 
 def _make_reader() -> Callable[[list[Path]], list[Paragraphs]]:
-    """Return the function that a process runs."""
+    """Return the function with which a worker process reads a batch of files."""
     return _read_modules
 
 
@@ -289,7 +295,7 @@ def _read_modules(paths: list[Path]) -> list[Paragraphs]:
 
 
 def _unseen(paragraphs: Paragraphs, seen: set[str], report: DocsReport) -> list[str]:
-    """Return the sentences of the paragraphs that did not occur before."""
+    """Return the sentences of the paragraphs that did not occur before, and add these to `seen`."""
     unseen: list[str] = []
     for sentences in paragraphs:
         key = _key(" ".join(sentences))
@@ -302,13 +308,13 @@ def _unseen(paragraphs: Paragraphs, seen: set[str], report: DocsReport) -> list[
 
 
 def _key(text: str) -> str:
-    """Return the plain words of a paragraph; two paragraphs with equal words are the same."""
+    """Return a key of a paragraph, made of its plain words; repeated paragraphs have equal keys."""
     words = _COMPARED.findall(text)
     return " ".join(words) if len(words) >= 4 else text.lower()
 
 
 def find_docstrings(source: str) -> Iterator[str]:
-    """Yield the documentation strings of a source file, in order, with escapes resolved."""
+    """Yield the documentation strings of a source file, in order, with escapes decoded."""
     for match in _LITERAL.finditer(source):
         if not match["quotes"]:
             continue
@@ -345,7 +351,7 @@ def prose(docstring: str) -> list[list[str]]:
 
 
 def is_prose(sentence: str) -> bool:
-    """Return whether a sentence is prose: some words, mostly letters, and no marks of code."""
+    """Return whether a sentence is prose: it has words, mostly letters, and no signs of code."""
     if not 20 <= len(sentence) <= 800 or _NOT_PROSE.search(sentence):
         return False
     if not (sentence[0].isalnum() or sentence[0] in "\"'("):

@@ -1,8 +1,8 @@
 """The steps of the quickstart: a corpus from this computer, a vocabulary, shards, a BERT, and a
 page.
 
-Each step is a function that does one thing and returns what there is to print about it;
-`cli/quickstart.py` calls them in turn and times them. The folder has:
+Each step is a function that returns the facts to print about it. `cli/quickstart.py` calls the
+functions in turn and measures their time. The folder has:
 
 | path | content |
 |---|---|
@@ -47,7 +47,7 @@ from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.train import train_tokenizer
 
 MODEL = "bert-mini"
-"""The preset that learns most in five minutes on two cores; see `experiments`."""
+"""The preset that learns the most in five minutes on two cores; see `experiments`."""
 VOCAB_SIZE = 8192
 HELD_OUT = 0.1
 SEED = 1
@@ -72,10 +72,10 @@ class Paths:
 
 
 def begin(folder: Path, overwrite: bool = False) -> Paths:
-    """Create the folder; with `overwrite`, delete what an earlier quickstart left there.
+    """Create the folder; with `overwrite`, delete the files of an earlier quickstart.
 
     Raises:
-        ConfigError: the folder is not empty, or with `overwrite`, its content is not a quickstart.
+        ConfigError: the folder is not empty, or with `overwrite`, it is not that of a quickstart.
     """
     refuse_existing(folder, overwrite)
     paths = Paths(folder)
@@ -125,8 +125,9 @@ def check_data(paths: Paths, on_progress: OnProgress = silent) -> Checkup:
 
 
 def configuration(paths: Paths, minutes: float) -> BertRun:
-    """Return the configuration of the run; other keys have the defaults of `bertwright
-    pretrain`.
+    """Return the configuration of the pre-training run.
+
+    Keys that are not set here have the defaults of `bertwright pretrain`.
     """
     return BertRun(
         data=str(paths.shards),
@@ -149,7 +150,7 @@ def configuration(paths: Paths, minutes: float) -> BertRun:
 def read_modules(
     paths: Paths, validation_fraction: float
 ) -> Iterator[tuple[dict[str, Any], Sequence[str], bool]]:
-    """Yield each module of the corpus: its entry of the index, its sentences, and whether it is
+    """Yield each module of the corpus: its entry in the index, its sentences, and whether it is
     held out.
 
     Raises:
@@ -174,21 +175,21 @@ def document_names(paths: Paths) -> list[tuple[str, str]]:
 
 
 def package_of(entry: Mapping[str, Any]) -> str:
-    """Return the package of a module in the index; `python` for the standard library and the
+    """Return the package of an entry in the index; `python` for the standard library and the
     topics.
     """
     return str(entry["package"]) if entry["source"] == "packages" else "python"
 
 
 def suggested_text(run: Path) -> str:
-    """Return a text with a mask to try the model on, preferably one that it predicts correctly."""
+    """Return a text with a mask for trying the model, if possible one that it predicts right."""
     blanks = read_run(run).examples.get("blanks") or [{"text": "Return the [MASK] of the array."}]
     right = [each for each in blanks if each.get("truth") == each.get("top", [{}])[0].get("token")]
     return str((right or blanks)[-1]["text"])
 
 
 def next_commands() -> list[str]:
-    """Return the commands that do the same with the user's own text and labels."""
+    """Return the commands that repeat the steps with the user's own text and labels."""
     return [
         "bertwright tokenizer train corpus/ --vocab-size 16384 --out tokenizer",
         "bertwright data build corpus/ --tokenizer tokenizer --out shards",

@@ -1,17 +1,17 @@
 """The labelled task of a quickstart: to which package does a passage of documentation belong?
 
-The labels are known, because a module's package is. Training examples are from modules that
-pre-training used, test examples from those it held out. An example is a passage: consecutive
-sentences of one module, as many as are needed for 12 words, truncated to 40. A held-out sentence
-that also occurs in a training module is left out, and so is a passage that occurs with two labels,
-or in both training and test. The name of a package would reveal the label, so the names of all
-packages of the task, and their common abbreviations (`np`, `PyTorch`), are replaced by "package" in
-every passage. The labels are balanced, and the passages are drawn at random.
+The labels are known, because the package of each module is known. Training examples are from
+modules that pre-training used, test examples from modules that it held out. An example is a
+passage: consecutive sentences of one module, as many as are needed for 12 words, truncated to 40. A
+held-out sentence that also occurs in a training module is left out, and so is a passage that occurs
+with two labels, or in both training and test. The name of a package would reveal the label, so the
+names of all packages of the task, and their common abbreviations (`np`, `PyTorch`), are replaced by
+"package" in every passage. The labels are balanced, and the passages are drawn at random.
 
 The task compares several methods for different numbers of labelled examples, on the same files: the
 pre-trained model, fine-tuned; the same model with random weights, fine-tuned with the same
 settings; the pre-trained model, frozen, with a linear layer on the mean of its last layer's
-vectors; TF-IDF + logistic regression; and the most frequent label. Nothing is chosen by the test
+vectors; TF-IDF + logistic regression; and the most frequent label. Nothing is selected on the test
 file: the settings are fixed (a learning rate of 3e-4 and 160 / sqrt(examples) epochs, between 3 and
 20), and the last weights are used. There is one seed, and the intervals are Wilson's 95 % intervals
 over the test examples.
@@ -45,11 +45,11 @@ from bertwright.train.signals import Signals
 MOST_LABELS = 8
 FEWEST_LABELS = 3
 FEWEST_TO_TRAIN, FEWEST_TO_TEST = 25, 15
-"""The fewest passages that a package needs to be a label."""
+"""The minimum numbers of training and test passages of a package that becomes a label."""
 MOST_TO_TEST = 120
-"""The most test passages of each label."""
+"""The maximum number of test passages of each label."""
 WORDS = (12, 40)
-"""The fewest and the most words of a passage."""
+"""The minimum and the maximum number of words of a passage."""
 LONGEST_WHOLE = 5
 """Names with at least this many letters are replaced inside longer words too: `NumPy's`,
 `pythonic`.
@@ -68,25 +68,27 @@ ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("tf",),
     "torch": ("pytorch", "aten"),
 }
-"""Other names of packages."""
+"""Other names by which packages are called."""
 SIZES = ((15.0, 6400), (3.0, 1600), (1.0, 400), (0.0, 100))
-"""The number of labelled examples from a number of minutes of pre-training on; all smaller sizes
-are used too.
+"""Pairs of minutes and labelled examples: the largest number of examples for a quickstart of at
+least so many minutes. All smaller numbers are used too.
 """
 LEARNING_RATE = 3e-4
 FROZEN_RATE = 1e-3
-"""The learning rate of the linear layer on frozen features. The usual 1e-2 overfits so few passages
-(57.8 % in place of 59.9 % with 400 examples).
+"""The learning rate of the linear layer on frozen features. The default of 1e-2 overfits
+so few passages (with 400 examples, the accuracy is 57.8 % instead of 59.9 %).
 """
 NAME = "package"
-"""The name of the task, on which the random numbers of a seed depend too."""
+"""The name of the task. The random numbers of a seed depend on it too."""
 LENGTH = 64
-"""The tokens of a window, which is the length that the model was pre-trained on."""
+"""The number of tokens of a window: the sequence length of the model's pre-training."""
 
 LearningCurve = dict[str, Any]
-"""`learning_curve.json`: `labels`, `sizes`, `epochs`, `test` {`file`, `examples`}, `methods` [{
-`name`, `accuracy` [sizes], `intervals` [sizes][2], `degenerate` [sizes]}], `hidden`, `words`,
-`model`, `command`; or `left_out`, the reason."""
+"""The content of `learning_curve.json`: `format`, `labels`, `sizes`, `epochs`, `learning_rate`,
+`test` {`file`, `examples`}, `methods` [{`name`, `accuracy` [sizes], `intervals` [sizes][2],
+`degenerate` [sizes]}], `hidden`, `words`, `model`, `command`; or `format` and `left_out`, the
+reason why there is no task.
+"""
 
 
 class TooFewPackages(DataError):
@@ -95,7 +97,7 @@ class TooFewPackages(DataError):
 
 @dataclass(frozen=True)
 class Passage:
-    """An example: a text, and where it is from."""
+    """An example: a text, its label, and the module that it is from."""
 
     text: str
     label: str
@@ -113,14 +115,14 @@ class LabelledFiles:
 
 
 def learning_curve(paths: Paths, minutes: float, on_progress: OnProgress = silent) -> LearningCurve:
-    """Make the task, train every method on it, and write the figures to the run's folder.
+    """Make the task, train every method on it, and write the learning curve to the run's folder.
 
-    If the corpus has too few packages for a task, the figures say so instead.
+    If the corpus has too few packages for a task, the learning curve has the reason instead.
 
     Args:
         paths: the paths of the quickstart.
         minutes: the minutes of its pre-training, which determine the numbers of labelled examples.
-        on_progress: called with the examples trained on, each counted once per epoch.
+        on_progress: called with the number of training examples processed, summed over epochs.
 
     Raises:
         Interrupted: a signal arrived; the pre-training run is complete.
@@ -146,22 +148,21 @@ def learning_curve(paths: Paths, minutes: float, on_progress: OnProgress = silen
 
 
 def sizes_for(minutes: float) -> list[int]:
-    """Return the numbers of labelled examples for a quickstart of so many minutes, in ascending
-    order.
-    """
+    """Return the numbers of labelled examples for a quickstart of `minutes`, in ascending order."""
     return [size for least, size in reversed(SIZES) if minutes >= least]
 
 
 def epochs_for(examples: int) -> int:
-    """Return the number of passes over this number of examples."""
+    """Return the number of epochs for a number of training examples."""
     return min(20, max(3, round(160 / math.sqrt(examples))))
 
 
 def _compare(
     paths: Paths, files: LabelledFiles, unfinished: Path, on_progress: OnProgress
 ) -> LearningCurve:
-    """Return the figures of every method for every size; runs that are not kept are written to
-    `unfinished`.
+    """Return the learning curve: the results of every method for every size.
+
+    Runs that are not kept are written to `unfinished`.
     """
     sizes = [count for count, _ in files.train]
     epochs = [epochs_for(count) for count in sizes]
@@ -174,7 +175,7 @@ def _compare(
         keep="last",
         evaluations_per_epoch=1e-9,  # only at the end
         seed=SEED,
-        precision=precision,  # the one that was measured to be faster here
+        precision=precision,  # as measured by pre-training
         baselines=False,
     )
     methods: dict[str, dict[str, Any]] = {
@@ -229,13 +230,13 @@ def _compare(
 
 
 def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -> LabelledFiles:
-    """Write the labelled files.
+    """Write the labelled files of a quickstart.
 
     Args:
         paths: the paths of the quickstart.
         validation_fraction: the fraction of the modules that pre-training held out.
         sizes: the numbers of training examples, in ascending order. Each is rounded to a multiple
-            of the number of labels, and is at most what is available.
+            of the number of labels, and limited to the available examples.
 
     Raises:
         TooFewPackages: fewer than three packages have enough passages.
@@ -249,11 +250,16 @@ def write_labelled(
     documents: Iterable[tuple[Mapping[str, Any], Sequence[str], bool]],
     sizes: Sequence[int],
 ) -> LabelledFiles:
-    """Write the labelled files of modules: of each its entry of the index, its sentences, and
-    whether it is held out; see `write_task`.
+    """Write labelled files of passages from modules.
+
+    Args:
+        folder: the folder to write to.
+        documents: for each module, its entry in the index, its sentences, and whether it is held
+            out.
+        sizes: the numbers of training examples; see `write_task`.
 
     Raises:
-        TooFewPackages: fewer than three packages have passages enough.
+        TooFewPackages: fewer than three packages have enough passages.
     """
     modules = list(documents)
     trained_on = {_plain(s) for _, sentences, is_held in modules if not is_held for s in sentences}
@@ -279,7 +285,7 @@ def write_labelled(
 
 
 def passages(sentences: Sequence[str]) -> Iterator[str]:
-    """Yield consecutive sentences, joined to passages of `WORDS` words."""
+    """Yield passages of consecutive sentences, with the numbers of words that `WORDS` allows."""
     least, most = WORDS
     words: list[str] = []
     for sentence in sentences:
@@ -313,7 +319,7 @@ def choose_labels(
 
 
 def hider(labels: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that replaces names that reveal a label by the word `package`."""
+    """Return a function that replaces names that reveal a label with the word `package`."""
     parts = []
     for label in labels:
         for name in (label, *ALSO_CALLED.get(label, ())):
@@ -324,9 +330,9 @@ def hider(labels: Sequence[str]) -> Callable[[str], str]:
 
 
 def per_label(sizes: Sequence[int], labels: int, most: int) -> list[int]:
-    """Return the number of examples of each label for training files of about these sizes.
+    """Return the numbers of examples of each label for training files of about these sizes.
 
-    At most `most` are available, which replaces all larger sizes.
+    Numbers above `most`, the number of available examples, are replaced by it.
     """
     return sorted({min(most, max(1, size // labels)) for size in sizes})
 
@@ -337,7 +343,7 @@ def _drawn(
     labels: Sequence[str],
     count: int,
 ) -> tuple[list[list[Passage]], list[list[Passage]]]:
-    """Return training and test passages of each label; passages that occur twice are in neither."""
+    """Draw training and test passages of each label; passages that occur twice are left out."""
     hide = hider(labels)
     generator = np.random.default_rng(1)
 
@@ -362,8 +368,9 @@ def _drawn(
 def _write(
     folder: Path, name: str, groups: Sequence[Sequence[Passage]], each: int
 ) -> tuple[int, Path]:
-    """Write `each` passages of each group, alternating between groups; return their number and the
-    file.
+    """Write `each` passages of each group, alternating between groups.
+
+    Return the number of all passages and the path of the file.
     """
     rows = [passage for row in zip(*(g[:each] for g in groups), strict=True) for passage in row]
     path = folder / name.format(len(rows))
@@ -373,5 +380,5 @@ def _write(
 
 
 def _plain(sentence: str) -> str:
-    """Return the lower-cased words of a sentence; two sentences with equal words are the same."""
+    """Return the lower-cased words of a sentence, with which sentences are compared."""
     return " ".join(re.findall(r"\w+", sentence.lower()))

@@ -1,1 +1,1 @@
-"""Text that a server generates: many requests side by side, sent whole or as it comes."""
+"""Text generation for many requests side by side, with whole or streamed replies."""

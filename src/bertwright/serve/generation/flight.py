@@ -1,11 +1,13 @@
-"""The texts of many requests, generated side by side (continuous batching: Yu et al. 2022, Orca).
+"""Continuous batching of the texts of many requests (Yu et al. 2022, Orca).
 
-One step of the decoder gives each running text a token. Between steps texts that have ended leave
-and prompts join, of each request that waits one in turn. A long prompt is read in parts, one
-between two steps, so that the running texts do not wait for the whole (chunked prefill: Agrawal et
-al. 2023, SARATHI). Several long prompts take turns. Some steps make a turn of the device, which
-other requests' batches alternate with (`Batcher.turn`): a turn ends when something has ended or
-arrived, or with the step that passes `TURN`.
+One step of the decoder generates a token for each running text. Between steps, texts that have
+ended leave and prompts join; the requests that wait take turns in adding a prompt. A long prompt is
+read in parts, one part between two steps, so that the running texts do not wait for the whole
+prompt (chunked prefill: Agrawal et al. 2023, SARATHI). Several long prompts take turns.
+
+A turn of the device consists of several steps. Turns alternate with the batches of other requests
+(`Batcher.turn`). A turn ends when a text has ended or a request has arrived, or with the step
+during which its time (`TURN`) has passed.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from bertwright.serve.errors import HttpError, busy, unavailable
 TURN = 0.025
 """Seconds after which a turn begins no further step."""
 ROWS = 32
-"""Texts that run at once."""
+"""The number of running texts or beams beyond which no further prompt joins."""
 TOKENS = 16384
-"""Texts that run, times the tokens of the longest: memory for what each keeps (a KV cache)."""
+"""The bound of the running texts times the tokens of the longest, which limits the memory for what
+is kept of each text (a KV cache)."""
 
 
 @dataclass(eq=False)
@@ -38,62 +41,65 @@ class Text(GrowingText):
 
     streams: bool = False
     score: float | None = None
-    """Of beam search."""
+    """The score of a hypothesis of beam search; None without beam search."""
     new: str = ""
-    """What is written and not yet delivered."""
+    """Text that was written but not yet delivered."""
     delivered: int = 0
-    """Of its tokens."""
+    """The number of its tokens that were delivered."""
     ended: bool = False
-    """Whether its end is delivered."""
+    """Whether its end was delivered."""
 
     def go_on(self) -> None:
-        """Write what the last step made certain."""
+        """Add to `new` the text that can be emitted after the last step.
+
+        Without streaming and stop strings, this is left until the text has ended.
+        """
         if self.streams or self.config.stop or self.reason is not None:
             self.new += self.write()
 
 
 @dataclass(eq=False)
 class PromptTexts:
-    """A prompt, and the texts that continue it."""
+    """A prompt and the texts that continue it."""
 
     number: int
-    """Of the prompt in its request."""
+    """The number of the prompt in its request."""
     ids: list[int]
     texts: list[Text]
     failed: bool = False
 
     @property
     def rows(self) -> int:
-        """Of the decoder: its texts, or its beams."""
+        """The number of rows of the decoder: one for each text, or for each beam."""
         return max(len(self.texts), self.texts[0].config.beam)
 
     @property
     def longest(self) -> int:
-        """Tokens that a text may have, with its prompt."""
+        """The maximum number of tokens of a text together with the prompt."""
         return len(self.ids) + max(text.limit for text in self.texts)
 
     @property
     def tokens(self) -> int:
-        """That it may have in all."""
+        """The maximum number of tokens of the prompt and all its rows."""
         return len(self.ids) + self.rows * self.texts[0].limit
 
 
 @dataclass(frozen=True)
 class PromptInParts:
-    """A long prompt of which a part is read."""
+    """A long prompt that is being read in parts."""
 
     prompt: PromptTexts
     parts: Iterator[None]
-    """Reads a part at each `next`."""
+    """Reads a part at each `next`, and ends with the last one."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What a text has got more."""
+    """What was generated of a text since its last piece."""
 
     prompt: int
     number: int
-    """Of the text, among those of its prompt."""
+    """The number of the text among those of its prompt."""
     text: str
     ids: list[int]
     reason: Literal["stop", "length"] | None
@@ -106,8 +112,14 @@ class Generation:
     def __init__(
         self, prompts: Sequence[PromptTexts], begin: float, end: float, gone: Callable[[], bool]
     ) -> None:
-        """It must begin and end by these times of the monotonic clock; `gone` says whether the
-        client has left."""
+        """Make the prompts of the request wait.
+
+        Args:
+            prompts: the prompts.
+            begin: the time of the monotonic clock by which the generation must begin.
+            end: the time by which it must end.
+            gone: returns whether the client has left.
+        """
         self.tokens = sum(prompt.tokens for prompt in prompts)
         self.begin_by, self.end_by, self.gone = begin, end, gone
         self.waiting = deque(prompts)
@@ -118,10 +130,10 @@ class Generation:
         self._news = asyncio.Event()
 
     async def more(self) -> list[Piece]:
-        """What was made since the last call, one piece at least; nothing: all texts have ended.
+        """Wait for pieces and return those since the last call; none if all texts have ended.
 
         Raises:
-            HttpError: 499, 503: it could not be made to the end.
+            HttpError: 499, the client left; 503, the texts could not be generated to the end.
         """
         await self._news.wait()
         found, self._made = self._made, []
@@ -132,7 +144,7 @@ class Generation:
         return found
 
     def deliver(self) -> int:
-        """Hand over what the last turn made; gives the number of tokens."""
+        """Make pieces of what the last turn generated, and return the number of their tokens."""
         count = 0
         for prompt in self.running:
             if prompt.failed:
@@ -153,7 +165,7 @@ class Generation:
         return count
 
     def end(self, error: HttpError | None = None) -> None:
-        """No more comes; what runs leaves at the next step."""
+        """End the request, whose running texts leave at the next step; `more` raises the error."""
         if self.over:
             return
         self.over, self._error = True, error
@@ -164,18 +176,21 @@ class Generation:
 
 
 BeginSearch = Callable[[Sequence[list[int]], Sequence[int], GenerationConfig], BeamSteps]
-"""Sources, longest first, the tokens that a text of each may have, and settings -> a search."""
+"""Takes sources, longest first, the maximum number of tokens of a text of each, and settings, and
+returns a search."""
 
 
 class Searches:
-    """Beam searches side by side, in steps as `RowsInFlight` has them. Those that begin together
-    and with the same settings are one search."""
+    """Beam searches side by side, with the same interface as `RowsInFlight`.
+
+    Prompts that begin together and have the same settings are one search.
+    """
 
     def __init__(self, begin: BeginSearch) -> None:
         self._begin_search = begin
         self._going: list[tuple[list[list[Text]], BeamSteps]] = []
         self.rows: list[Row] = []
-        """Texts that are searched for: of each prompt one, or the best several."""
+        """The texts that are searched for: one for each prompt, or its best several."""
 
     def __len__(self) -> int:
         return sum(row.reason is None for row in self.rows)
@@ -196,14 +211,14 @@ class Searches:
         self.rows += [text for texts, _ in begun for own in texts for text in own]
 
     def step(self) -> list[Row]:
-        """A step of each search; gives the texts that had not ended before it."""
+        """Run a step of each search, and return the texts that had not ended before it."""
         self.rows = [row for row in self.rows if row.reason is None]
         for texts, steps in self._going:
             for number, found in next(steps, None) or ():
                 for text, best in zip_longest(texts[number], found[: len(texts[number])]):
                     if text.reason is not None:  # its client has left
                         continue
-                    if best is None:  # a tiny vocabulary has fewer texts than that
+                    if best is None:  # with a tiny vocabulary there may be fewer hypotheses
                         text.reason, text.ended = "stop", True
                         continue
                     text.ids, text.score, text.reason = best.ids, best.score, best.reason
@@ -214,7 +229,7 @@ class Searches:
 
 
 class Flight:
-    """The texts that one decoder generates."""
+    """Generates the texts of many requests by one decoder."""
 
     def __init__(
         self,
@@ -223,25 +238,34 @@ class Flight:
         on_tokens: Callable[[int], None],
         memory: int | None = TOKENS,
     ) -> None:
-        """`make_rows` makes what steps, and again after one failed. `batcher` lets it take turns:
-        prompts that join in one have at most as many tokens as its batches, where a part of a long
-        prompt counts; all requests, with the texts that they may get, as its queue. `on_tokens` is
-        called with the number of tokens that were generated. `memory` bounds the texts that run,
-        times the tokens of the longest; None: what the model keeps of a text has one size, whatever
-        its length."""
+        """Begin without requests.
+
+        Args:
+            make_rows: returns the rows or searches that generate; called again after a failure.
+            batcher: the queue before the device, which gives turns. The prompts that join in one
+                turn have at most `batch_tokens` tokens, where a long prompt counts as one part. All
+                requests have at most `queue_tokens` tokens, including those of the texts that they
+                may get.
+            on_tokens: called with the number of tokens that were generated.
+            memory: the bound of the running texts times the tokens of the longest; None: no bound,
+                as what the model keeps of a text has the same size for every length.
+        """
         self._memory = memory
         self._make_rows, self._batcher, self._on_tokens = make_rows, batcher, on_tokens
         self._rows = make_rows()
         self._reading: deque[PromptInParts] = deque()
         self._part = max(1, batcher.batch_tokens // 2)
-        """Tokens of a part of a long prompt: 512 on a CPU, unless `--batch-tokens` is given."""
+        """The tokens of a part of a long prompt: 512 on a CPU, unless `--batch-tokens` is given."""
         self._generations: list[Generation] = []
         self._arrived = False
         self._task: asyncio.Task[None] | None = None
 
     def add(self, generation: Generation) -> None:
-        """Generate the texts of a request, which awaits them by `more`; `HttpError` if too much
-        waits."""
+        """Add a request, which then awaits its texts by `Generation.more`.
+
+        Raises:
+            HttpError: too many tokens wait.
+        """
         tokens = sum(each.tokens for each in self._generations)
         if tokens and tokens + generation.tokens > self._batcher.queue_tokens:
             raise busy("too many tokens wait to be generated; try again")
@@ -274,12 +298,15 @@ class Flight:
                 self._start_anew()
 
     def _start_anew(self) -> None:
-        """Forget all texts that run."""
+        """Discard all running texts, and all prompts that are being read."""
         self._rows = self._make_rows()
         self._reading.clear()
 
     def _join(self) -> list[PromptTexts]:
-        """Prompts for which there is room, of each request one in turn; what is over leaves."""
+        """Return the prompts that join in the next turn, and remove the requests that are over.
+
+        Prompts join while there is room for them. The requests take turns in adding a prompt.
+        """
         now = time.monotonic()
         for each in self._generations:
             self._drop(each, now, looks=bool(each.running))
@@ -307,14 +334,14 @@ class Flight:
             joining.append(prompt)
             running.append(prompt)
             self._generations.remove(first)
-            self._generations.append(first)  # now all others go before it
+            self._generations.append(first)  # the other requests come first now
             if first.waiting:
                 queue.append(first)
         self._generations = [each for each in self._generations if not each.over]
         return joining
 
     def _drop(self, generation: Generation, now: float, looks: bool) -> None:
-        """End a request whose time is over or, if this looks for it, whose client has left."""
+        """End a request whose deadline has passed or, if `looks` is set, whose client has left."""
         if generation.over:
             return
         if now > (generation.end_by if generation.begun else generation.begin_by):
@@ -325,7 +352,7 @@ class Flight:
             generation.end(HttpError(499, "gone", "the client left"))
 
     def run(self, items: Sequence[list[PromptTexts]]) -> list[None]:
-        """A turn, in a thread of the device's: these prompts join, and all running texts go on."""
+        """Run a turn in a thread of the device: add these prompts, and continue running texts."""
         for joining in items:
             self._begin(joining)
         end, goes_on = time.monotonic() + TURN, True
@@ -338,12 +365,11 @@ class Flight:
             ended = any(row.reason is not None for row in rows)
             goes_on = not (ended or self._arrived) and time.monotonic() < end
         if not len(self._rows):
-            self._rows.step()  # which frees what the last ones kept
+            self._rows.step()  # frees what was kept of the last texts
         return [None] * len(items)
 
     def _begin(self, prompts: list[PromptTexts]) -> None:
-        """Read the short ones of these prompts, and put the long ones with those that are read in
-        parts."""
+        """Read the short ones of these prompts, and queue the long ones to be read in parts."""
         short = []
         for prompt in prompts:
             if (
@@ -358,8 +384,7 @@ class Flight:
         self._read(short)
 
     def _read(self, prompts: list[PromptTexts]) -> None:
-        """Read prompts together; if that fails each alone, so that it is clear which are at
-        fault."""
+        """Read prompts together; if that fails, read each alone to find those that fail."""
         if not prompts:
             return
         try:
@@ -372,7 +397,7 @@ class Flight:
                 prompts[0].failed = True
 
     def _read_part(self) -> None:
-        """Read a part of the long prompt whose turn it is; it goes behind the others."""
+        """Read a part of the long prompt whose turn it is, and put it behind the others."""
         if not self._reading:
             return
         first = self._reading.popleft()

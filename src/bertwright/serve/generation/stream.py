@@ -1,7 +1,7 @@
 """The reply to a request for generated text: one JSON object, or server-sent events.
 
-Of a stream the first event is awaited before the status is sent, so that what is refused has a
-status of its own; what fails later is an event with an `error`, and no `[DONE]` follows.
+The status of a stream is sent when its first event exists, so that a refused request has the status
+of its error. A later failure is sent as an event with an `error`, and no `[DONE]` follows it.
 """
 
 from __future__ import annotations
@@ -37,39 +37,45 @@ from bertwright.serve.service import Service
 
 @dataclass(frozen=True)
 class Way:
-    """One way in which a model generates; all texts that are generated in it step together."""
+    """A way in which a model generates. All texts of one way are generated together."""
 
     name: str
     make_rows: Callable[[ModelRunner], RowsInFlight | Searches]
-    """A model -> what steps."""
+    """Takes a model and returns the rows or searches that generate."""
     is_of_encoder: bool = True
     """Whether the encoder itself generates, without a decoder of its own."""
 
     def keeps_tokens(self, runner: ModelRunner) -> bool:
-        """Whether what is kept of a text grows with it. An encoder that reads texts of any length
-        keeps a state of one size (the last tokens, for n-grams)."""
+        """Return whether what the model keeps of a text grows with the text.
+
+        An encoder that reads texts of any length keeps a state of constant size (for n-grams, the
+        last tokens).
+        """
         return not (self.is_of_encoder and runner.spec.max_length is None)
 
 
 @dataclass(kw_only=True)
 class PreparedGeneration(Prepared[Any]):
-    """Prompts, and how what continues them becomes a reply: `finish` gets a whole piece a text."""
+    """Prompts, and how the texts that continue them become a reply.
+
+    `finish` gets one piece for each text, which is the whole text.
+    """
 
     way: Way
     prompts: list[PromptTexts] = field(default_factory=list)
     event: Callable[[Piece], object] | None = None
-    """A piece -> an event of the stream; None: one reply."""
+    """Makes an event of the stream from a piece; None: the reply is not a stream."""
     last: Callable[[int], Json | None] = lambda generated: None
-    """Number of tokens that were generated -> the event before `[DONE]`."""
+    """Makes the event before `[DONE]`, if any, from the number of tokens that were generated."""
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of the prompts."""
+        """The number of tokens of the prompts."""
         return sum(len(prompt.ids) for prompt in self.prompts)
 
     @property
     def unknown_words(self) -> int | None:
-        """Return the words of the prompts that the model has no vector for."""
+        """The number of words of the prompts that the model has no vector for, or None."""
         return self.engine.unknown_words(prompt.ids for prompt in self.prompts)
 
 
@@ -111,7 +117,7 @@ def _flight(service: Service, engine: Engine, way: Way) -> Flight:
 
 
 class EventStream(Response):
-    """Server-sent events, as they come."""
+    """A reply of server-sent events, which are sent as the text is generated."""
 
     def __init__(
         self,
@@ -120,7 +126,7 @@ class EventStream(Response):
         pieces: list[Piece],
         facts: dict[str, object],
     ) -> None:
-        """The first pieces are made; the others come of `generation`."""
+        """Begin with the pieces that exist; the others are awaited from `generation`."""
         self.prepared, self.generation, self.pieces = prepared, generation, pieces
         self.facts, self.status_code, self.background = facts, 200, None
         own = {"content-type": "text/event-stream; charset=utf-8"}

@@ -64,8 +64,10 @@ def invalid(problems: Sequence[Problem], route: object) -> HttpError:
 
 
 def _weight(problem: Problem) -> tuple[bool, int, bool]:
-    """Return how much a problem says of what is wrong: where several types are allowed, the one
-    that lies deepest is of the type that was meant."""
+    """Return how well a problem describes what is wrong, as a key to sort by.
+
+    Where several types are allowed, the problem that lies deepest is of the type that was meant.
+    """
     kind = problem["type"]
     return kind == "extra_forbidden", len(problem["loc"]), not kind.endswith("_type")
 

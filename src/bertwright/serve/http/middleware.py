@@ -22,11 +22,11 @@ from bertwright.serve.service import Service
 
 Headers = list[tuple[bytes, bytes]]
 Early = tuple[HttpError, str]
-"""Why a request is refused, and its id."""
+"""The error with which a request is refused, and the id of the request."""
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
 """Paths that need no key."""
 NAMED = OPEN | {"/v1/models"}
-"""Paths that are counted by path, beside those of models."""
+"""Paths that the metrics count by path, in addition to the routes of models."""
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -41,7 +41,7 @@ class RequestRecord:
     """What is kept of a request until its reply has been sent."""
 
     facts: dict[str, object] = field(default_factory=dict)
-    """What the log says of it."""
+    """What is logged about it."""
     reply_bytes: int = 0
     """The approximate bytes of its reply."""
 
@@ -55,7 +55,7 @@ class Middleware:
         self._ids = map((secrets.token_hex(4) + "{:08x}").format, count())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, as ASGI says."""
+        """Serve a request by the protocol of ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -31,7 +31,7 @@ class ModelCall:
     """A client's request for a model."""
 
     def __init__(self, request: Request, is_large: bool) -> None:
-        """`is_large` says whether the body is.
+        """Read the headers of the request; `is_large` says whether its body is large.
 
         Raises:
             HttpError: the header X-Timeout is not a number of seconds.
@@ -94,7 +94,7 @@ Call = Annotated[ModelCall, Depends(get_call)]
 
 
 def _timeout(header: str | None) -> float:
-    """Return the seconds that a client waits for its reply: all there are, unless it says so."""
+    """Return the seconds that a client waits for its reply: without a header, without limit."""
     if header is None:
         return math.inf
     try:
@@ -107,7 +107,7 @@ def _timeout(header: str | None) -> float:
 
 
 def json_response(content: bytes, headers: dict[str, str] | None = None) -> Response:
-    """Return a reply of JSON. A large one ends when its reader has taken it."""
+    """Return a reply of JSON. The request of a large one ends when the client has read it."""
     if len(content) <= BUFFER:
         return Response(content, headers=headers, media_type="application/json")
     sized = {**(headers or {}), "content-length": str(len(content))}

@@ -90,7 +90,7 @@ class Reply(BaseModel):
     tokens_used: int
     truncated: list[Truncated]
     unknown_words: int | None = None
-    """Of models whose tokens are words alone."""
+    """The number of unknown words, for models whose tokens are words."""
 
 
 class Results(Reply, Generic[T]):
@@ -170,7 +170,7 @@ class RerankReply(Results[RankedDocument]):
     label: str | None
     """The label whose probability the score is; null: the score is a number."""
     similarity: SimilarityFunction | None
-    """The function of two vectors that the score is; null: a head scored the documents."""
+    """The function of two vectors that gives the score; null: a head scored the documents."""
 
 
 @dataclass
@@ -186,7 +186,7 @@ class RelevantDocument(BaseModel):
     index: int
     relevance_score: float
     document: Document | None = None
-    """Where `return_documents` was requested."""
+    """Set if `return_documents` was requested."""
 
 
 @dataclass
@@ -295,7 +295,7 @@ class GeneratedText:
     reason: Literal["stop", "length"]
     """`stop`: a token or a string ended it; `length`: `max_new_tokens`, or the model's context."""
     score: float | None
-    """Of beam search: its log-probability, by the length penalty."""
+    """For beam search, the log-probability divided by the length penalty; else null."""
 
 
 class GenerateReply(Results[T], Generic[T]):

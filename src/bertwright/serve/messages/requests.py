@@ -62,8 +62,10 @@ class Prepared(Generic[R]):
 
     @property
     def unknown_words(self) -> int | None:
-        """Words that the model does not have; None where its tokens are not words, or it reads
-        none."""
+        """The number of words that the model does not know.
+
+        It is None if the model's tokens are not words, or if the model reads no text.
+        """
         if not self.items:
             return None
         return self.engine.unknown_words(ids for item in self.items for ids in item.ids)
@@ -155,11 +157,12 @@ def check_characters(count: int, config: ServeConfig) -> None:
 
 
 def check_texts(engine: Engine, texts: Sequence[str], before: int, config: ServeConfig) -> None:
-    """Raise `HttpError` if texts and the `before` tokens of earlier ones are too many tokens.
+    """Raise `HttpError` if texts, with the `before` tokens of earlier ones, have too many tokens.
 
-    A text is given as often as the model reads it. This is checked before anything but ids is made.
+    A text must be given as often as the model reads it. Only the ids of its tokens are needed for
+    this check, so it comes before anything larger is made.
     """
-    if before + sum(map(len, texts)) > config.max_tokens:  # a token has a character
+    if before + sum(map(len, texts)) > config.max_tokens:  # a token has at least one character
         ids = engine.tokenizer.encode_bare_ids(texts)
         check_tokens(before + sum(map(len, ids)), config)
 
@@ -170,7 +173,7 @@ def check_tokens(count: int, config: ServeConfig) -> None:
 
 
 def check_reply(numbers: int, characters: int) -> None:
-    """Raise `HttpError` if the reply would be too large, which that to a short request may be."""
+    """Raise `HttpError` if the reply would be too large; a short request may have a large reply."""
     _check_count(numbers, MAX_NUMBERS, "numbers", "the reply would have ")
     _check_count(characters, MAX_CHARACTERS, "characters", "the reply would have ")
 
@@ -217,7 +220,7 @@ def truncation(allowed: bool, number: int, tokens: int, reason: str) -> Truncate
 
 
 def vector_config(engine: Engine, body: LayersRequest) -> VectorConfig:
-    """Return which vectors a request means, or raise `ConfigError` or `HttpError`."""
+    """Return which vectors a request asks for, or raise `ConfigError` or `HttpError`."""
     engine.spec.require_vectors()
     prompt, name = body.prompt, body.prompt_name
     if name is not None and (prompt is not None or name not in engine.prompts):

@@ -59,11 +59,11 @@ from bertwright.storage.model_folder import WEIGHTS
 SIMILARITY = "similarity"
 """The kind of task that trains sentence vectors."""
 CONTINUATION = "continuation"
-"""What a model can do if it continues prompts."""
+"""The kind of head (`Engine.head_kinds`) of a model that continues prompts."""
 TRANSLATION = "translation"
-"""The head of a model that translates."""
+"""The kind of head of a model that translates."""
 WHOLE = 1 << 40
-"""Tokens of a backend's own batches, without limit, as the batcher makes the batches."""
+"""The maximum number of tokens of a backend's own batches: no limit, as the batcher makes them."""
 MOST_FURTHER_WORDS = 1 << 20
 """The maximum number of words outside a vocabulary whose spelling is kept, about 200 MB; far more
 than the queues hold."""
@@ -72,7 +72,7 @@ EXACT = 1e-4
 """The largest distance of vectors relative to their length: more than rounding in float32 gives,
 and less than any mistake."""
 ROUGH = 0.3
-"""The same for short texts in bfloat16 or 8 bits."""
+"""The largest such distance for short texts in bfloat16 or 8 bits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -166,7 +166,7 @@ class Engine:
         self.translates = translates(self.runner)
         """Whether it translates."""
         self.flights: dict[str, Flight] = {}
-        """The running texts of each way in which it generates."""
+        """Name of a way in which it generates -> the running texts of this way."""
         self._embedders: dict[VectorConfig, Embedder] = {}
 
     def require_layers(self, numbers: Iterable[int]) -> None:
@@ -205,7 +205,7 @@ class Engine:
         return task.text2_column is not None or self.model.is_cross_encoder or None
 
     def embedder(self, config: VectorConfig) -> Embedder:
-        """Return what makes such vectors, which is made once for many requests.
+        """Return the embedder of a configuration, which later requests use again.
 
         Raises:
             ConfigError: the model cannot give them.
@@ -219,8 +219,10 @@ class Engine:
         return found
 
     def unknown_words(self, sequences: Iterable[Sequence[int]]) -> int | None:
-        """Return how many words of these ids the model does not have; None where its tokens are not
-        words."""
+        """Return how many of these ids stand for words that the model does not know.
+
+        It is None for a model whose tokens are not words.
+        """
         if not reads_words(self.spec, self.tokenizer):
             return None
         return sum(ids.count(self.tokenizer.unk_id) for ids in sequences)
@@ -349,13 +351,13 @@ def load_engine(
     precision: VectorPrecision = "fp32",
     exported: str | None = None,
 ) -> Engine:
-    """Return a loaded model whose vectors were checked.
+    """Load a model, check its vectors, and return it.
 
     Raises:
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
     with readable(folder):
-        place, damaged = look_up_checkpoint(folder)  # `latest` may lead elsewhere later
+        place, damaged = look_up_checkpoint(folder)  # `latest` may be another checkpoint later
         before = _stamps(place)
         model = load(place, device, exported=exported)
         engine = Engine(name, folder, model)

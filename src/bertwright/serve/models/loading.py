@@ -35,7 +35,7 @@ class ModelLoader:
         self.config = config
         self._cores = torch.get_num_threads()
         self._loads: set[Future[Engine]] = set()
-        """Those that have not ended, whether or not they are still awaited."""
+        """The loads that have not ended, whether or not they are still awaited."""
 
     @property
     def is_busy(self) -> bool:
@@ -61,7 +61,7 @@ class ModelLoader:
             async with asyncio.timeout(self.config.load_timeout):
                 return await asyncio.wrap_future(loads)
         except TimeoutError as error:
-            if loads.done():  # the system's own
+            if loads.done():  # raised by the load itself
                 raise
             took = f"took more than {self.config.load_timeout:g} seconds"
             more = "allow more with --load-timeout"
@@ -117,7 +117,7 @@ class ModelLoader:
 
 def run_batch(cores: int, model: object, items: list[Any], at_once: int) -> list[Any]:
     """Compute a batch in a thread of the device, on its part of the cores."""
-    torch.set_num_threads(cores // at_once)  # of this thread
+    torch.set_num_threads(cores // at_once)  # applies to this thread
     match model:
         case Engine() | Flight():
             return list(model.run(items))
@@ -144,14 +144,14 @@ def one_batch(engine: Engine, tokens: int) -> QueuedItem:
 
 
 def freeze_loaded() -> None:
-    """Leave loaded models out of garbage collection, which would stop every request for 0.1 s."""
+    """Exclude loaded models from garbage collection, which would stop all requests for 0.1 s."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def return_memory() -> None:
-    """Return free memory to the system: glibc would keep that of models that are gone."""
+    """Return free memory to the system, as glibc would keep the memory of replaced models."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

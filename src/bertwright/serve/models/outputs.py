@@ -60,7 +60,7 @@ class Tokens(Vectors):
     """A vector for each token; the windows of a text are joined."""
 
     def positions(self, item: RequestItem) -> None:
-        """None, as each token has a vector."""
+        """Return None, as each token has a vector."""
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Float32s]:
         """Return a float32 `[T, W]` for each."""
@@ -94,7 +94,7 @@ class NextSentences(Output):
     """The probability that one text follows another."""
 
     def positions(self, item: RequestItem) -> Positions:
-        """[CLS], which the pooler reads."""
+        """Return the position of [CLS], which the pooler reads."""
         return [(0,)]
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[float]:
@@ -119,7 +119,7 @@ class Task(Output):
         return (self.engine.top,) if layers is None else tuple(range(max(layers) + 1))
 
     def positions(self, item: RequestItem) -> Positions | None:
-        """[CLS], if the head reads the pooler alone."""
+        """Return the position of [CLS] if the head reads the pooler alone, else None."""
         head = self._head
         return [(0,)] * len(item.ids) if head.reads_pooled else None
 
@@ -159,7 +159,7 @@ class Attention(Output):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layers below, which these layers read."""
+        """The layers below these, which they read."""
         return tuple(number - 1 for number in self.numbers)
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:

@@ -1,1 +1,1 @@
-"""The playground: one static page that asks the server's routes."""
+"""The playground: one static page that calls the server's routes."""

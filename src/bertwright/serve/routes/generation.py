@@ -1,6 +1,6 @@
 """Routes of models that generate text: /generate, OpenAI's /v1/completions, and /translate.
 
-They take a text or several and give one text or several of each, whole or as server-sent events.
+They take one or more texts and return one or more texts for each, whole or as server-sent events.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _prepared(
 def texts_of(
     pieces: Sequence[Piece], prompts: int, text_of: Callable[[Piece], str]
 ) -> list[list[GeneratedText]]:
-    """Return the texts of each prompt, which are whole."""
+    """Return the texts of each prompt, from pieces that are whole texts."""
     texts: list[list[GeneratedText]] = [[] for _ in range(prompts)]
     for piece in sorted(pieces, key=lambda piece: piece.number):
         assert piece.reason is not None
@@ -239,7 +239,7 @@ def make_prompts(
     for number, own in enumerate(rows):
         try:
             made = make_prompt(engine.runner, own, most, f"prompt {number}")
-        except DataError as error:  # its message has numbers alone
+        except DataError as error:  # its message contains only numbers
             raise invalid_request(str(error), "too_long" if own else "bad_request") from error
         seed = 0
         if sample:
@@ -269,8 +269,10 @@ def _tokenized(engine: Engine, texts: list[str]) -> list[list[int]]:
 
 
 def _truncate(engine: Engine, rows: list[list[int]], new: int) -> list[Truncated]:
-    """Keep the ends of prompts, so that `new` tokens fit or half of what the model reads at once
-    is left for them, and return what was truncated."""
+    """Remove the beginnings of prompts that are too long, and return what was truncated.
+
+    This leaves room for `new` tokens, but for no more than half of what the model reads at once.
+    """
     longest = engine.longest - engine.tokenizer.framing.special_tokens()
     room, truncated = max(longest - new, longest // 2, 1), list[Truncated]()
     for number, row in enumerate(rows):

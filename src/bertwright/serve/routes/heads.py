@@ -113,7 +113,7 @@ def prepare_fill(
 
 
 def _filled(engine: Engine, mask: str, text: str, blanks: Sequence[Scored]) -> Filled:
-    """Return the tokens of each mask position with the text that each of them makes."""
+    """Return the tokens of each mask position, each with the text in which it replaces the mask."""
     parts, vocab = text.split(mask), engine.tokenizer.vocab
     filled: Filled = []
     for number, tokens in enumerate(blanks, 1):

@@ -387,7 +387,7 @@ def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
     """Yield lines of UTF-8 as text, without a byte order mark.
 
     Raises:
-        DataError: a line is not UTF-8; names it.
+        DataError: a line is not UTF-8; the message names the line.
     """
     for number, line in enumerate(lines, start=1):
         try:

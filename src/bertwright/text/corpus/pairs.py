@@ -32,7 +32,7 @@ from bertwright.text.parquet import parquet_rows
 from bertwright.text.tables import ROWS, open_parquet, replace_surrogates
 
 HEAD_ROWS, HEAD_CHARACTERS = 100, 1 << 20
-"""Rows, or characters of them, that are looked at to find the columns."""
+"""The number of rows, or of their characters, that are examined to find the columns."""
 NESTED = "translation"
 """The key whose value is the pair in data sets of Hugging Face."""
 EXAMPLE = '{"source": "...", "target": "..."}'
@@ -41,7 +41,7 @@ _SOURCE = re.compile(r"(source|src)([ _-](text|sentence))?", re.IGNORECASE)
 _TARGET = re.compile(r"(target|tgt|trg)([ _-](text|sentence))?", re.IGNORECASE)
 _IDS = ("id", "idx", "uid", "index", "guid")
 _LANGUAGE = re.compile(r"([a-z]{2,3}|[A-Z]{2,3})([-_][A-Za-z]{2,4})?")
-"""`en`, `zh_CN`, `eng_Latn`."""
+"""The code of a language as the name of a column: `en`, `zh_CN`, `eng_Latn`."""
 _NAME = re.compile(r"[^\W\d][\w.#-]*( [\w.#-]+)?")
 """The form of a column's name in a header: one word or two."""
 
@@ -64,7 +64,7 @@ class PairFile:
     nested: bool = False
     """Whether the columns are keys of `translation`."""
     note: str = ""
-    """Which columns were taken, if no option named them."""
+    """A note for the user on how the columns were found; may be empty."""
 
     @property
     def columns(self) -> tuple[str, str]:
@@ -98,14 +98,14 @@ def open_pairs(path: Path, source: str | None = None, target: str | None = None)
 
 
 def clear_pairs(inputs: Sequence[str], text_column: str) -> PairFile | None:
-    """Return the file of pairs that a corpus is.
+    """Return the file of pairs if a corpus is one, else None.
 
-    It is None if the corpus is another file, or several, or has the column `text_column`, or has
-    two columns of which one is much shorter, as labels are.
+    The result is None if the corpus is a file of another kind, or several files, or has the column
+    `text_column`, or has two columns of which one is much shorter, as labels are.
 
     Raises:
-        DataError: the corpus has no such column, and two of its columns probably are source and
-            target.
+        DataError: the corpus has no column `text_column`, and two of its columns probably are
+            source and target.
     """
     path = Path(inputs[0]) if len(inputs) == 1 else Path()
     if text_column != "text" or format_of(path) not in ROW_SUFFIXES or not path.is_file():
@@ -214,8 +214,9 @@ def _require_rows(path: Path) -> None:
 
 
 def _head(path: Path) -> list[Any]:
-    """Return the first rows: lists of cells for a table, otherwise objects. A later row that cannot
-    be read ends them; reading the file then names its line.
+    """Return the first rows: lists of cells for a table, otherwise objects.
+
+    They end before a later row that cannot be read, whose error is raised when the file is read.
     """
     held: list[Any] = []
     size = 0
@@ -425,9 +426,10 @@ def _cells(head: Sequence[Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _most_alike(columns: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
-    """Return the two columns whose texts are most similar in length, as those of pairs are; None if
-    one is over three times as long as the other. Columns of numbers, or of values that repeat
-    often, as labels do, are not texts.
+    """Return the two columns whose texts are most similar in length, as those of pairs are.
+
+    The result is None if the texts of one are on average three times as long as those of the other,
+    or longer. Columns of numbers, or of values that repeat often, as labels do, are not texts.
     """
     lengths = {}
     for name, values in columns.items():

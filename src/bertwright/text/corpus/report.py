@@ -1,4 +1,4 @@
-"""Counts of what reading a corpus found, which are printed, saved in manifests and read by `data
+"""Counts made while a corpus is read, which are printed, saved in manifests and read by `data
 check`.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 EXAMPLES = 5
-"""How many places are kept as examples."""
+"""The number of places of malformed bytes that are kept as examples."""
 
 
 @dataclass

@@ -204,10 +204,11 @@ def _json_values(lines: Iterable[str | LongText], name: str, column: str) -> Ite
 
 
 def json_object(line: str, where: str, example: str) -> dict[str, Any]:
-    """Return the object that a line of JSON is.
+    """Return the JSON object in a line.
 
     Raises:
-        DataError: it is none; `where` names the line, `example` shows what was expected.
+        DataError: the line is not a JSON object. `where` names the line in the message, and
+            `example` shows what was expected.
     """
     try:
         row = json.loads(line)
@@ -257,7 +258,8 @@ Row = tuple[int, list[str] | LongRow]
 def split_table(
     lines: Iterator[str | LongText], kind: str, name: str, report: CorpusReport
 ) -> Iterator[Row]:
-    """Yield the rows of CSV or TSV that are not empty, with the line each begins at.
+    """Return an iterator over the rows of CSV or TSV that are not empty, with the line that each
+    begins at.
 
     A first line `sep=;`, as Excel writes it, names the separator.
     """

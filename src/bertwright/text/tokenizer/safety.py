@@ -24,8 +24,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 MAX_HOLES = 1024
 """The most ids without a token, unless there are more tokens than this."""
 MAX_GROWTH = 64
-"""The most characters that rules may make of one. SentencePiece's rules, which are NFKC's, make
-18.
+"""The most characters that rules may make of one character. SentencePiece's rules, which are those
+of NFKC, make 18.
 """
 MAX_ADDED = 16
 """The most special tokens that may be added to a text."""
@@ -57,11 +57,11 @@ def check_vocabulary(vocab: Mapping[str, int]) -> None:
 
 
 def check_rules(description: Mapping[str, Any]) -> None:
-    """Check how much the rules of a `tokenizer.json` make of any text.
+    """Check how far the rules of a `tokenizer.json` may expand a text.
 
     Raises:
-        DataError: the rules make too much of a character, repeat a text, or take too long for a
-            word.
+        DataError: the rules may make too many characters of one, repeat a text, or take too long
+            for a word.
     """
     _check_templates(description["post_processor"])
     steps = [*_steps(description["normalizer"], "normalizers")]
@@ -126,7 +126,7 @@ def _check_templates(rule: Any) -> None:
 
 
 def _written(step: dict[str, Any]) -> int:
-    """Return the most characters that a rule of a decoder writes for one.
+    """Return the most characters that a rule of a decoder writes for one character.
 
     An expression may match before and after a character that is a token of its own; so may an empty
     string.
@@ -154,7 +154,7 @@ def _steps(rule: Any, parts: str) -> Iterator[dict[str, Any]]:
 
 
 def _growth(step: dict[str, Any]) -> int:
-    """Return the most characters that a rule makes of one."""
+    """Return the most characters that a rule makes of one character."""
     kind = step["type"]
     if kind == "ByteLevel":
         return 4

@@ -189,9 +189,11 @@ class Tokenizer:
         return replace(framing, between=self._stated_between(framing))
 
     def _stated_between(self, framing: Framing) -> tuple[int, ...]:
-        """Return what the post-processor puts between the first END of a pair and its second text.
+        """Return the ids that the post-processor puts between the first END of a pair and its
+        second text.
 
-        Only a post-processor that begins a text as `framing` does is asked: GPT's adds nothing.
+        There are none unless the post-processor begins a text as `framing` does; GPT's does not,
+        because it adds no tokens.
         """
         if not framing.begin or self.stated_begin != framing.begin:
             return ()
@@ -432,7 +434,9 @@ class Tokenizer:
         return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def readable(self, ids: Iterable[int]) -> str:
-        """Return `decode` with special tokens, and without spaces between Chinese characters."""
+        """Return the text of `ids` with special tokens, and without spaces between Chinese
+        characters.
+        """
         return _BESIDE_CJK.sub("", self.decode(ids, skip_special_tokens=False))
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
@@ -500,8 +504,9 @@ class Tokenizer:
                 yield role, self.vocab[token]
 
     def _find_rules(self) -> BertRules | None:
-        """Return BERT's rules, or None unless every rule is BERT's, so that parts of a text may be
-        tokenized separately.
+        """Return BERT's rules if every rule of the tokenizer is BERT's, else None.
+
+        Under BERT's rules, parts of a text may be tokenized separately.
         """
         normalizer, model = self._description["normalizer"] or {}, self._description["model"]
         if (
@@ -580,7 +585,7 @@ class _Memo(dict[str, bytes]):
 
 
 class _FileWordMemo(dict[str, bytes]):
-    """The same cache for text in the words of a file."""
+    """A cache like `_Memo`, for texts that are read in the words of a file."""
 
     def __init__(self, words: FileWords) -> None:
         super().__init__()

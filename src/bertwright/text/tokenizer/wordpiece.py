@@ -143,12 +143,12 @@ def _x_log_x(x: Float64s | Int64s) -> Float64s:
 
 
 LIKELIHOOD = Criterion(score=gain, bound=least_count)
-"""WordPiece."""
+"""The criterion of WordPiece: the gain in log-likelihood."""
 FREQUENCY = Criterion(
     score=lambda pair, left, right, twins, total: pair.astype(np.float64),
     bound=lambda score, total: score,
 )
-"""Byte pair encoding."""
+"""The criterion of byte pair encoding: the frequency of the pair."""
 
 
 class Merger:
@@ -269,7 +269,7 @@ class Merger:
         return _sums(self.pair[first], self.weight[first], self.num_pairs)[twins]
 
     def _choose(self, pairs: Int64s, scores: Float64s, most: int) -> dict[int, int]:
-        """Return what is merged in this round, best first: pair number -> wordpiece number."""
+        """Return the pairs to merge in this round, best first: pair number -> wordpiece number."""
         left, right = self.left[pairs].tolist(), self.right[pairs].tolist()
         ordered = sorted(
             (-score, self.pieces[a], self.pieces[b], a, b, pair)
@@ -339,8 +339,10 @@ class Merger:
         )
 
     def _every_second_of_a_run(self, first: Int64s) -> Bools:
-        """Return which occurrences to merge: all, except that of "aaaa" as (a, a) only every
-        second.
+        """Return whether to merge each occurrence.
+
+        All are merged, except that in a run of equal wordpieces, such as "aaaa" for the pair
+        (a, a), only every second one is.
         """
         twins = self.symbol[first] == self.symbol[self.after[first]]
         begins = np.ones(len(first), dtype=np.bool_)

@@ -87,7 +87,8 @@ def read_trees(
     `left_out` counts empty trees and lines of SGML, as `parse_trees` does.
 
     Raises:
-        DataError: there is no such file, it is not UTF-8, or brackets do not match; names the line.
+        DataError: there is no such file, it is not UTF-8, or brackets do not match; the message
+            names the line.
     """
     path, files = Path(path), [Path(path)]
     if path.is_dir():
