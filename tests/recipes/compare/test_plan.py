@@ -12,7 +12,7 @@ from bertwright.models.catalogue import MODELS
 from bertwright.recipes.compare.plan import choose, make_plan
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
 from bertwright.recipes.compare.stages import Stages
-from bertwright.recipes.compare.use import plan_fit, plan_frozen
+from bertwright.recipes.compare.use import plan_fit, plan_frozen, plan_network
 from tests.house.source import ROOT
 
 
@@ -123,6 +123,18 @@ def test_frozen_features_are_of_as_many_examples_as_fit() -> None:
     assert plan_frozen(400, 100, seconds=60, speed=100).examples == 400
     few = plan_frozen(100_000, 5000, seconds=10, speed=100)
     assert few.examples + few.dev == 3000
+
+
+def test_a_network_on_frozen_features_ends_in_time() -> None:
+    slow = plan_network(3000, 3250, 20, seconds=60, speed=12, network_speed=90)
+    features = (slow.examples + slow.dev) / (3 * 12)
+    training = slow.examples * slow.epochs / 90
+    evaluations = slow.epochs * slow.every * slow.dev / (3 * 90)
+    assert features < 35
+    assert training + evaluations < 35
+    assert slow.epochs > 1
+    fast = plan_network(3000, 100, 20, seconds=60, speed=1000, network_speed=3000)
+    assert (fast.examples, fast.epochs) == (3000, 20)
 
 
 def test_stages_are_kept_by_their_key(tmp_path: Path) -> None:

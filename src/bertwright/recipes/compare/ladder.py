@@ -419,7 +419,7 @@ class _Ladder:
         if what == "speed":
             return fits.speed()
         way, _, fraction = what.partition("-")
-        speed = (self._found(f"{name}/speed") or {})["examples_per_second"]
+        speed = self._found(f"{name}/speed") or {}
         first = self._found(f"{rung.name}-{self.config.seed}/{what}")
         rate = first["rate"] if first and seed != self.config.seed else None
         found = fits.fit(cast(use.Way, way), float(fraction), speed, rate)

@@ -208,18 +208,21 @@ class Fits:
             results = self._fit(self._spec(TRIAL_EXAMPLES, TRIAL_DEV), settings)
         finally:
             shutil.rmtree(out, ignore_errors=True)
-        rate = results["seeds"][0]["examples_per_second"]
+        rate = trained = results["seeds"][0]["examples_per_second"]
         if not self.rung.tuned:  # the encoder runs once, and takes most of the time
             rate = (TRIAL_EXAMPLES + TRIAL_DEV) / (time.monotonic() - began) / FORWARD
-        return {"examples_per_second": max(rate, 1e-3)}
+        return {
+            "examples_per_second": max(rate, 1e-3),
+            "network_examples_per_second": max(trained, 1e-3),
+        }
 
-    def fit(self, way: Way, fraction: float, speed: float, rate: float | None = None) -> Found:
+    def fit(self, way: Way, fraction: float, speed: Found, rate: float | None = None) -> Found:
         """Fit the task in one way, evaluate the model that dev selected, and return the results.
 
         Args:
             way: the way to use the rung.
             fraction: the fraction of the training examples to use.
-            speed: the number of examples per second of training, as measured by `speed`.
+            speed: the result of `speed`.
             rate: the learning rate; None: several rates are tried.
 
         Raises:
@@ -232,15 +235,21 @@ class Fits:
         settings = self._settings(way, out)
         seconds, examples = 60 * self.config.minutes_of_fit, self.labelled.count(fraction)
         dev = len(self.labelled.dev)
-        if way == "frozen":
-            plan = plan_frozen(examples, dev, seconds, speed)
+        per_second = speed["examples_per_second"]
+        if way == "frozen" and self.rung.network == "linear":
+            plan = plan_frozen(examples, dev, seconds, per_second)
+        elif way == "frozen":
+            epochs = epochs_of(settings, examples)
+            of_network = speed.get("network_examples_per_second", per_second)  # new in the results
+            plan = plan_network(examples, dev, epochs, seconds, per_second, of_network)
+            settings = replace(settings, epochs=plan.epochs, evaluations_per_epoch=plan.every)
         else:
             plan = plan_fit(
                 examples,
                 dev,
                 epochs_of(settings, examples),
                 seconds,
-                speed,
+                per_second,
                 rates=1 if rate is not None else len(self.rung.rates),
                 has_dev=self.labelled.task.files.dev is not None,
             )
@@ -402,6 +411,32 @@ def plan_frozen(examples: int, dev: int, seconds: float, speed: float) -> FitPla
     readable = max(2, round(seconds * FORWARD * speed))
     dev = min(dev, max(1, readable // 4))
     return FitPlan(max(1, min(examples, readable - dev)), dev)
+
+
+def plan_network(
+    examples: int, dev: int, epochs: float, seconds: float, speed: float, network_speed: float
+) -> FitPlan:
+    """Return the plan of a network on frozen features. Features and training get half of the time
+    each.
+
+    Args:
+        examples: the number of training examples.
+        dev: the number of dev examples.
+        epochs: the default number of epochs.
+        seconds: the time for both.
+        speed: as for `plan_frozen`.
+        network_speed: the number of examples per second of training the network.
+    """
+    features = plan_frozen(examples, dev, seconds / 2, speed)
+    return plan_fit(
+        features.examples,
+        features.dev,
+        epochs,
+        seconds / 2,
+        network_speed,
+        rates=1,
+        has_dev=True,
+    )
 
 
 def plan_fit(
