@@ -137,13 +137,13 @@ def build_data(
         out: the folder to write the shards to.
         tokenizer: the folder of a tokenizer or a model, or `hf:ORG/NAME`; None: a vocabulary is
             trained on the text.
-        vocab_size: the size of the vocabulary that is trained.
+        vocab_size: the size of the vocabulary if it is trained.
         reading: options of `bertwright data build` for finding documents and sentences, as
             `{"documents": "line"}`.
         workers: the number of processes; 0: one per core. With more than one, a script must call
             this function under `if __name__ == "__main__":`.
         overwrite: replace what is in `out`.
-        progress: show a bar.
+        progress: show a progress bar.
 
     Raises:
         ConfigError: an unknown key, or a folder that exists already.
@@ -199,7 +199,7 @@ def pretrain(
         overwrite: replace the run in `out`.
         progress: print the log.
         on_log: called with each record of `metrics.jsonl`.
-        log_to: where the log is sent to in addition: `tensorboard` or `wandb`, or both.
+        log_to: further destinations of the log: `tensorboard`, `wandb`, or both as a list.
         settings: any key that `bertwright pretrain --model MODEL --help-all` lists; they override
             `config`. A key of a section is given as `optimizer={"learning_rate": 1e-3}` or
             `**{"optimizer.learning_rate": 1e-3}`.
@@ -263,7 +263,8 @@ def finetune(
         train: examples: a file, or rows as mappings or tuples: `(text, label)`,
             `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,
             `(text, choices, index)`, `(source, target)`; a pandas DataFrame; a `datasets` Dataset.
-            None only for `similarity` on plain text, which is given as `corpus=["articles/"]`.
+            It may be None only for `similarity` on plain text, which is given as
+            `corpus=["articles/"]`.
         dev: examples to evaluate on, in any of these forms; None: a tenth of `train`.
         out: the folder of the run.
         name: the name of the task in the model.
@@ -278,7 +279,7 @@ def finetune(
         ConfigError: an unknown key, a wrong value, or a folder that exists already.
         DataError: examples that cannot be read.
         MissingExtra: a package that `log_to` needs is not installed.
-        Diverged: in every seed, numbers became infinite or NaN.
+        Diverged: in every seed, the loss or the gradients became infinite or NaN.
         Interrupted: Ctrl-C was pressed; the seeds that were finished are saved.
     """
     check_kind(kind)
@@ -384,8 +385,8 @@ def compare(
         text, text2, label: columns, as for `finetune`.
         reading: options of `bertwright data build` for finding documents and sentences, as
             `{"documents": "line"}`.
-        overwrite: begin from scratch.
-        progress: print what is done.
+        overwrite: replace the comparison in `out`, instead of continuing it.
+        progress: print messages and show progress bars.
         settings: any key that `bertwright compare --help-all` lists, as
             `systems=["gpt2", "bert"]`.
 
@@ -474,13 +475,13 @@ def evaluate(
             labels, `label` is a list with a column for each class.
         label_map: name of a label in the data -> its name in the model, as
             `{"0": "bad", "1": "good"}`.
-        metric: the metric to put first; None: the usual one of the kind of task.
+        metric: the metric to put first; None: the main metric of the kind of task.
         null_threshold: for a span task, the threshold for predicting no answer, in place of the
             model's; `inf`: an answer is always predicted.
-        intervals: whether to compute 95 % intervals by bootstrap.
+        intervals: whether to compute 95 % confidence intervals by bootstrap.
         bleu_tokenize: sacreBLEU's tokenizer for a generation task; None: that of training.
-        precision: the precision of matrix products.
-        progress: show a bar.
+        precision: the precision of matrix products; `auto` measures which is faster.
+        progress: show a progress bar.
 
     Raises:
         ConfigError: there is no such task or metric.

@@ -91,6 +91,9 @@ def test_minimal_pairs(folder: Path, capsys: pytest.CaptureFixture[str], tmp_pat
     assert found["accuracy"] + other["accuracy"] == pytest.approx(1)
     assert {name: each["pairs"] for name, each in found["by"].items()} == {"a": 3, "b": 3}
     assert run(["perplexity", "--model", str(folder / "1")]) == 2
+    words = ["perplexity", "--model", str(folder / "1"), "--pairs", str(pairs)]
+    assert run([*words, "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert "--out is for files of text" in capsys.readouterr().err
 
 
 def test_models_of_different_vocabularies_are_compared(

@@ -27,17 +27,19 @@ def attention(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Show attention by layer and head: of a text as a page, of a corpus as a table of measures.
+    """Show attention by layer and head: for one text as an HTML page, for a corpus as a table.
 
     Args:
-        texts: A text, or two: a pair, or a source and its translation.
+        texts: One text, or two: a pair, or a source and its translation.
         model: A run, a checkpoint or a Hugging Face folder.
-        out: HTML page to write: all heads, and each in detail.
-        corpus: Measure every head over texts: a column of .jsonl, .csv, .tsv or .parquet, else one
-            per line.
-        treebank: Find the heads that follow syntax: bracketed trees, a file or a folder.
-        coreference: Find the head that links it and its to nouns (40 sentences of ours).
-        limit: Texts of --corpus and sentences of --treebank to read.
+        out: HTML page to write: an overview of all heads, and each head in detail.
+        corpus: File of texts on which every head is measured: a column of .jsonl, .csv, .tsv or
+            .parquet, else one text per line.
+        treebank: File or folder of bracketed trees, on which the best head for each syntactic
+            relation is found.
+        coreference: Find the head that best links the pronouns it and its to their nouns, on 40
+            built-in sentences.
+        limit: Maximum number of texts of --corpus, and of sentences of --treebank, to read.
     """
     measured = corpus is not None or treebank is not None or coreference
     if bool(texts) == measured or len(texts) > 2:

@@ -62,18 +62,19 @@ def compare(
 ) -> None:
     """Compare systems from n-grams to BERT on your own text and labels, on one page.
 
-    Each is trained on the text for the same time and then used on the labelled file: its frozen
-    features, the whole of it fine-tuned, and the same network from random weights, beside simple
-    baselines. Without --train they are compared as language models and by their words. The same
-    command goes on after an interruption, and adds what is new: systems, seeds, fractions, tests.
+    Every system is pre-trained on the text for the same time. It is then evaluated on the labelled
+    file in three ways: with frozen features, fine-tuned, and as the same network trained from
+    random weights; simple baselines are shown beside it. Without --train, systems are compared only
+    as language models and by their words. The same command continues after an interruption; with
+    more systems, seeds, fractions or tests it computes only what is new.
 
     Args:
         corpus: Files, folders or globs of text, as for data build.
         kind: Kind of the labelled task.
-        test: Labelled file that is evaluated once, in the end; unset: figures are of dev.
-        preset: python: five systems on the documentation of this computer's Python, about 15
-            minutes on two cores; it needs no corpus and no labels.
-        dry_run: Show what would be done, how long it takes and what disk it needs.
+        test: Labelled file that is evaluated once, at the end; unset: the metrics are those of dev.
+        preset: python: compare five systems on the documentation of this computer's Python, which
+            takes about 15 minutes on two cores and needs no corpus and no labels.
+        dry_run: Show what would be done, how long it takes and how much disk space it needs.
         open_page: Open the page in a browser at the end.
     """
     if bool(corpus) == (preset is not None):

@@ -39,23 +39,24 @@ def convert(
 ) -> None:
     """Convert a model to another format.
 
-    A folder is read back and compared before it gets its name. Files of ELMo, word vectors and
-    n-gram models are not compared.
+    The written folder is read back and compared with the source before it gets its name. Files of
+    ELMo, word vectors and n-gram models, and static tables, are not compared.
 
     Args:
         source: A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder with
             pytorch_model.bin, a TensorFlow 1 checkpoint (its folder, or its name without .index),
-            ELMo's options.json and .hdf5 beside a tokenizer, or a file of word vectors (.vec, .txt,
-            .bin), or an n-gram model (.arpa).
-        out: Folder to write; of word vectors and ARPA, a file.
-        to: Format to write; static is a table of token vectors that is distilled from the model
-            (model2vec's folder), for vectors of texts without computing layers.
-        dimensions: static: numbers of a vector; unset: 256, or fewer if the model has fewer.
+            a folder with ELMo's options.json and .hdf5 and a tokenizer, a file of word vectors
+            (.vec, .txt, .bin), or an n-gram model (.arpa).
+        out: Folder to write; for --to word2vec, fasttext and arpa, a file.
+        to: Format to write. static distils the model to a table of token vectors (a model2vec
+            folder), which gives vectors of texts without computing layers.
+        dimensions: static: the number of dimensions of a vector; unset: 256, or fewer if the model
+            has fewer.
         pooling: sentence-transformers: how tokens become one vector: mean, cls, max, mean-sqrt,
-            weighted or last; several with +.
+            weighted or last; several are joined by +.
         normalize: sentence-transformers: scale every vector to length 1.
         max_length: sentence-transformers: maximum tokens of a text.
-        average: Write the mean of the newest so many checkpoints of a run.
+        average: Write the mean of this many of the newest checkpoints of a run.
     """
     given = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
     given = {name: value for name, value in given.items() if value is not None}

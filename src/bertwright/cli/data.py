@@ -43,17 +43,21 @@ def build(
     The same command continues a build that was interrupted.
 
     Args:
-        inputs: Files, folders, globs, - for standard input, hf:NAME.
+        inputs: Files, folders, globs, - for standard input, or hf:NAME, a data set of the Hugging
+            Face hub.
         out: Folder to write.
-        workers: Processes; 0: one per core.
-        cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers encode instead.
-        segmented: Words are separated by spaces (Chinese, for whole-word masking).
-        parallel: The inputs are two files, SOURCE TARGET, where line i of one translates that of
-            the other; or one .tsv, .csv, .jsonl or .parquet whose rows are pairs. Nothing is
-            cleaned or left out.
-        source: Column of the source in a file of pairs, by its name or number; unset: found by its
-            name, or the first of two.
-        target: Column of the target.
+        workers: Number of processes; 0: one per core.
+        cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers encode the text in
+            place of local processes.
+        segmented: The words of the text are already separated by spaces; for whole-word masking of
+            Chinese.
+        parallel: The inputs are two files, SOURCE TARGET, where line i of one translates line i of
+            the other; or one .tsv, .csv, .jsonl or .parquet whose rows are pairs. The text is not
+            cleaned, and only pairs with two empty sides are left out.
+        source: Name or number of the column of the source in a file of pairs; unset: found by its
+            name, or the first of two columns.
+        target: Name or number of the column of the target; unset: found by its name, or the second
+            of two columns.
     """
     from bertwright.data.build import build_shards
     from bertwright.text.corpus.files import are_parallel
@@ -172,17 +176,18 @@ def check(
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> int:
-    """Check shards: what is wrong and what to do. Errors end with exit code 4.
+    """Check shards: what is wrong and what to do. The exit code is 4 if there are errors.
 
-    The training instances of a model are checked too, with the keys that `pretrain` has for them.
+    The instances that `pretrain` would train a model on are checked too; their options are those of
+    `pretrain`.
 
     Args:
         folder: Folder that bertwright data build wrote.
-        model: The model to train; unset: for pairs a Transformer, for a vocabulary without [MASK]
-            a GPT, else a BERT.
-        sequence_length: Maximum tokens of a language model's window, or of a side of a pair; unset:
-            as pretrain has it.
-        instances: What a BERT's training sequence is made of.
+        model: The model to train; unset: a Transformer for pairs, a GPT for a vocabulary without
+            [MASK], else a BERT.
+        sequence_length: Maximum tokens of a language model's window, or of each side of a pair;
+            unset: pretrain's default.
+        instances: How a BERT's training sequences are made.
     """
     from bertwright.data.doctor import check as check_shards
     from bertwright.data.shards import read_shards_manifest

@@ -48,10 +48,11 @@ def embed(
 
     Args:
         out: The .npy, .jsonl or .parquet file to write: one row per text.
-        dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
-        cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers make the vectors;
+        dtype: Type of the stored numbers. int8 writes the scales to a second file; binary keeps
+            only the signs.
+        cluster: Address of a Dask scheduler, as tcp://host:8786, whose workers compute the vectors;
             they load the model from the same path.
-        resume: Continue an interrupted run; of a finished one, check the file and end.
+        resume: Continue an interrupted run. If the file is complete, only check it.
     """
     options = options or VectorOptions()
     options.check()

@@ -32,28 +32,31 @@ def evaluate(
     out: Path | None = None,
     options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
 ) -> None:
-    """Evaluate a fine-tuned model, or predictions of any other, on a labelled file: metrics,
-    intervals, a table of labels.
+    """Evaluate a fine-tuned model, or a file of predictions, on a labelled file: metrics,
+    confidence intervals, and a table of labels.
 
-    Labels, windows, threshold and columns are those of training. A label that was not in the
+    Labels, windows, null threshold and columns are those of training. A label that was not in the
     training file is an error that names its line.
 
     Args:
         model: A run of finetune, or a Hugging Face folder with a task head.
-        predictions: In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL
-            columns, a table with a column of them, or of predict), with --kind.
+        predictions: In place of --model: file of predictions made by any program (SQuAD's answers,
+            CoNLL columns, a table with a column of predictions, or the output of predict); needs
+            --kind.
         kind: With --predictions: the kind of task. With --model: similarity, to compare pairs by
             the vectors of any model.
-        data: Labelled file, as for finetune, or - for standard input; for any model of vectors also
-            a folder of retrieval with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR), or one
-            of its files of qrels.
-        label: Column of the label; unset: that of training, or found by its name. Of a model of
-            several labels: a column for each class, or the names of a list of 0 and 1.
-        label_map: Other names of labels in the file, as 0=bad 1=good.
-        metric: Metric to print first; unset: the usual one of the kind of task.
-        intervals: Compute 95 % intervals, by bootstrap.
-        bleu_tokenize: Generation: sacreBLEU's tokenizer; unset: that of training, else by script.
-        out: JSON file to write all metrics to, and the wrong predictions.
+        data: Labelled file, as for finetune, or - for standard input. For any model that embeds
+            texts also a retrieval data set in BEIR's format (a folder with corpus.jsonl,
+            queries.jsonl and qrels/test.tsv), or one of its qrels files.
+        label: Column of the label; unset: that of training, or found by its name. For a model with
+            several labels per text: a column for each class, or the names of the classes of a list
+            of 0 and 1.
+        label_map: Rename labels while reading, as 0=bad 1=good.
+        metric: Metric to print first; unset: the main metric of the kind of task.
+        intervals: Compute 95 % confidence intervals by bootstrap.
+        bleu_tokenize: Generation: sacreBLEU's tokenizer; unset: that of training, or with
+            --predictions the one for the script of the text.
+        out: JSON file to write all metrics and the wrong predictions to.
     """
     of_vectors = kind == "similarity" and model is not None
     kind_is_right = of_vectors or (kind is None) == (predictions is None)

@@ -19,22 +19,23 @@ class Options:
     """The options of both verbs."""
 
     model: str
-    """A run, a checkpoint or a Hugging Face folder (or hf:ORG/NAME): a BERT, or a GPT or
-    Transformer, of which the decoder with its cache is exported."""
+    """A run, a checkpoint or a Hugging Face folder (or hf:ORG/NAME). The model is a BERT, or a GPT
+    or Transformer, whose decoder is exported with its cache."""
     out: Path
     """Folder to write."""
     task: str | None = None
-    """Head to export: masked_lm, next_sentence, a task's name, or encoder for vectors; unset: the
-    task, if there is one, else encoder."""
+    """Head to export: masked_lm, next_sentence, the name of a task, or encoder for vectors without
+    a head; unset: the task, if there is one, else encoder."""
     layers: Annotated[tuple[int, ...], Parameter(allow_leading_hyphen=True)] = ()
-    """Output these layers in place of the last and the pooler; 0 is the embeddings, negative counts
-    from the top."""
+    """Layers to output in place of the last layer and the pooler: 0 is the embeddings, negative
+    numbers count from the top."""
     int8: Flag = False
-    """Store weights in 8 bits, and compare the outputs on text."""
+    """Store the weights in 8 bits, and compare the outputs with float32's on a sample of texts."""
     sample: Path | None = None
-    """File of texts for that comparison, one per line; unset: 32 built-in sentences."""
+    """File of texts for the comparison of --int8, one per line; unset: 32 built-in sentences."""
     least: float = 0.95
-    """Minimum cosine, agreement or correlation in that comparison, else an error."""
+    """Minimum cosine, agreement or correlation in the comparison of --int8; below it, the export
+    fails."""
     overwrite: Overwrite = False
     json: Json = False
 
@@ -42,7 +43,8 @@ class Options:
 def onnx(*, options: Annotated[Options, EVERY_KEY]) -> None:
     """Export a model to ONNX Runtime: model.onnx, for any number of texts and tokens.
 
-    The export is run on random lengths and compared with PyTorch; nothing is kept if they differ.
+    The export is run on texts of random lengths and compared with PyTorch; if the outputs differ,
+    nothing is written.
     """
     _export("onnx", options)
 
@@ -50,7 +52,8 @@ def onnx(*, options: Annotated[Options, EVERY_KEY]) -> None:
 def openvino(*, options: Annotated[Options, EVERY_KEY]) -> None:
     """Export a model to OpenVINO: openvino_model.xml and openvino_model.bin.
 
-    The export is run on random lengths and compared with PyTorch; nothing is kept if they differ.
+    The export is run on texts of random lengths and compared with PyTorch; if the outputs differ,
+    nothing is written.
     """
     _export("openvino", options)
 

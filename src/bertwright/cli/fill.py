@@ -12,7 +12,7 @@ def fill(text: str, *, model: str, top: int = 5, json: Json = False) -> None:
     Args:
         text: A text with one or more [MASK].
         model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
-        top: Tokens to show per [MASK].
+        top: Number of tokens to show for each [MASK].
     """
     from bertwright.inference.model import load
 

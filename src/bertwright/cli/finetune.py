@@ -37,13 +37,13 @@ def finetune(
     """Fine-tune a model on labelled files: classification, regression, tagging, span,
     multiple-choice, generation, similarity, or several tasks at once.
 
-    The run's folder holds the best model, results.json with mean, sd and intervals, predictions on
-    dev and the log. Ctrl-C keeps the finished seeds.
+    The run's folder contains the best model, results.json with mean, standard deviation and
+    confidence intervals, the predictions on dev, and the log. Ctrl-C keeps the finished seeds.
 
     Args:
-        kind: Kind of task; multitask: several at once, with --tasks.
-        tasks: With multitask: TOML file with a section per task: kind, train, and the other keys of
-            a task's files.
+        kind: Kind of task; multitask: several tasks at once, with --tasks.
+        tasks: With multitask: TOML file with a section for each task, which has its kind, its
+            training file (train), and the other keys of a task's files.
         name: Name of the task in the model.
     """
     chosen = _tasks(kind, name, files, tasks)

@@ -38,9 +38,9 @@ def generate(
 ) -> None:
     """Continue prompts with a language model.
 
-    One prompt is printed as its text is made. Of several, and to a file, each text is written when
-    it is done, in the order of the prompts: an interrupted run keeps what was written. A blank line
-    of a file is not continued: it has no texts.
+    The text of a single prompt is printed while it is generated. With several prompts or --out,
+    each text is written when it is complete, in the order of the prompts, so that an interrupted
+    run keeps what was written. Blank lines of a file are not continued.
 
     Args:
         prompts: Texts to continue.
@@ -48,7 +48,7 @@ def generate(
         input: File of prompts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
             standard input.
         out: File to write, one JSON object per line; unset: print.
-        precision: Precision of weights; auto measures which is faster.
+        precision: Precision of the weights; auto measures which is faster.
     """
     texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
     blank = [number for number, each in enumerate(texts) if input and not each.strip()]

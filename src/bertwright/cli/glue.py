@@ -23,15 +23,16 @@ def glue(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Fine-tune on each task of GLUE in a folder: mean and sd over seeds, and their average.
+    """Fine-tune on each task of GLUE in a folder, and print the mean and standard deviation of its
+    score over seeds, and the average over tasks.
 
-    Each task has its run in a folder of --out; the same command again continues with the tasks that
-    are not finished. If a task has a test.tsv, its predictions are written for GLUE's server. All
-    other options apply to every task.
+    Each task is a run in a folder of --out. The same command continues with the tasks that are not
+    finished. If a task has a test.tsv, its predictions are written for GLUE's server. All other
+    options apply to every task.
 
     Args:
         data: GLUE's folder: CoLA/train.tsv, CoLA/dev.tsv, ...
-        tasks: Tasks, as CoLA RTE; unset: all in the folder.
+        tasks: Names of the tasks, as CoLA RTE; unset: all tasks in the folder.
     """
     from bertwright.recipes.glue.tasks import find_tasks
 

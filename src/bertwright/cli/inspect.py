@@ -16,8 +16,8 @@ def inspect(model: Annotated[Path, Parameter(name="CKPT")], *, json: Json = Fals
 
     Args:
         model: A run, a checkpoint, a folder of Hugging Face, sentence-transformers or TensorFlow 1;
-            or what convert reads: ELMo's published files, a file of word vectors (.vec, .txt, .bin)
-            or of n-grams (.arpa).
+            or another source of convert: ELMo's published files, a file of word vectors (.vec,
+            .txt, .bin) or an n-gram model (.arpa).
     """
     from bertwright.checkpoint.inspection import inspect as look
 

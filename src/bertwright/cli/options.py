@@ -92,7 +92,7 @@ EVERY_KEY_OF_SEVERAL = Parameter(name="*", consume_multiple=True)
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledOptions:
-    """What `evaluate` and `predict` have in common."""
+    """The options that `evaluate` and `predict` share."""
 
     task: str | None = None
     """Name of the task, if the model has several."""
@@ -100,12 +100,13 @@ class LabelledOptions:
     text2: str | None = None
     """Column of the second text; unset: found by its name."""
     format: Form | None = None
-    """Form of the file; unset: by its name or its header."""
+    """Format of the file; unset: detected from its name or its header."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
-    """A row that cannot be read: stop, or skip and count it."""
+    """Rows that cannot be read: stop with an error, or skip and count them."""
     null_threshold: float | None = None
-    """Span: predict no answer where it scores this much more than the best answer; inf: never;
-    unset: the model's, and of one that has none 0 if the file has such questions."""
+    """Span: predict no answer if its score exceeds that of the best answer by more than this; inf:
+    always predict an answer; unset: the model's threshold, or 0 for a model of transformers, which
+    states none, if some questions of the file have no answer."""
     generation: Annotated[GenerationConfig | None, EVERY_KEY] = None
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto measures which is faster."""

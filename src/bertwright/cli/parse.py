@@ -31,9 +31,9 @@ def trees(
     Args:
         treebank: A file of bracketed trees, or a folder of these.
         out: Folder to write.
-        tokenizer: A WordPiece vocabulary, as of a BERT that will be the encoder; unset: one is
-            trained on the words.
-        vocab_size: Size of the vocabulary that is trained.
+        tokenizer: Folder of a WordPiece tokenizer, as that of a BERT that will be the encoder;
+            unset: a vocabulary is trained on the words of the trees.
+        vocab_size: Size of the vocabulary if it is trained.
     """
     from bertwright.data.parallel.build import build_trees
 
@@ -78,19 +78,20 @@ def parse(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Parse sentences into constituency trees, a line each.
+    """Parse sentences into constituency trees, one per line.
 
-    What the model writes is repaired to a tree over the words where it is none; --json says of each
-    whether it was.
+    If the model's output is not a tree over the words of its sentence, it is repaired to one; with
+    --json, well_formed says whether a tree needed no repair.
 
     Args:
         texts: Sentences to parse.
         model: A run or a checkpoint that was trained on trees (data trees).
         input: File of sentences, one per line; - for standard input.
-        reference: Bracketed trees: parse their words, and print labelled F1 as evalb.
-        words: Words are separated by spaces already.
-        beam: Beams of beam search; 1: greedy.
-        out: File to write, a tree a line; unset: print.
+        reference: File or folder of bracketed trees: parse their words, and print the labelled F1
+            as evalb computes it.
+        words: The words of the sentences are separated by spaces already.
+        beam: Number of beams of beam search; 1: greedy.
+        out: File to write, one tree per line; unset: print.
     """
     if reference is not None and (texts or input is not None):
         raise ConfigError("--reference is parsed alone: leave out sentences and --input")

@@ -35,30 +35,34 @@ def perplexity(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Perplexity, bits a character and unknown words of text, by one language model or a mixture.
+    """Compute the perplexity, the bits per character and the fraction of unknown words of text, by
+    one language model or a mixture.
 
-    A masked language model is evaluated by its pseudo-log-likelihood, one mask at a time. Models of
-    different vocabularies are not mixed but compared by bits a character, for which an unknown word
-    is charged its spelling too.
+    A masked language model is evaluated by its pseudo-log-likelihood, with one token masked at a
+    time. Models with different vocabularies are not mixed but compared by bits per character, which
+    include the bits of the spelling of unknown words.
 
     Args:
         files: Files, folders or globs of text, as for data build.
-        model: A run or checkpoint of a language model; several are mixed, or
-            compared if their vocabularies differ.
-        weights: Weights of the mixture, one a model; unset: equal.
-        tune: Other held-out text, to find the weights of the mixture on.
-        documents: What separates texts in a file: a blank line, the file, or every line.
-        pairs: Table of minimal pairs, columns good and bad, or sentence_good and sentence_bad:
-            show how often the good sentence is likelier.
-        by: Column of --pairs to count by.
-        spelling: File of text whose words the spelling of unknown words is learned from; unset: the
+        model: A run or a checkpoint of a language model; may be given several times: the models are
+            mixed, or compared if their vocabularies differ.
+        weights: Weights of the mixture, one for each model, which sum to 1; unset: equal.
+        tune: Other held-out text, on which the weights of the mixture are fitted.
+        documents: What separates texts: a blank line, the end of a file, or the end of every line.
+        pairs: Table of minimal pairs with the columns good and bad, or sentence_good and
+            sentence_bad: show how often the good sentence is more probable.
+        by: Column of --pairs by whose values the pairs are counted separately.
+        spelling: File of text from whose words the spelling of unknown words is learned; unset: the
             words in the vocabularies of the models.
-        out: File to write: a JSON line a text, with the log-probability of each token
+        out: File to write: a JSON line for each text, with the log-probability of each token.
     """
     if bool(files) == (pairs is not None):
         raise ConfigError("expected files of text, or --pairs FILE; one of them")
     if by is not None and pairs is None:
         raise ConfigError("--by is a column of --pairs: name that too")
+    for option, value in (("--tune", tune), ("--out", out)):
+        if value is not None and pairs is not None:
+            raise ConfigError(f"{option} is for files of text, not for --pairs: leave it out")
     refuse_existing(out, overwrite)
 
     from bertwright.config.corpus import CorpusConfig

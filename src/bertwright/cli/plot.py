@@ -37,13 +37,13 @@ def plot(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Draw texts as dots on one page, near each other where their vectors are near.
+    """Draw a scatter plot of texts by their vectors, as one HTML page.
 
     Args:
         out: The .html page to write.
-        color: Column whose values colour the dots.
+        color: Column whose values give the dots their colours.
         projection: Projection of the vectors to two dimensions: pca keeps the two directions of
-            most variance, tsne keeps neighbours.
+            largest variance, tsne keeps neighbours.
     """
     options = options or VectorOptions()
     options.check()

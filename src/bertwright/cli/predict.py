@@ -25,19 +25,19 @@ def predict(
 ) -> None:
     """Predict with a fine-tuned model: one row per input, in order.
 
-    A row has line (of the input in its file), the input, and the prediction of the task: label and
-    scores; value; words, tags, entities with offsets; answer with start, end and alternatives;
-    choice; text. Rows are JSON lines, or a table if --out ends in .csv or .tsv. The file appears
-    when all is done, or not at all.
+    A row has the input, its line in the file, and the prediction of the task: label and scores;
+    value; words, tags, entities with offsets; answer with start, end and alternatives; choice;
+    text. Rows are JSON lines, or a table if --out ends in .csv or .tsv. The file appears only when
+    all rows are done.
 
     Args:
-        texts: Texts to predict, in place of --input; of a pair, a question and its passage, or a
-            text and its choices, with tabs between.
+        texts: Texts to predict, in place of --input. The parts of a pair, a question and its
+            passage, or a text and its choices are separated by tabs.
         model: A run of finetune, or a Hugging Face folder with a task head.
-        input: File of inputs, labelled or not: plain text with one per line (a pair: tab between),
-            or as for finetune; - for standard input.
-        exported: Folder of bertwright export --task encoder of this model: its graph computes the
-            layers, with ONNX Runtime or OpenVINO on the CPU.
+        input: File of inputs, labelled or not: plain text with one input per line (the texts of a
+            pair separated by a tab), or a format of finetune; - for standard input.
+        exported: Folder that bertwright export --task encoder wrote of this model; its graph
+            computes the layers, with ONNX Runtime or OpenVINO on the CPU.
         out: File to write: .csv or .tsv for a table, any other name for JSON lines; - for JSON
             lines on standard output.
     """

@@ -69,11 +69,13 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         """Pre-train a model on shards that `data build` wrote; without --model and --init a BERT.
 
         The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save
-        and end with 130 and 143; the same command with --resume continues.
+        the run and end it with exit codes 130 and 143; the same command with --resume continues it.
 
         Args:
-            resume: Continue the run in --out; all other options as they were.
-            verify: Compare the shards' tokens with their SHA-256, once per change.
+            resume: Continue the run in --out, or start it if there is none. Only options of log,
+                checkpoint and parallel may be changed.
+            verify: Compare the files of the shards with their SHA-256 before training;
+                --no-verify compares only their sizes.
         """
         if Path(config.data).exists():  # if it does not, the recipe reports that first
             config.require_length()  # before torch is imported, which takes seconds

@@ -21,16 +21,16 @@ def push(
     message: str = "Upload a model of Bertwright",
     json: Json = False,
 ) -> None:
-    """Show what would be sent to the Hugging Face hub, and with --send send it.
+    """List the files that would be sent to the Hugging Face hub; with --send, send them.
 
-    Sent are the configuration, weights, heads, tokenizer and card of the newest checkpoint. The
+    They are the configuration, weights, heads, tokenizer and card of the newest checkpoint. The
     account is that of `hf auth login` or HF_TOKEN.
 
     Args:
         model: A run, a checkpoint or a folder of a model.
         to: hf:ORG/NAME; the repository is created if it does not exist.
-        send: Send the files; otherwise they are only listed, without a network.
-        private: Make a repository that is created private.
+        send: Send the files; otherwise they are only listed, which needs no network.
+        private: If the repository is created, make it private.
         message: Message of the commit.
     """
     from bertwright.checkpoint.huggingface.push import push as send_files

@@ -32,11 +32,11 @@ def quickstart(
 
     The corpus is the documentation of Python and of the packages installed beside it; a tenth of
     the modules is held out. Nothing is downloaded. The result is a tokenizer, shards, a model, the
-    model fine-tuned to classify passages by package, and a page that compares them with the
-    obvious baselines on held-out text.
+    model fine-tuned to classify passages by package, and a page that compares them with simple
+    baselines on held-out text.
 
     Args:
-        minutes: Minutes of pre-training; the other steps take about two.
+        minutes: Minutes of pre-training; the other steps take about two minutes.
         out: Folder to write everything to.
         open_page: Open the page in a browser at the end.
     """

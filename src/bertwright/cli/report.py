@@ -13,11 +13,11 @@ from bertwright.errors import BertwrightError
 def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     """Write the HTML page of a run: curves, metrics, configuration and examples.
 
-    For a fine-tuned run: comparison with the baselines, seeds and lengths. It also works during the
-    run.
+    The page of a fine-tuned run also compares it with the baselines, and shows its seeds and the
+    lengths of its texts. The page can also be written while the run is in progress.
 
     Args:
-        run: Folder of a run, of a quickstart, of a task of glue or of a comparison.
+        run: Folder of a run, of a quickstart, of one task of glue, or of a comparison.
         out: File to write; unset: report.html in the run's folder.
     """
     from bertwright.report.ladder import LADDER, write_ladder

@@ -31,13 +31,14 @@ def senses(
     """Show how well each layer of a model separates the senses of a word.
 
     Args:
-        file: Columns word, sense and sentence, with tabs between; or sentences, one a line, with
-            --word; unset: 400 sentences of ours, of 20 words.
-        model: A run, a checkpoint or a folder; several.
-        word: Words to look at; unset: all.
-        layer: Layer of the clusters and the page; unset: each model's best.
-        clusters: Clusters to find where the senses are not known.
-        out: HTML page to write: each word's sentences as dots, by model.
+        file: File with the columns word, sense and sentence, separated by tabs; or with one
+            sentence per line, with --word; unset: 400 built-in sentences with 20 words.
+        model: A run, a checkpoint or a folder of a model; may be given several times.
+        word: Word to look at; may be given several times; unset: all.
+        layer: Layer of the clusters and the page; unset: each model's best, or its last if the
+            senses are not known.
+        clusters: Number of clusters of each word's sentences if the senses are not known.
+        out: HTML page to write: the sentences of each word as dots, for each model.
     """
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load

@@ -31,26 +31,28 @@ def similar(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Find the nearest texts by cosine similarity (exact search); with --mine, the hard negatives
-    of pairs.
+    """Find the texts nearest to a query by cosine similarity (exact search); with --mine, find the
+    hard negatives of pairs.
 
     Args:
         queries: Texts to search for.
         model: A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or
             hf:ORG/NAME.
-        corpus: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line. With
-            --mine unset: the second texts of --pairs.
-        mine: Write so many hard negatives of each pair of --pairs to --out: texts that are near its
-            first text and do not belong to it.
+        corpus: File of texts to search in: a column of .jsonl, .csv, .tsv or .parquet, else one
+            text per line. With --mine, the second texts of --pairs are searched too; unset: only
+            they are.
+        mine: Number of hard negatives to write to --out for each pair of --pairs, at most: texts
+            that are near its first text and do not belong to it.
         pairs: With --mine: file of pairs that belong together, as for finetune similarity.
         out: With --mine: file to write, JSON lines with anchor, positive and negatives.
-        vectors: Vectors of the corpus: .npy that embed wrote with the same model and defaults.
+        vectors: File of the corpus's vectors: an .npy that embed wrote with the same model and its
+            default options.
         query_prompt: Text to put before each query; "" for none. Unset: the folder's prompt query,
             else its default.
         corpus_prompt: Text to put before each text of the corpus; "" for none. Unset: the folder's
             prompt document, passage or corpus, else its default.
-        top: Texts to show per query.
-        precision: Precision, as for embed.
+        top: Number of texts to show for each query.
+        precision: Precision of the model, as for embed.
     """
     if mine is not None:
         given = {"--top": top != 10, "a query": bool(queries), "--vectors": vectors is not None}

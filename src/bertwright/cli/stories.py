@@ -23,13 +23,13 @@ def generate(
     seed: int = 1,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write made-up stories, each with a question and its answer (as the bAbI tasks).
+    """Generate stories, each with a question and its answer, like those of the bAbI tasks.
 
     Args:
         out: Text file to write.
-        task: What is asked.
+        task: Kind of question.
         count: Number of stories.
-        seed: Seed of what happens in them.
+        seed: Seed of the random number generator.
     """
     if count < 1:
         raise ConfigError(f"count is {count}; expected 1 or more")
@@ -43,11 +43,11 @@ def generate(
 def answer(
     story: Annotated[Path, Parameter(name="FILE")], *, model: str, json: Json = False
 ) -> None:
-    """Answer the question of each story, and show which sentences were attended to.
+    """Answer the question of each story, and show the attention on its sentences.
 
     Args:
-        story: Stories: a sentence a line, the question last, then a blank line; or a file of a
-            bAbI task.
+        story: File of stories: one sentence per line, then the question, then a blank line; or a
+            file of a bAbI task.
         model: A run or a checkpoint of a memory network.
     """
     from bertwright.inference.stories import answer_stories

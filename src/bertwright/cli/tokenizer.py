@@ -41,17 +41,18 @@ def train(
 ) -> None:
     """Train a vocabulary on a corpus.
 
-    Writes vocab.txt, tokenizer.json and tokenizer_config.json, which transformers and tokenizers
-    load, and training.json with statistics of the training. The same corpus and options give the
-    same bytes, with any number of workers.
+    The folder contains vocab.txt, tokenizer.json and tokenizer_config.json, which transformers and
+    tokenizers load, and training.json with statistics of the training. The same corpus and options
+    give the same bytes, with any number of workers.
 
     Args:
         corpus: Files, folders, globs, or - for standard input; two files of parallel text, as
-            train.en train.de; one .tsv, .csv, .jsonl or .parquet whose rows are pairs.
+            train.en train.de; or one .tsv, .csv, .jsonl or .parquet whose rows are pairs.
         out: Folder to write the tokenizer to.
-        source: Column of the source in a file of pairs, by its name or number; unset: found by its
-            name, or the first of two. Both sides are trained on.
-        target: Column of the target.
+        source: Name or number of the column of the source in a file of pairs; unset: found by its
+            name, or the first of two columns. Both columns are trained on.
+        target: Name or number of the column of the target; unset: found by its name, or the second
+            of two columns.
     """
     from bertwright.text.corpus.files import find_files
 
@@ -169,17 +170,17 @@ def extend(
 ) -> None:
     """Add words of a corpus to a model's vocabulary, for continued pre-training.
 
-    Frequent words that are split into wordpieces become entries of their own, each with the mean of
-    its wordpieces' vectors; old entries keep their ids. Then: data build --tokenizer DIR, and
-    pretrain --init DIR.
+    Frequent words that are split into wordpieces become entries of their own, whose vectors begin
+    as the mean of their wordpieces' vectors; old entries keep their ids. The next steps are data
+    build --tokenizer DIR and pretrain --init DIR.
 
     Args:
         corpus: Files, folders, globs, or - for standard input.
         model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
         out: Folder to write the model with its tokenizer to.
         add: Maximum number of new entries.
-        min_count: Minimum occurrences of a word to be added.
-        workers: Processes that count; 0: one per core.
+        min_count: Minimum count in the corpus of a word that is added.
+        workers: Number of processes that count words; 0: one per core.
     """
     from bertwright.recipes.extend import extend as extend_model
 
@@ -225,8 +226,8 @@ def _with_tokenizer(corpus: Sequence[str], out: Path, parallel: str = "") -> str
 def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None:
     """Show how a text is split into tokens, and why.
 
-    One row per word: as written, normalized, its tokens with ids and offsets, and for [UNK] the
-    reason.
+    Each row shows a word as written and normalized, its tokens with ids and offsets, and the reason
+    for an [UNK].
 
     Args:
         texts: Texts to split.

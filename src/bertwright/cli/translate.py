@@ -41,19 +41,21 @@ def translate(
 ) -> None:
     """Translate texts with a model that was trained on pairs of sentences.
 
-    Translations are written in the order of the texts, as soon as they are done: an interrupted run
-    keeps what was written. An empty line, or one of blanks, stays as it is.
+    Translations are written in the order of the texts, as soon as they are complete, so that an
+    interrupted run keeps what was written. Blank lines stay as they are.
 
     Args:
-        texts: Texts to translate, a sentence each.
+        texts: Texts to translate, one sentence each.
         model: A run, a checkpoint or a folder of a translation model.
         input: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
             standard input.
-        reference: File of the right translations of the lines of --input: print BLEU and chrF.
+        reference: File of reference translations, one for each line of --input: print BLEU and
+            chrF.
         bleu_tokenize: sacreBLEU's tokenizer; auto: zh for Chinese, ja-mecab for Japanese if it is
             installed, char for other scripts without blanks, else 13a.
-        out: File to write: a line each, of .jsonl an object; unset: print.
-        precision: Precision of weights; auto measures which is faster.
+        out: File to write, one translation per line, as JSON objects if its name ends in .jsonl;
+            unset: print.
+        precision: Precision of the weights; auto measures which is faster.
     """
     groups, total = given_texts(texts, input, text)
     if reference is not None and (input is None or text is not None):

@@ -43,7 +43,7 @@ Normalize = Annotated[
 ]
 Dimensions = Annotated[
     int | None,
-    Parameter(help="Keep the first dimensions of a vector, this many. Unset: as the folder says."),
+    Parameter(help="Keep only this many first dimensions of a vector. Unset: as the folder says."),
 ]
 WhiteningFile = Annotated[
     Path | None,
@@ -56,37 +56,41 @@ WhiteningFile = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
-    """Which texts are read, and which vectors are made of them."""
+    """The options for reading texts and computing their vectors."""
 
     text: TextColumn = None
     text2: str | None = None
     """Column of a second text: one vector per pair."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
-    """A row without text: stop, or skip and count it."""
+    """Rows without text: stop with an error, or skip and count them."""
     layers: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
-    """Layers: 0 is the embeddings, 1 and up the layers, negative from the top; repeat for several,
-    or 0,-1. Unset: as the folder says, else -2."""
+    """Layers to use: 0 is the embeddings, 1 and up the layers, negative numbers count from the top;
+    several as 0,-1 or by repeating the option. Unset: as the folder says, else the model's default
+    (BERT: -2)."""
     combine: Combine | None = None
-    """How several layers are combined; unset: concat."""
+    """How several layers are combined: concatenated, summed or averaged; unset: concat."""
     pooling: Pooling | str | None = None
-    """How tokens become one vector, or several concatenated, as cls+mean; weighted: by position;
-    first-last: the mean of the first and last layer's means; none (embed only): one vector per
-    token, with its offsets in the text. Unset: as the folder says, else mean."""
+    """How tokens become one vector; several ways are concatenated, as cls+mean. weighted: the mean
+    weighted by position; first-last: the mean of the first and last layer's means; none (embed
+    only): one vector per token, with its offsets in the text. Unset: as the folder says, else
+    mean."""
     truncate: bool | None = None
-    """Truncate long texts and count them; else they are encoded in windows."""
+    """Truncate long texts and count them, instead of encoding them in windows. Unset: as the folder
+    says, else windows."""
     max_length: int | None = None
     """Maximum tokens per sequence; unset: as the folder or the model says."""
     prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     """Text to put before every text, as "query: "; "" for none. Unset: the folder's default, if it
     has one."""
     prompt_name: str | None = None
-    """The prompt by its name in a sentence-transformers folder."""
+    """Name of a prompt of a sentence-transformers folder, in place of --prompt."""
     backend: BackendName = "torch"
-    """Runtime of the model."""
+    """Runtime that computes the layers."""
     precision: VectorPrecision = "fp32"
-    """fp32 is exact; the others are first compared with it on a sample."""
+    """Precision of the model. fp32 is exact; the others are first compared with it on a sample of
+    the texts."""
     exported: Path | None = None
-    """Folder of bertwright export, for onnx and openvino."""
+    """Folder that bertwright export wrote, for --backend onnx and openvino."""
 
     def check(self) -> None:
         """Raise ConfigError if options contradict each other."""

@@ -32,12 +32,14 @@ def whiten(
 ) -> None:
     """Fit a whitening on the vectors of texts and write it to a file.
 
-    Whitened vectors have uncorrelated numbers of equal variance, so that cosines tell texts apart
-    better. bertwright embed --whitening FILE applies it; give it the same model and options.
+    The dimensions of whitened vectors are uncorrelated and have equal variance, so that cosines
+    tell texts apart better. bertwright embed --whitening FILE applies the whitening; it needs the
+    same model and options.
 
     Args:
         out: The .npz file to write.
-        dimensions: Dimensions of a whitened vector; unset: all directions that vary.
+        dimensions: Number of dimensions of a whitened vector; unset: all directions in which the
+            vectors vary.
     """
     options = options or VectorOptions()
     options.check()

@@ -23,7 +23,7 @@ Vectors = Annotated[
 Layer = Annotated[
     int | None, Parameter(help="Layer of a model that has any; unset: 0, its token embeddings.")
 ]
-Top = Annotated[int, Parameter(help="Words to show.")]
+Top = Annotated[int, Parameter(help="The number of words to show.")]
 
 
 def nearest(
@@ -55,12 +55,14 @@ def analogy(
     layer: Layer = None,
     json: Json = False,
 ) -> None:
-    """Show the words nearest to B - A + C, as in man, king, woman.
+    """Show the words that complete the analogy "A is to B as C is to ...", as man king woman.
+
+    They are the words nearest to the vector B - A + C.
 
     Args:
-        a: Is to B ...
-        b: ... as C ...
-        c: ... is to the words that are shown.
+        a: First word of the first pair.
+        b: Second word of the first pair.
+        c: First word of the second pair, whose second word is shown.
     """
     table = _opened(model, layer)
     vector = table.require(b) - table.require(a) + table.require(c)
@@ -72,14 +74,16 @@ def analogy(
 
 
 def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = False) -> None:
-    """Evaluate word vectors: Spearman's correlation with ratings, accuracy of analogies.
+    """Evaluate word vectors: Spearman's correlation with similarity ratings, accuracy on analogies.
 
-    Pairs and questions with a word that has no vector are left out; the coverage says how many are
-    left. Intervals are of 95 %, by bootstrap.
+    Pairs and questions with a word that has no vector are left out; the coverage says how many were
+    evaluated. Scores have 95 % confidence intervals by bootstrap.
 
     Args:
-        files: Similarity files (two words and a rating a line) and analogies (questions-words).
-        model: As for nearest; may be given several times.
+        files: Similarity files (two words and a rating per line) and files of analogies
+            (questions-words.txt).
+        model: A run, a folder of a model, or a file of vectors, as for words nearest; may be given
+            several times.
     """
     if not files:
         raise ConfigError("no file; name similarity files, or questions-words.txt")

@@ -11,40 +11,44 @@ from bertwright.errors import ConfigError
 
 @dataclass(frozen=True)
 class CompareConfig:
-    """What decides a comparison, beside its corpus and its labelled files."""
+    """The configuration of a comparison, without its corpus and its labelled files."""
 
     out: str
-    """Folder of the comparison; the same command goes on where it stopped."""
+    """Folder to write the comparison to; the same command resumes an interrupted one."""
     systems: tuple[str, ...] = ()
-    """Systems to compare, as bert gpt2 word2vec; unset: all that the text and the task allow."""
+    """Systems to compare, such as bert gpt2; unset: all that the text and the task allow."""
     parallel: tuple[str, ...] = ()
-    """Two files, SOURCE TARGET, line i of one the translation of the other's: for seq2seq, the
-    Transformer and CoVe."""
+    """Two files of parallel text, SOURCE TARGET: line i of one translates line i of the other. For
+    seq2seq, the Transformer and CoVe."""
     minutes: float | None = None
-    """Minutes of pre-training of each system; unset: 3, of the preset 1.5."""
+    """Minutes of pre-training per system; unset: 3, with --preset python 1.5."""
     tokens: int | None = None
-    """Tokens that each system reads in pre-training, in place of minutes."""
+    """Number of tokens that each system reads in pre-training, instead of minutes."""
     task_minutes: float | None = None
-    """Minutes that one fine-tuning may take at most, the search of its learning rate included;
-    unset: 1, of the preset 0.4."""
+    """Maximum minutes of one fine-tuning, including the search for its learning rate; unset: 1,
+    with --preset python 0.4."""
     fractions: tuple[float, ...] = (1.0,)
-    """Fractions of the labelled training examples to use, as 0.1 1."""
+    """Fractions of the labelled training examples to fine-tune on, such as 0.1 1."""
     seeds: int = 1
-    """Number of seeds; each is a pre-training and a fine-tuning of every system."""
+    """Number of seeds; every system is pre-trained and fine-tuned once per seed."""
     seed: int = 1
     """The first seed."""
     pairs: tuple[str, ...] = ()
     """Tables of minimal pairs, with the columns good and bad."""
     word_tests: tuple[str, ...] = ()
-    """Similarity files (two words and a rating a line) and analogies."""
+    """Tests of word vectors: files of similarities (two words and a rating per line) and of
+    analogies.
+    """
     vocab_size: int = 8192
     """Size of the wordpiece vocabulary."""
     word_vocab_size: int = 32000
-    """Size of the word vocabulary, of word vectors and ELMo."""
+    """Size of the word vocabulary, for word vectors and ELMo."""
     lowercase: bool | None = None
-    """Lower-case the text; unset: yes, but not for tagging, where names are found by their case."""
+    """Lower-case the text; unset: yes, except for tagging, where names are recognized by case."""
     held_out: float = 0.05
-    """Fraction of the documents that no system is trained on, to measure language models on."""
+    """Fraction of the text that is held out from training, to evaluate language models on; at most
+    300,000 characters.
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
 

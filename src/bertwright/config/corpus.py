@@ -18,13 +18,13 @@ class CorpusConfig:
     files of the bAbI tasks each question is a document with the sentences before it.
     """
     sentences: Literal["split", "line"] = "split"
-    """split: find the sentences of every line; line: each line is one sentence."""
+    """split: split every line into sentences; line: each line is one sentence."""
     text_column: str = "text"
     """Column of the text in JSONL, CSV, TSV and Parquet files."""
     strip_markup: bool = False
     """Remove tags, web addresses and wiki templates; resolve HTML entities and wiki links."""
     deduplicate: bool = False
-    """Leave out documents that are equal to an earlier one."""
+    """Leave out documents that are identical to an earlier one."""
     min_characters: int = 0
     """Leave out documents shorter than this many characters."""
 

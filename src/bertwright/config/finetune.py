@@ -84,9 +84,7 @@ class TaskFilesConfig:
     it.
     """
     format: Form | None = None
-    """Format of the files: tsv, csv, jsonl, json, parquet, conll, conllu; unset: detected from
-    their names or headers.
-    """
+    """Format of the files; unset: detected from their names or headers."""
     multi_label: bool = False
     """A text may have several labels: a list, or names separated by commas, or a 0 or 1 for each
     class in a list or in columns.
@@ -97,29 +95,31 @@ class TaskFilesConfig:
     """balanced: weight labels in the loss by the inverse of their frequency; combine it with
     --metric macro_f1, since accuracy favours frequent labels."""
     max_length: int | None = None
-    """Maximum tokens of a window; unset: as many as the model was trained on (spans: at most 384;
-    with the document as context 256). Nothing is padded, so short texts cost little.
+    """Maximum tokens of a window; unset: the length that the model was trained on, but at most 384
+    for spans and 256 for --context document. Nothing is padded, so short texts cost little.
     """
     stride: int | None = None
-    """Tokens by which windows of a long text overlap; unset: 128 for spans, else 32."""
+    """Tokens by which windows of a long text overlap; unset: 128 for spans, else 32, but at most a
+    third of --max-length.
+    """
     max_windows: int | None = None
     """Maximum windows of a text, counted from its beginning; unset: as many as hold 8,192
     tokens.
     """
     truncate: bool = False
-    """Read only the first --max-length tokens of a text, in place of windows."""
+    """Read only the first --max-length tokens of a text, instead of several windows."""
     both_orders: bool = False
-    """Read a pair in both orders and average the scores, for similarity, which is symmetric
-    (GPT).
+    """Classification and regression of pairs: read a pair in both orders and average the scores,
+    for symmetric relations such as similarity (GPT).
     """
     merge: Literal["mean", "max"] = "mean"
     """How the scores of a long text's windows are combined."""
     context: Literal["sentence", "document"] = "sentence"
     """Tagging: encode each sentence alone, or with its neighbours in the document."""
     crf: bool = False
-    """Predict the tags of a sentence jointly, with a conditional random field."""
+    """Tagging: predict the tags of a sentence jointly, with a conditional random field."""
     max_answer_tokens: int = 30
-    """Maximum tokens of an answer."""
+    """Span: maximum tokens of an answer."""
     max_target_tokens: int | None = None
     """Generation: maximum tokens of a target; unset: 128, but at most half of --max-length."""
     bleu_tokenize: BleuTokenize = "auto"
@@ -130,44 +130,59 @@ class TaskFilesConfig:
     names, as negative or negative_1.
     """
     objective: Literal["auto", "in-batch", "cosent", "cosine", "triplet"] = "auto"
-    """Similarity: in-batch, the other texts of a step are negatives; cosent, the order of scores;
-    cosine, the scores themselves; triplet, a margin to the hard negatives; auto: in-batch for pairs
-    and for inference data, whose contradictions are hard negatives, else cosent.
+    """Similarity: training objective. in-batch: the other texts of a step are negatives; cosent:
+    learn the order of the scores; cosine: learn the scores themselves; triplet: keep a margin to
+    the hard negatives; auto: in-batch for pairs and for inference data, whose contradictions are
+    hard negatives, else cosent.
     """
     temperature: float = 0.05
-    """Similarity: what cosines are divided by, for in-batch and cosent."""
+    """Similarity: temperature by which cosines are divided, for in-batch, cosent, and a teacher
+    whose vectors have another size.
+    """
     margin: float = 0.2
-    """Similarity: by how much a positive must be nearer than a hard negative, for triplet."""
+    """Similarity, triplet: margin by which the cosine of a positive must exceed that of a hard
+    negative.
+    """
     one_direction: bool = False
-    """Similarity, in-batch: only choose the second text of a first, and not also the first of a
-    second."""
+    """Similarity, in-batch: only learn to find the second text of a pair given the first, not also
+    the first given the second."""
     sizes: tuple[int, ...] = ()
-    """Similarity: also train the first numbers of a vector, so many, to be vectors (Matryoshka)."""
+    """Similarity: numbers of leading dimensions that are also trained to be used as vectors
+    (Matryoshka), such as 64 128.
+    """
     corpus: tuple[str, ...] = ()
-    """Similarity: files, folders or globs of plain text to learn from in place of --train."""
+    """Similarity: files, folders or globs of plain text to train on instead of --train."""
     corpus_pairs: Literal["auto", "neighbours", "dropout"] = "auto"
-    """Similarity: what belongs together in a corpus: neighbours, sentences that follow each other,
-    and a title and its text; dropout, a sentence and itself under another dropout mask (SimCSE);
-    auto: neighbours, if half of the documents have two sentences.
+    """Similarity: how positive pairs are made from a corpus. neighbours: consecutive sentences, and
+    a title and its text; dropout: a sentence and itself under another dropout mask (SimCSE); auto:
+    neighbours if at least half of the documents have two or more sentences, else dropout.
     """
     corpus_documents: Literal["blank-line", "file", "line"] = "blank-line"
     """Similarity: what separates the documents of a corpus."""
     teacher: str | None = None
-    """Similarity: model to learn from, a run, a folder or hf:ORG/NAME: the vectors of a model of
-    vectors, or the scores of one that was fine-tuned on pairs.
+    """Similarity: teacher model, a run, a folder or hf:ORG/NAME. Its vectors are learned, or its
+    scores if it was fine-tuned on pairs.
     """
     prompt: str | None = None
-    """Similarity: text put before every first text, such as "query: "; unset: as the model says."""
+    """Similarity: text put before every first text, such as "query: "; unset: the model's own
+    prompt.
+    """
     prompt2: str | None = None
-    """Similarity: text put before every other text; unset: as the model says."""
+    """Similarity: text put before every other text; unset: the model's own prompt."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
-    """Rows that cannot be read: stop with an error, or skip and count them."""
+    """What to do with rows that cannot be read: stop with an error, or skip and count them."""
     bad_tags: Literal["mend", "refuse"] = "mend"
-    """Tags that break their scheme: correct them as conlleval does and count them, or stop."""
+    """Tagging: what to do with tags that break their scheme: correct them as conlleval does and
+    count them, or stop with an error.
+    """
     wrong_answers: Literal["skip", "refuse"] = "skip"
-    """Answers that are not at their offset: skip and count them, or stop."""
+    """Span: what to do with training answers that are not at their offset: skip and count them, or
+    stop with an error.
+    """
     weight: float = 1.0
-    """With several tasks: sampling weight of this one, which is multiplied by its size."""
+    """With several tasks: weight of this one; tasks are sampled in proportion to their size times
+    their weight.
+    """
 
     def __post_init__(self) -> None:
         above(self, 0, "weight", "temperature", "margin")
@@ -201,7 +216,7 @@ class FinetuneConfig:
     features for word vectors, NNLM and ELMo if the task labels texts or words, else finetune.
     """
     layers: Layers | None = None
-    """With features: embeddings, last, embeddings+last (side by side), second-to-last, sum-last-4,
+    """With features: embeddings, last, embeddings+last (concatenated), second-to-last, sum-last-4,
     mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: the layer that embed
     reads, or last if the head is trained in steps.
     """
@@ -219,7 +234,7 @@ class FinetuneConfig:
     hidden_size: int = 0
     """Width of a hidden layer with ReLU before the scores of a text; 0: none; ULMFiT: 50."""
     language_model: float = 0.0
-    """Weight of the language model's loss on the same texts, if the model has one; published for
+    """Weight of the language-modeling loss on the same texts, if the model has one; published for
     GPT: 0.5.
     """
     random_start: bool = False
@@ -238,36 +253,38 @@ class FinetuneConfig:
     batch_size: int = 32
     """Examples per step."""
     warmup: float = 0.1
-    """Fraction of the run in which the learning rate rises."""
+    """Fraction of the run in which the learning rate rises to its peak."""
     weight_decay: float = 0.01
     """Decoupled weight decay of matrices; norms and biases have none."""
     layer_decay: float | None = None
-    """Factor of the learning rate from each layer to the one below; unset: 1, with gradual
-    1/2.6.
+    """Layer-wise decay of the learning rate: its factor from each layer to the one below; unset: 1,
+    with gradual 1/2.6.
     """
     bias_correction: bool = True
     """Bias correction of AdamW. BERT's release had none, and failed more often on small tasks."""
     clip_norm: float = 1.0
-    """Gradients are clipped to this norm; 0: never."""
+    """Maximum norm of the gradients, which are clipped to it; 0: no clipping."""
     dropout: float = 0.1
     """Dropout in the encoder and before the output layer."""
     dropout_scale: float | None = None
-    """Factor of all dropouts of an AWD-LSTM; unset: the model's own."""
+    """Factor that multiplies all dropouts of an AWD-LSTM; unset: the model's own."""
     attention_dropout: float = 0.0
     """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
     seeds: int = 1
     """Number of seeds to train with; the best on dev is kept."""
     seed: int = 1
-    """The first seed, for the head's initialization, the order of examples, and dropout."""
+    """The first seed, for the head's initialization, the order of examples, dropout, and what is
+    held out if there is no --dev.
+    """
     keep: Literal["best", "last"] = "best"
-    """Which weights of a seed are kept: those of its best evaluation, or the last."""
+    """Which weights of a seed to keep: those of its best evaluation on dev, or the last."""
     evaluations_per_epoch: float = 1.0
     """Evaluations on dev per epoch; 0.5: every second epoch. There is always one at the end."""
     patience: int | None = None
     """Stop a seed after this many evaluations without improvement; unset: never."""
     baselines: bool | None = None
-    """Also evaluate baselines without BERT: majority, TF-IDF, word shapes; unset: where they take
-    seconds."""
+    """Also evaluate baselines without BERT: majority, TF-IDF, word shapes; unset: if they take
+    only seconds."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto measures which is faster. Weights stay float32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -17,11 +17,11 @@ class GenerationConfig:
     max_new_tokens: int = 128
     """Maximum tokens to generate after a prompt."""
     sample: bool = False
-    """Draw each token from the model's distribution, instead of taking the most probable one."""
+    """Sample each token from the model's distribution, instead of taking the most probable one."""
     temperature: float = 1.0
     """Divide logits by this before sampling; below 1, probable tokens become more probable."""
     top_k: int | None = None
-    """Sample from this many most probable tokens; unset: from all."""
+    """Sample only from the k most probable tokens; unset: from all."""
     top_p: float = 1.0
     """Sample from the smallest set of most probable tokens whose probabilities sum to this
     (nucleus).
@@ -29,15 +29,19 @@ class GenerationConfig:
     beam: int = 1
     """Number of beams of beam search; 1: no beam search."""
     length_penalty: float = 1.0
-    """Beam search: a text's log-probability is divided by its length to this power."""
+    """Beam search: a text's log-probability is divided by its length to this power; higher values
+    favour longer texts.
+    """
     repetition_penalty: float = 1.0
-    """Above 1, tokens of the prompt and of the generated text become less probable."""
+    """Penalty on tokens that occur in the prompt or the generated text; above 1, they become less
+    probable; 1: no penalty.
+    """
     stop: tuple[str, ...] = ()
-    """A text ends before the first of these strings."""
+    """Strings that end a text; it stops before the first of them."""
     num: int = 1
     """Number of texts for each prompt: samples, or the best beams."""
     seed: int = 0
-    """Seed of sampling; a text does not depend on the other prompts."""
+    """Seed of sampling; a prompt's texts do not depend on the other prompts."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_BEAMS, "beam")
@@ -75,9 +79,11 @@ class TranslationConfig:
     beam: int = 4
     """Number of beams of beam search; 1: greedy."""
     length_penalty: float = 0.6
-    """A translation's log-probability is divided by ((5 + length) / 6) to this power."""
+    """A translation's log-probability is divided by ((5 + length) / 6) to this power; higher values
+    favour longer translations.
+    """
     max_length: int | None = None
-    """Maximum tokens of a translation; unset: 50 more than its source has."""
+    """Maximum tokens of a translation; unset: 50 more than the source has."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_BEAMS, "beam")

@@ -21,10 +21,10 @@ class LanguageModelRun(RunConfig):
 
     # only built-in types, because cyclopts reads these annotations in a subclass's file
     sequence_length: int = 128
-    """Maximum tokens of a window, including the tokens for begin and end."""
+    """Maximum tokens of a window, including the begin and end tokens."""
     burn_in: int = 0
-    """Number of tokens at the beginning of a window that repeat the window before; they are read
-    but not predicted.
+    """Number of tokens at the beginning of a window that repeat the end of the one before; they are
+    read as context but not predicted.
     """
 
     def __post_init__(self) -> None:

@@ -34,15 +34,16 @@ class OptimizerConfig:
     beta2: float = 0.999
     """Decay of the running mean of squared gradients."""
     eps: float = 1e-8
-    """Added to the root of the mean squared gradient."""
+    """AdamW's epsilon, which is added to the root of the mean squared gradient."""
     weight_decay: float = 0.01
     """Decoupled weight decay of matrices; norms and biases have none."""
     layer_decay: float = 1.0
-    """Factor of the learning rate from each layer to the one below, for pre-trained layers; ULMFiT:
-    1/2.6. Token embeddings are output weights too, and have the rate of the top layer.
+    """Layer-wise decay of the learning rate: its factor from each layer to the one below, for
+    pre-trained layers; ULMFiT: 1/2.6. Token embeddings are also the output weights, so they have
+    the rate of the top layer.
     """
     clip_norm: float = 1.0
-    """Gradients are clipped to this norm; 0: never."""
+    """Maximum norm of the gradients, which are clipped to it; 0: no clipping."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
@@ -56,10 +57,10 @@ class ScheduleConfig:
     """Warm-up, then decay, over the steps or the minutes of the run."""
 
     warmup: float = 0.06
-    """Fraction of the run in which the learning rate rises."""
+    """Fraction of the run in which the learning rate rises to its peak."""
     curve: Literal["linear", "slanted", "inverse-sqrt"] = "linear"
-    """linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle, from 1/32 of the peak and
-    back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
+    """Shape of the learning rate. linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle,
+    from 1/32 of the peak and back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
     """
 
     def __post_init__(self) -> None:
@@ -92,7 +93,7 @@ class ValidationConfig:
     """Held-out documents, and how often the loss on them is computed."""
 
     fraction: float = field(default=0.01, metadata={"formerly": "share"})
-    """Fraction of documents held out."""
+    """Fraction of the documents to hold out for validation."""
     hold_out: HoldOut | None = None
     """documents: hold out whole documents, chosen by their number; ends: hold out the last part of
     each document, after a gap of ten sentences; unset: ends for a new run that would hold out fewer
@@ -101,9 +102,9 @@ class ValidationConfig:
     tokens: int = 65536
     """Maximum tokens of held-out instances per validation."""
     every_minutes: float = 5.0
-    """Minutes between two validations; there is always one at the end."""
+    """Minutes between two validations; there is always one at the end of the run."""
     every_steps: int | None = None
-    """Steps between two validations, in place of minutes."""
+    """Steps between two validations, instead of minutes."""
 
     def __post_init__(self) -> None:
         below_one(self, "fraction")
@@ -116,9 +117,9 @@ class CheckpointConfig:
     """How often a checkpoint is written, and how many are kept."""
 
     every_minutes: float = 10.0
-    """Minutes between two checkpoints; there is always one at the end."""
+    """Minutes between two checkpoints; there is always one at the end of the run."""
     every_steps: int | None = None
-    """Steps between two checkpoints, in place of minutes."""
+    """Steps between two checkpoints, instead of minutes."""
     keep: int = 2
     """Number of newest checkpoints to keep."""
 
@@ -132,9 +133,9 @@ class LogConfig:
     """What is logged during a run."""
 
     every_seconds: float = 10.0
-    """Seconds between two lines of `metrics.jsonl` and of the screen."""
+    """Seconds between two log lines, in `metrics.jsonl` and on the screen."""
     every_steps: int | None = None
-    """Steps between two lines, in place of seconds."""
+    """Steps between two log lines, instead of seconds."""
     tensorboard: bool = False
     """Also write TensorBoard events to `RUN/tensorboard` (extra `tensorboard`)."""
 
@@ -202,8 +203,8 @@ class RunConfig:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto measures which is faster. Weights stay float32."""
     compile: bool = False
-    """Compile what follows attention in each layer with torch.compile (needs a C++ compiler; for
-    GPUs)."""
+    """Compile the part of each layer after attention with torch.compile, for GPUs; needs a C++
+    compiler."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
@@ -215,11 +216,11 @@ class RunConfig:
     batch: BatchConfig = field(default_factory=BatchConfig)
     """Sizes of steps and micro-batches."""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
-    """Held-out documents."""
+    """Held-out documents and how often they are evaluated."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    """Saving."""
+    """How often checkpoints are written, and how many are kept."""
     log: LogConfig = field(default_factory=LogConfig)
-    """Logging."""
+    """What is logged, and how often."""
     architecture: Changes = field(default_factory=Changes)
     """Values of the model's configuration, by their names there; unset: those of the preset."""
 

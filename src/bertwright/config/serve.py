@@ -18,10 +18,12 @@ class ServeConfig:
     """The configuration of a server: its models, its address and its limits."""
 
     model: tuple[str, ...] = ()
-    """Folders of models or hf:ORG/NAME, or NAME=FOLDER; requests use the first by default."""
+    """Models to serve: folders, hf:ORG/NAME, or NAME=FOLDER to name one; requests use the first by
+    default.
+    """
     exported: tuple[str, ...] = ()
-    """FOLDER of bertwright export --task encoder, whose graph computes the layers of the model, or
-    NAME=FOLDER of the model of that name.
+    """Folder that bertwright export --task encoder wrote, whose graph computes the layers of the
+    model; with several models, NAME=FOLDER for the model of that name.
     """
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for all network interfaces."""
@@ -30,7 +32,9 @@ class ServeConfig:
     device: str | None = None
     """Device of the models: cpu, mps, cuda or cuda:NUMBER; unset: the GPU if there is one."""
     precision: Literal["fp32", "bf16", "int8"] = "fp32"
-    """fp32 is exact; the others are compared with it when a model is loaded."""
+    """Precision of the computation: fp32 is exact; the others are compared with it when a model is
+    loaded.
+    """
     batch_tokens: int | None = None
     """Approximate tokens per batch; unset: 1,024 on a CPU, 32,768 on a GPU."""
     queue_tokens: int = 262144
@@ -44,9 +48,9 @@ class ServeConfig:
     max_characters: int = 1048576
     """Maximum characters of all texts of a request."""
     max_items: int = 2048
-    """Maximum texts of a request."""
+    """Maximum number of texts per request."""
     max_tokens: int = 131072
-    """Maximum tokens of a request."""
+    """Maximum tokens of all texts of a request."""
     max_new_tokens: int = 8192
     """Maximum tokens to generate for a request, over all its texts."""
     generation_seconds: float = 300.0
@@ -60,9 +64,9 @@ class ServeConfig:
     own limit; otherwise the proxy may send a request on a connection that is being closed.
     """
     reply_seconds: float = 30.0
-    """Seconds within which a client must read a further part of its reply."""
+    """Seconds within which a client must read the next part of its reply."""
     drain_seconds: float = 30.0
-    """Seconds that running requests have to finish after SIGTERM."""
+    """Seconds that running requests may take to finish after SIGTERM."""
     failures: int = 5
     """Number of consecutive failed batches after which the process ends with code 1."""
     batch_timeout: float = 120.0
@@ -72,9 +76,9 @@ class ServeConfig:
     process ends with code 1.
     """
     api_keys: str | None = None
-    """File of keys, one per line; requests then need one as `Authorization: Bearer KEY`."""
+    """File of API keys, one per line; requests then need one as `Authorization: Bearer KEY`."""
     log_requests: bool = True
-    """Log a line for each request, which never contains its texts."""
+    """Log one line per request, which never contains its texts."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")

@@ -64,7 +64,9 @@ class HeadConfig:
     """How a task head is built on the encoder."""
 
     layers: Layers | None = None
-    """Layers that are its features; unset: the pooler for a text, the last layer for tokens."""
+    """Layers that the head reads as features; unset: the pooler for a text, the last layer for
+    tokens.
+    """
     network: Network = "linear"
     """The network between features and scores."""
     network_size: int = 256
@@ -74,7 +76,7 @@ class HeadConfig:
     that a folder of sentence-transformers names.
     """
     frame: tuple[int, int] = (0, 0)
-    """Numbers of tokens at the begin and the end of a text that a mean over its tokens leaves out,
+    """Number of tokens at the beginning and at the end of a text that a mean over its tokens omits,
     because the encoder was never trained on them.
     """
     unknown: int | None = None
@@ -114,11 +116,11 @@ class DenseConfig:
     """A dense layer that the pooled vector of a text passes through."""
 
     size: int
-    """Numbers of its output."""
+    """Width of the layer's output."""
     activation: Activation = "identity"
-    """The function after it."""
+    """The activation function after the layer."""
     bias: bool = True
-    """Whether it has a bias."""
+    """Whether the layer has a bias."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_WIDTH, "size")
@@ -129,22 +131,22 @@ class SimilarityConfig:
     """How sentence vectors are made, trained and evaluated (tasks of the kind similarity)."""
 
     form: Literal["pairs", "scores", "labels"] = "pairs"
-    """What the evaluated examples have: pairs that belong together; pairs with a number; pairs
-    that are labelled as belonging together or not.
+    """Form of the evaluated examples: pairs that belong together; pairs with a score; pairs that
+    are labelled as belonging together or not.
     """
     objective: SimilarityObjective = "in-batch"
     """The objective that trains the vectors."""
     temperature: float = 0.05
-    """What cosines are divided by before a softmax, or a logarithm of sums."""
+    """Temperature: cosines are divided by it before a softmax or log-sum-exp."""
     margin: float = 0.2
-    """By how much a positive must be nearer than a negative (triplet)."""
+    """Margin by which the cosine of a positive must exceed that of a negative (triplet)."""
     one_direction: bool = False
-    """Whether only the first text chooses among second texts, and not the other way around."""
+    """Whether only the second text of a pair is predicted from the first, not also the reverse."""
     sizes: tuple[int, ...] = ()
-    """Numbers of the beginnings of a vector that are trained as vectors too (Matryoshka)."""
+    """Numbers of leading dimensions that are also trained as vectors (Matryoshka)."""
     scores: tuple[float, float] = (0.0, 1.0)
-    """The least and the greatest number of the training examples, which are the cosines 0 and
-    1.
+    """The lowest and the highest score of the training examples, which are mapped to the cosines 0
+    and 1.
     """
     normalize: bool = True
     """Whether `embed` scales the vectors to length 1."""
@@ -153,11 +155,11 @@ class SimilarityConfig:
     named as a document before every other text.
     """
     default_prompt: str | None = None
-    """The name of the prompt that is put before texts of which nothing is known."""
+    """The name of the prompt for texts that have no other."""
     dense: tuple[DenseConfig, ...] = ()
-    """The layers that the pooled vector passes through."""
+    """The dense layers that the pooled vector passes through."""
     dimensions: int | None = None
-    """How many of the first numbers of a vector are kept; None: all."""
+    """The number of leading dimensions of a vector that are kept; None: all."""
 
     def __post_init__(self) -> None:
         above(self, 0, "temperature", "margin")
@@ -196,7 +198,7 @@ class TaskConfig:
     scheme: Scheme = "none"
     """How tags mark entities (tagging)."""
     max_length: int = 128
-    """Tokens of one window, including [CLS] and [SEP]; a longer text is read in several windows."""
+    """Maximum tokens of a window, including [CLS] and [SEP]; longer texts are read in several."""
     stride: int = 32
     """Tokens by which neighbouring windows overlap."""
     max_windows: int | None = None

@@ -13,7 +13,7 @@ class TokenizerConfig:
     """The size and the rules of a vocabulary."""
 
     vocab_size: int = 30522
-    """Size of the vocabulary, including special tokens and alphabet."""
+    """Size of the vocabulary, including special tokens and the alphabet."""
     algorithm: Literal["wordpiece", "bpe", "byte-bpe", "word", "character"] = "wordpiece"
     """wordpiece (merges by likelihood), bpe (merges by frequency), byte-bpe (GPT-2's BPE of bytes),
     word (whole words), or character.
@@ -36,18 +36,18 @@ class TokenizerConfig:
     character_coverage: float = 0.99995
     """Fraction of all characters that the alphabet covers; the rarest become `[UNK]`."""
     overshoot: float | None = None
-    """Train this many times the vocabulary, then drop the least useful entries; unset: 1.5, bpe:
-    1.
+    """Train a vocabulary this many times larger, then drop the least useful entries; unset: 1.5,
+    for bpe 1.
     """
     max_words: int = 2_000_000
-    """Maximum distinct words while counting, which limits memory; above it the rarest are
-    dropped.
+    """Maximum number of distinct words to hold while counting, which limits memory; if there are
+    more, the rarest are dropped.
     """
     workers: int = 0
-    """Processes that count words; 0: one per core. The result does not depend on it."""
+    """Number of processes that count words; 0: one per core. It does not affect the result."""
     cluster: str | None = None
-    """Address of a Dask scheduler, as tcp://host:8786, whose workers count words instead; byte-bpe
-    always reads its text in this process.
+    """Address of a Dask scheduler, such as tcp://host:8786, whose workers count words instead;
+    byte-bpe always reads its text in this process.
     """
 
     def __post_init__(self) -> None:

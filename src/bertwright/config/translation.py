@@ -23,7 +23,7 @@ class AdamConfig(OptimizerConfig):
     beta2: float = 0.98
     """Decay of the running mean of squared gradients."""
     eps: float = 1e-9
-    """Added to the root of the mean squared gradient."""
+    """Adam's epsilon, which is added to the root of the mean squared gradient."""
     weight_decay: float = 0.0
     """Decoupled weight decay of matrices; norms and biases have none."""
 
@@ -33,11 +33,11 @@ class InverseSqrtConfig(ScheduleConfig):
     """The schedule of Vaswani et al. 2017 (section 5.3); see `ScheduleConfig`."""
 
     curve: Literal["linear", "slanted", "inverse-sqrt"] = "inverse-sqrt"
-    """linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle, from 1/32 of the peak and
-    back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
+    """Shape of the learning rate. linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle,
+    from 1/32 of the peak and back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
     """
     warmup: float = 0.1
-    """Fraction of the run in which the learning rate rises."""
+    """Fraction of the run in which the learning rate rises to its peak."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class TranslationRun(RunConfig):
     use = 'translate --model {run} "A sentence."'
 
     sequence_length: int = 128
-    """Maximum tokens of a source and of a target, including begin and end; longer pairs are left
-    out.
+    """Maximum tokens of a source and of a target, including the begin and end tokens; longer pairs
+    are left out.
     """
     optimizer: AdamConfig = field(default_factory=AdamConfig)
     """The optimizer."""

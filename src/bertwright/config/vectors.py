@@ -16,7 +16,7 @@ Pooling = Literal[
 ]
 """How the tokens of a text, including [CLS] and [SEP], become one vector.
 
-`cls` is the first token, `last` the last; `mean` the mean; `max` the maximum of each number;
+`cls` is the first token, `last` the last; `mean` the mean; `max` the maximum of each dimension;
 `mean-max` both concatenated; `mean-sqrt` the sum divided by the square root of the number of
 tokens; `weighted` the mean weighted by position from 1, as in SGPT (Muennighoff 2022, section 4.1);
 `first-last` the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021); with
@@ -34,8 +34,8 @@ VectorPrecision = Literal["fp32", "bf16", "int8"]
 """The number format of the computation; other formats are first compared with float32."""
 
 SimilarityFunction = Literal["cosine", "dot", "euclidean", "manhattan"]
-"""How two vectors are compared, by the names of sentence-transformers; distances are negative, so
-that the greatest number is that of the most similar vectors."""
+"""How two vectors are compared, by the names of sentence-transformers; distances are negated, so
+that a higher score always means more similar vectors."""
 
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
 """The names that folders use for the prompts of queries, and of the texts that are searched."""
@@ -46,7 +46,7 @@ _SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
 
 @dataclass(frozen=True)
 class VectorConfig:
-    """Which vectors of an encoder become the vector of a text."""
+    """How the vector of a text is made from the vectors of an encoder."""
 
     layers: tuple[int, ...]
     """Layers to use: 0 is the embeddings, 1 and up the layers; negative numbers count from the
@@ -55,7 +55,7 @@ class VectorConfig:
     combine: Combine = "concat"
     """How several layers are combined: concatenated, summed, or averaged."""
     pooling: str = "mean"
-    """How the tokens of a text become one vector: a `Pooling`, or several as `cls+mean`."""
+    """How the tokens of a text become one vector: a `Pooling`, or several, such as `cls+mean`."""
     normalize: bool = False
     """Scale every vector to length 1."""
     truncate: bool = False
@@ -67,9 +67,9 @@ class VectorConfig:
     text.
     """
     dense: int = 0
-    """Size of the output of the folder's dense layers; 0: they are not applied."""
+    """Output width of the folder's dense layers; 0: they are not applied."""
     dimensions: int | None = None
-    """Keep only this many first dimensions of a vector; unset: all."""
+    """Number of leading dimensions of a vector to keep; unset: all."""
 
     def __post_init__(self) -> None:
         poolings_of(self.pooling)

@@ -106,33 +106,33 @@ class Model:
         self.config = config
         """The configuration of the encoder, as its folder has it."""
         self.report = report
-        """The tensors of the folder that were read, were missing or are unused."""
+        """The tensors that were read from the folder, are missing in it, or were not used."""
         self.tasks = dict(tasks)
-        """The tasks of its heads by name: kind, labels, windows, threshold."""
+        """The configuration of each task by its name: kind, labels, windows, null threshold."""
         self._backend: Backend | None = None
         self._embedder: tuple[Any, Embedder] | None = None
 
     @property
     def spec(self) -> EncoderSpec:
-        """The specification of the encoder: its width and depth, how much it reads."""
+        """The specification of the encoder: its width, its depth, and its maximum length."""
         return self.runner.spec
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer that turns texts into the ids which the model reads."""
+        """The tokenizer, which turns texts into the ids that the model reads."""
         return self.runner.tokenizer
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The names of its heads: `masked_lm`, `next_sentence`, and the names of its tasks."""
+        """The names of the model's heads: `masked_lm`, `next_sentence`, and the names of tasks."""
         return tuple(self.runner.learner.objectives)
 
     @property
     def vectors(self) -> VectorConfig:
         """The configuration of the vectors that `embed` computes by default.
 
-        It is the one that a folder of sentence-transformers states, else the encoder's default
-        layer and pooling (for BERT the mean of the layer below the last).
+        A folder of sentence-transformers specifies it. For other folders it is the encoder's
+        default layer and pooling: for BERT, the mean of the layer below the last.
 
         Raises:
             DataError: the folder of sentence-transformers has parts that are not supported.
@@ -193,7 +193,7 @@ class Model:
         return () if self._folder is None else tuple(map(read_layer, self._folder.dense))
 
     def encode(self, inputs: Iterable[Text]) -> list[EncodedText]:
-        """Return every layer's vector of every token of texts and pairs.
+        """Return the vectors of every token of texts and pairs, at every layer.
 
         A text longer than the encoder reads at once is read in windows, which are joined so that
         each of its tokens has one row.
@@ -260,12 +260,12 @@ class Model:
             on_progress: called with the number of tokens done.
             combine: how several layers are combined.
             truncate: truncate long texts instead of reading them in windows.
-            max_length: the most tokens of a sequence, including special tokens.
-            dimensions: keep only this many first dimensions of a vector.
+            max_length: the maximum number of tokens of a sequence, including special tokens.
+            dimensions: the number of dimensions of a vector to keep, from the first on.
             prompt: text to put before every text, or before the first of a pair; "" for none.
-            prompt_name: the name of one of the folder's prompts, in place of its text.
-            precision: see `embedder`. The texts of the first call with these settings are the
-                sample on which the backend is verified.
+            prompt_name: the name of one of the folder's prompts, in place of `prompt`.
+            precision: the precision of the computation; see `embedder`. It is verified on the texts
+                of the first call with these settings.
 
         Returns:
             `[n, W]`, float32.
@@ -291,13 +291,13 @@ class Model:
         return embedder.embed(texts, on_progress, prompt=prompt, prompt_name=prompt_name)
 
     def most_similar(self, word: str, top: int = 10) -> list[tuple[str, float]]:
-        """Return the `top` words with the largest cosine to a word, and the cosines.
+        """Return the `top` words with the largest cosine to a word, each with its cosine.
 
         The model must be a table of vectors (word2vec, GloVe, fastText, distilled token vectors).
         fastText computes the vector of a word outside the table from its n-grams.
 
         Args:
-            word: the word; it is not among the words that are returned.
+            word: the word, which is not among the words that are returned.
             top: the number of words.
 
         Raises:
@@ -342,14 +342,15 @@ class Model:
         whitening: str | Path | Whitening | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
-        """Return an `Embedder`, which computes vectors of one configuration for many calls, tokens
-        and files.
+        """Return an `Embedder`, which computes vectors with a fixed configuration, also of tokens
+        and of files of texts.
 
         Args:
             config: the configuration of the vectors; None: `vectors`.
             backend: `torch`, `onnx` or `openvino`.
-            precision: `fp32` is exact; `bf16` has 2 to 3 digits; `int8` has a cosine of at least
-                0.99 with float32, or is an error; None: as the model is loaded.
+            precision: `fp32` is exact; `bf16` has 2 to 3 significant digits; `int8` is an error
+                unless its vectors have a cosine of at least 0.99 with float32's; None: the
+                precision that the model was loaded with.
             exported: the folder that `bertwright export` wrote for this model, without a head, for
                 this backend and precision.
             whitening: a whitening to apply to the vectors, or a file that `bertwright whiten`
@@ -358,7 +359,7 @@ class Model:
 
         Raises:
             ConfigError: there is no such layer, backend or precision, the export is for another
-                one, or vectors are too far from float32's.
+                backend or precision, or the vectors are too far from float32's.
             DataError, IntegrityError: the whitening or a dense layer cannot be read.
         """
         config = config or self.vectors
@@ -377,8 +378,8 @@ class Model:
         return embedder
 
     def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
-        """Return the most probable tokens and their probabilities, a list for each [MASK]; see
-        `inference.fill`.
+        """Return the `top` most probable tokens for each [MASK] of a text, with their
+        probabilities; see `inference.fill`.
         """
         return fill.fill(self.runner, text, top)
 
@@ -388,7 +389,8 @@ class Model:
         """Return the log-probability of every token of texts under a language model; see
         `inference.score`.
 
-        A masked language model predicts each token from all others: the pseudo-log-likelihood.
+        A masked language model predicts each token from all others, so the sum over a text is its
+        pseudo-log-likelihood.
         """
         return score.score(self.runner, texts, max_length, stride)
 
@@ -399,8 +401,9 @@ class Model:
         return attention_maps(self.runner, text)
 
     def next_sentence(self, first: str, second: str) -> float:
-        """Return the probability that `second` follows `first`; warn if tokens had to be left
-        out.
+        """Return the probability that `second` follows `first`.
+
+        A warning is issued if the pair is too long for the model and tokens are left out.
         """
         probability, left_out = next_sentence.next_sentence(self.runner, first, second)
         if left_out:
@@ -533,12 +536,13 @@ def load(
             an id of the Hugging Face hub (`hf:ORG/NAME`).
         device: the device of the model; None or "auto": the GPU if there is one.
         precision: the precision of the weights: `fp32` is exact; `bf16` is faster if the processor
-            supports it, and has 2 to 3 digits; `auto` is bf16 if that is measured to be faster.
+            supports it, and has 2 to 3 significant digits; `auto` is bf16 if that is measured to be
+            faster.
             `Model.embedder` has further precisions, for vectors only.
         batch_tokens: the approximate number of tokens of a batch; None: 4,096 on a CPU, 65,536 on a
             GPU.
-        exported: a folder that `bertwright export --task encoder` wrote of this model: its graph
-            computes the layers, on the CPU, and the heads of `path` read them.
+        exported: a folder that `bertwright export --task encoder` wrote of this model. Its graph
+            computes the layers on the CPU, and the heads of `path` read them.
 
     Raises:
         ConfigError: there is no such precision or device, a batch would have no tokens, or the

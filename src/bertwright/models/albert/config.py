@@ -20,11 +20,13 @@ class AlbertConfig(BertConfig):
     """The architecture of an ALBERT; the defaults are ALBERT Base."""
 
     vocab_size: int = 30000
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     embedding_size: int = 128
-    """E, width of the embeddings, which a linear layer projects to H."""
+    """E, the width of the embeddings, which a linear layer projects to H."""
     hidden_act: Literal["gelu", "gelu_tanh"] = "gelu_tanh"
-    """GELU, exact or by its tanh approximation (as published)."""
+    """Activation of the feed-forward layer: GELU, exact or by its tanh approximation (as
+    published).
+    """
     hidden_dropout_prob: float = 0.0
     """Dropout after embeddings and attention; published: 0."""
     attention_probs_dropout_prob: float = 0.0

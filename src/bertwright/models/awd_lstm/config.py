@@ -29,15 +29,17 @@ class AwdLstmConfig:
     vocab_size: int = 30000
     """V, the number of tokens that the model reads and predicts."""
     embedding_size: int = 400
-    """H, width of a token's vector and of the last layer, since the softmax is tied to the
-    vectors.
+    """H, the width of a token's vector and of the last layer, since the output weights are tied to
+    the token vectors.
     """
     hidden_size: int = 1150
     """Width of the layers between the first and the last."""
     num_hidden_layers: int = 3
     """L, the number of LSTM layers."""
     embedding_dropout: float = 0.1
-    """Fraction of the vocabulary whose vectors are 0 throughout a micro-batch."""
+    """Embedding dropout: the fraction of the vocabulary whose vectors are zeroed for a whole
+    micro-batch.
+    """
     input_dropout: float = 0.65
     """Dropout of the first layer's input, with one mask per sequence."""
     hidden_dropout: float = 0.2
@@ -45,13 +47,17 @@ class AwdLstmConfig:
     output_dropout: float = 0.4
     """Dropout of the last layer's output, with one mask per sequence."""
     weight_dropout: float = 0.5
-    """DropConnect: the fraction of recurrent weights that are 0 throughout a micro-batch."""
+    """DropConnect: the fraction of recurrent weights that are zeroed for a whole micro-batch."""
     dropout_scale: float = 1.0
     """Factor that multiplies all five dropouts; 0 switches them off."""
     activation_penalty: float = 2.0
-    """AR: factor of the mean square of the last layer's output after dropout."""
+    """Activation regularization (AR): weight of the mean square of the last layer's output after
+    dropout.
+    """
     temporal_penalty: float = 1.0
-    """TAR: factor of the mean square of the change of that output from one token to the next."""
+    """Temporal activation regularization (TAR): weight of the mean square of the change of that
+    output from one token to the next.
+    """
 
     def __post_init__(self) -> None:
         between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")

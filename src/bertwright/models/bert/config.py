@@ -30,20 +30,22 @@ class BertConfig:
     """The architecture of a BERT; the defaults are BERT Base."""
 
     causal: ClassVar[bool] = False
-    """Whether a token sees those before it alone."""
+    """Whether a token attends only to itself and the tokens before it."""
 
     vocab_size: int = 30522
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     hidden_size: int = 768
-    """H, width of a token's vector."""
+    """H, the width of a token's vector."""
     num_hidden_layers: int = 12
-    """L, layers."""
+    """L, the number of layers."""
     num_attention_heads: int = 12
-    """A, attention heads of a layer, each H / A wide."""
+    """A, the number of attention heads per layer, each H / A wide."""
     intermediate_size: int = 3072
-    """F, width inside the feed-forward layer."""
+    """F, the width inside the feed-forward layer."""
     hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
-    """GELU, exact (as published) or by its tanh approximation."""
+    """Activation of the feed-forward layer: GELU, exact (as published) or by its tanh
+    approximation.
+    """
     hidden_dropout_prob: float = 0.1
     """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
     attention_probs_dropout_prob: float = 0.1
@@ -56,7 +58,7 @@ class BertConfig:
     initializer_range: float = 0.02
     """Standard deviation of the normal distribution that initializes weights."""
     layer_norm_eps: float = 1e-12
-    """Added to the variance in layer normalization."""
+    """Epsilon of layer normalization, which is added to the variance."""
     pooler: bool = True
     """Whether there is a pooler over [CLS], which next-sentence prediction needs; without it, texts
     are classified by the pooled vectors of their tokens."""
@@ -82,7 +84,7 @@ class LeftToRightBertConfig(BertConfig):
     """The same encoder, left to right (table 5 of the paper, LTR & no NSP)."""
 
     causal: ClassVar[bool] = True
-    """Whether a token sees those before it alone."""
+    """Whether a token attends only to itself and the tokens before it."""
     pooler: bool = False
     """False: [CLS] sees only itself."""
 
@@ -116,19 +118,23 @@ PRESETS = {
 
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-"""What tells one preset from another."""
+"""The fields in which presets differ."""
 
 
 @dataclass(frozen=True)
 class InitializationConfig:
-    """How weights are initialized; all off, and 0.02: random, as published."""
+    """How weights are initialized; with all options off and `embedding_std` 0.02, they are random,
+    as published.
+    """
 
     aimed_heads: bool = True
-    """Sinusoidal positions; heads of the first layer attend to neighbouring tokens."""
+    """Initialize position vectors as sinusoids, and heads of the first layer to attend to
+    neighbouring tokens.
+    """
     counted_vectors: bool = True
-    """Token vectors from co-occurrence counts of the training data."""
+    """Initialize token vectors from co-occurrence counts of the training data."""
     frequency_bias: bool = True
-    """Set the output bias to the logarithm of each token's frequency."""
+    """Initialize the output bias to the logarithm of each token's frequency."""
     embedding_std: float = 0.05
     """Root mean square of token and position vectors; published: 0.02."""
 
@@ -141,9 +147,9 @@ class InstanceConfig:
     """What one training sequence is made of (BERT, section 3.1 and appendix A.2)."""
 
     objectives: Literal["mlm", "mlm+nsp", "mlm+sop"] = "mlm+nsp"
-    """Masked LM alone, or with next-sentence or sentence-order prediction."""
+    """Masked LM alone, or with next-sentence (nsp) or sentence-order prediction (sop)."""
     sequence_length: int = 128
-    """Maximum tokens per sequence, [CLS] and [SEP] included."""
+    """Maximum tokens per sequence, including [CLS] and [SEP]."""
     short_probability: float = 0.1
     """Fraction of instances with a shorter, random target length."""
     random_next_probability: float = 0.5
@@ -156,8 +162,8 @@ class InstanceConfig:
 
 @dataclass(frozen=True)
 class SingleTextConfig(InstanceConfig):
-    """What one training sequence of a model is made of that is trained on single texts, as the
-    family of BERT is.
+    """What one training sequence is made of, for the models of the BERT family that are trained on
+    single texts.
     """
 
     objectives: Literal["mlm"] = "mlm"
@@ -169,11 +175,11 @@ class LongPhaseConfig:
     """The last part of a run on longer sequences (BERT, appendix A.2)."""
 
     fraction: float = field(default=0.0, metadata={"formerly": "share"})
-    """Fraction of the run for it; 0: no such phase. Published: 0.1."""
+    """Fraction of the run for the phase of longer sequences; 0: no such phase. Published: 0.1."""
     sequence_length: int = 512
-    """Maximum tokens per sequence in it."""
+    """Maximum tokens per sequence in this phase."""
     batch_tokens: int | None = None
-    """Tokens per optimizer step in it; unset: `batch.tokens`."""
+    """Tokens per optimizer step in this phase; unset: `batch.tokens`."""
 
     def __post_init__(self) -> None:
         below_one(self, "fraction")
@@ -183,18 +189,18 @@ class LongPhaseConfig:
 
 @dataclass(frozen=True)
 class MaskingConfig:
-    """Which tokens are masked, and by what they are replaced (BERT, appendix A.1)."""
+    """Which tokens are masked, and what replaces them (BERT, appendix A.1)."""
 
     probability: float = 0.15
     """Fraction of tokens to predict."""
     max_predictions: int | None = None
-    """Maximum predictions per sequence; unset: `probability` x its maximum length."""
+    """Maximum predictions per sequence; unset: `probability` times the maximum sequence length."""
     whole_word: bool = False
     """Mask all tokens of a word together."""
     mask_fraction: float = field(default=0.8, metadata={"formerly": "mask_share"})
-    """Of the tokens to predict, the fraction replaced by [MASK]."""
+    """Fraction of the tokens to predict that is replaced by [MASK]."""
     random_fraction: float = field(default=0.1, metadata={"formerly": "random_share"})
-    """Of the tokens to predict, the fraction replaced by a random token; the rest stay."""
+    """Fraction of the tokens to predict that is replaced by a random token; the rest stay."""
 
     def __post_init__(self) -> None:
         above(self, 0, "probability")
@@ -230,7 +236,7 @@ class BertChanges(Changes):
 
 @dataclass(frozen=True)
 class BertRun(RunConfig):
-    """Everything that decides a pre-training run of BERT."""
+    """The configuration of a pre-training run of BERT."""
 
     presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
     """The sizes that `model` may name."""

@@ -24,7 +24,9 @@ class Bert2RndConfig(BertConfig):
     num_decoder_layers: int | None = None
     """Number of decoder layers; unset: as many as the encoder has, as published."""
     label_smoothing: float = 0.1
-    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    """Label smoothing: the fraction of the target distribution that is uniform over the vocabulary,
+    in training.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,9 +20,9 @@ class DistilBertConfig(BertConfig):
     """The architecture of a DistilBERT; the defaults are the published ones."""
 
     num_hidden_layers: int = 6
-    """L, layers."""
+    """L, the number of layers."""
     hidden_act: Literal["gelu"] = "gelu"
-    """GELU, exact."""
+    """Activation of the feed-forward layer: GELU, exact."""
     type_vocab_size: int = 0
     """Number of segments: 0, there are no segment vectors."""
 

@@ -20,20 +20,20 @@ class ElectraConfig(BertConfig):
     """The architecture of an ELECTRA; the defaults are ELECTRA Small."""
 
     hidden_size: int = 256
-    """H, width of a token's vector."""
+    """H, the width of a token's vector."""
     num_attention_heads: int = 4
-    """A, attention heads of a layer, each H / A wide."""
+    """A, the number of attention heads per layer, each H / A wide."""
     intermediate_size: int = 1024
-    """F, width inside the feed-forward layer."""
+    """F, the width inside the feed-forward layer."""
     embedding_size: int = 128
-    """E, width of the embeddings, which a linear layer projects to H if they differ."""
+    """E, the width of the embeddings, which a linear layer projects to H if they differ."""
     generator_hidden_size: int = 0
-    """Width of the layers of the generator beside a discriminator that is trained here; 0: there is
-    none, as in published folders."""
+    """Width of the layers of the generator, which is used only in pre-training; 0: there is none,
+    as in published folders."""
     generator_attention_heads: int = 1
-    """Attention heads of a layer of the generator."""
+    """Number of attention heads per layer of the generator."""
     generator_intermediate_size: int = 1024
-    """Width inside the feed-forward layer of the generator."""
+    """Width inside the generator's feed-forward layers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,9 +93,9 @@ class ElectraMaskingConfig(MaskingConfig):
     """Which tokens the generator predicts; published: 15%, all of which are replaced by [MASK]."""
 
     mask_fraction: float = 1.0
-    """Of the tokens to predict, the fraction replaced by [MASK]."""
+    """Fraction of the tokens to predict that is replaced by [MASK]."""
     random_fraction: float = 0.0
-    """Of the tokens to predict, the fraction replaced by a random token; the rest stay."""
+    """Fraction of the tokens to predict that is replaced by a random token; the rest stay."""
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ class ElmoConfig:
     vocab_size: int = 30000
     """V, the number of tokens that the model reads."""
     output_size: int | None = None
-    """The number of tokens that the model predicts, the first of the vocabulary; the rest count as
-    one more. Unset: all.
+    """Number of tokens that the model predicts: the first, most frequent ones of the vocabulary;
+    all others count as one more token. Unset: all.
     """
     max_characters_per_token: int = 50
-    """C, the maximum number of ids of a token: its UTF-8 bytes and the marks of its begin and end.
+    """C, the maximum number of ids of a token: its UTF-8 bytes and its begin and end marks.
     Longer tokens are truncated.
     """
     character_size: int = 16
@@ -42,21 +42,21 @@ class ElmoConfig:
         *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)),
         (7, 1024),
     )
-    """The convolutions, as pairs of a width in bytes and a number."""
+    """The convolutions, as pairs of a width in bytes and a number of filters."""
     n_highway: int = 2
     """Number of highway layers over the convolutions."""
     activation: Literal["relu"] = "relu"
     """Activation of the convolutions."""
     dim: int = 4096
-    """Width of an LSTM's cell."""
+    """Width of the LSTM cells."""
     projection_dim: int = 512
-    """P, the width of the vectors of one direction."""
+    """P, the width to which the output of each direction is projected; less than `dim`."""
     n_layers: int = 2
     """L, the number of LSTM layers in each direction."""
     cell_clip: float = 3.0
-    """Cells are clipped to this magnitude; 0: they are not clipped, which is faster."""
+    """Magnitude to which LSTM cells are clipped; 0: no clipping, which is faster."""
     proj_clip: float = 3.0
-    """Projections are clipped to this magnitude; 0: they are not clipped."""
+    """Magnitude to which the LSTMs' projections are clipped; 0: no clipping."""
     use_skip_connections: bool = True
     """Whether the input of each LSTM layer after the first is added to its output."""
     direction: Literal["both", "forward"] = "both"
@@ -64,8 +64,8 @@ class ElmoConfig:
     hidden_dropout_prob: float = 0.1
     """Dropout of the inputs and outputs of the LSTMs."""
     negative_samples: int = 0
-    """Number of wrong tokens that a sampled softmax draws in training; 0: the whole vocabulary.
-    Published: 8,192.
+    """Number of negative samples of the sampled softmax in training; 0: a softmax over the whole
+    vocabulary. Published: 8,192.
     """
 
     def __post_init__(self) -> None:

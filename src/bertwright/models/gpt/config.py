@@ -17,7 +17,7 @@ class GptConfig:
     vocab_size: int = 40478
     """V, the number of entries of the vocabulary."""
     hidden_size: int = 768
-    """H, width of a token's vector."""
+    """H, the width of a token's vector."""
     num_hidden_layers: int = 12
     """L, the number of layers."""
     num_attention_heads: int = 12
@@ -37,7 +37,7 @@ class GptConfig:
     initializer_range: float = 0.02
     """Standard deviation of the normal distribution that initializes weights."""
     layer_norm_eps: float = 1e-5
-    """Number that is added to the variance in layer normalization."""
+    """Epsilon of layer normalization, which is added to the variance."""
 
     intermediate_size = None
 
@@ -103,7 +103,7 @@ class GptRun(LanguageModelRun):
     default_model = "gpt-mini"
 
     sequence_length: int = 512
-    """Maximum tokens of a window, including the tokens for begin and end. Positions beyond it stay
+    """Maximum tokens of a window, including the begin and end tokens. Positions beyond it stay
     untrained.
     """
     architecture: GptChanges = field(default_factory=GptChanges)
@@ -124,7 +124,7 @@ class Gpt2Run(LanguageModelRun):
     default_model = "gpt2-mini"
 
     sequence_length: int = 1024
-    """Maximum tokens of a window, including the tokens for begin and end. Positions beyond it stay
+    """Maximum tokens of a window, including the begin and end tokens. Positions beyond it stay
     untrained.
     """
     architecture: Gpt2Changes = field(default_factory=Gpt2Changes)

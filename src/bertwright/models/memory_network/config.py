@@ -14,11 +14,11 @@ class MemoryNetworkConfig(WordVectorsConfig):
     """The architecture (Sukhbaatar et al. 2015)."""
 
     hidden_size: int = 40
-    """H, width of a sentence's vector."""
+    """H, the width of a sentence's vector."""
     hops: int = 3
-    """How many times the memory is read."""
+    """Number of hops: how many times the memory is read."""
     memory_size: int = 50
-    """Maximum number of sentences of a story that are remembered: the newest."""
+    """Maximum number of sentences in memory: the newest of a story."""
     softmax: bool = True
     """Whether the weights of memories go through a softmax. Without one, the model is linear up to
     its answer: this is the paper's linear start, from which another run continues (`init`).

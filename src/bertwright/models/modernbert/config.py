@@ -26,14 +26,14 @@ class ModernBertConfig(BertConfig):
     """The architecture of a ModernBERT; the defaults are ModernBERT Base."""
 
     vocab_size: int = 50368
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     num_hidden_layers: int = 22
-    """L, layers."""
+    """L, the number of layers."""
     intermediate_size: int = 1152
-    """F, width inside the feed-forward layer, whose first matrix has 2 F columns: GeGLU multiplies
-    the GELU of one half by the other."""
+    """F, the width inside the feed-forward layer, whose first matrix has 2 F columns: GeGLU
+    multiplies the GELU of one half by the other."""
     hidden_act: Literal["gelu"] = "gelu"
-    """GELU, exact."""
+    """Activation of the feed-forward layer: GELU, exact."""
     hidden_dropout_prob: float = 0.0
     """Dropout after the embeddings and inside feed-forward layers; published: 0."""
     attention_probs_dropout_prob: float = 0.0
@@ -44,16 +44,17 @@ class ModernBertConfig(BertConfig):
     type_vocab_size: int = 0
     """Number of segments: 0, there are no segment vectors."""
     layer_norm_eps: float = 1e-5
-    """Added to the variance in layer normalization."""
+    """Epsilon of layer normalization, which is added to the variance."""
     global_attn_every_n_layers: int = 3
     """Attention is global in the first layer and in every n-th after it, and local in the others;
     1: it is global in all."""
     local_attention: int = 128
-    """Width of the window of local attention: a token sees those at most half of it away."""
+    """Width of the window of local attention, in tokens: a token attends to those at most half of
+    it away."""
     global_rope_theta: float = 160000.0
-    """Base of the wavelengths of rotary positions in layers of global attention."""
+    """Base (theta) of rotary positions in layers with global attention."""
     local_rope_theta: float = 10000.0
-    """Base of the wavelengths of rotary positions in layers of local attention."""
+    """Base (theta) of rotary positions in layers with local attention."""
     classifier_pooling: Literal["cls", "mean"] = "cls"
     """What the pooler reads: the vector of [CLS], or the mean of all tokens."""
 

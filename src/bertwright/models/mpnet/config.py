@@ -19,7 +19,7 @@ class MpnetConfig(RobertaConfig):
     """The architecture of an MPNet; the defaults are MPNet Base."""
 
     vocab_size: int = 30527
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     type_vocab_size: int = 0
     """Number of segments: 0, there are no segment vectors."""
 

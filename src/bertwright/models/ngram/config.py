@@ -60,16 +60,18 @@ class NgramRun(RunConfig):
     epochs: float = 1.0
     """Number of passes over the text: always one, in which it is counted."""
     smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"
-    """Interpolated modified Kneser-Ney, or add-k: a constant that is added to every count."""
+    """Interpolated modified Kneser-Ney, or add-k, which adds a constant to every count."""
     k: float = 0.01
-    """The constant of add-k."""
+    """The constant that add-k adds to every count."""
     prune: tuple[int, ...] = ()
-    """A threshold for each order from 1 to n: n-grams that occur at most this often are left out.
-    The last number also holds for higher orders. `0 0 1` leaves out n-grams of order 3 and above
-    that occur once.
+    """Pruning threshold for each order from 1 to n: n-grams that occur at most this often are left
+    out. The last number also holds for higher orders. `0 0 1` leaves out n-grams of order 3 and
+    above that occur once.
     """
     memory_mb: int = 512
-    """Megabytes that counts may take before they are sorted and written to the disk, into `out`."""
+    """Megabytes of memory for counts; beyond that, they are sorted and written to disk, into
+    `out`.
+    """
     architecture: NgramChanges = field(default_factory=NgramChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 

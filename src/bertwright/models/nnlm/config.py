@@ -22,8 +22,8 @@ class NnlmConfig:
     hidden_size: int = 100
     """H, the width of a word vector and the number of tanh units."""
     context_size: int = 4
-    """C, the number of previous tokens that the model reads. An n-gram model of order C + 1 reads
-    as many.
+    """C, the number of previous tokens that the model reads, as an n-gram model of order C + 1
+    does.
     """
     direct_connections: bool = False
     """Whether the output layer also reads the word vectors (the paper's W)."""

@@ -20,16 +20,16 @@ class RobertaConfig(BertConfig):
     """The architecture of a RoBERTa; the defaults are RoBERTa Base."""
 
     vocab_size: int = 50265
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
     max_position_embeddings: int = 514
-    """Rows of the table of positions: the maximum length of a sequence, and `first_position`
-    more."""
+    """Number of rows of the position table: the maximum length of a sequence plus
+    `first_position`."""
     type_vocab_size: int = 1
     """Number of segments: 1, as two `</s>` separate the texts of a pair."""
     layer_norm_eps: float = 1e-5
-    """Added to the variance in layer normalization."""
+    """Epsilon of layer normalization, which is added to the variance."""
     first_position: int = 2
-    """The row of the first token's position: one more than the id of the padding token, as
+    """Row of the position table for the first token: one more than the id of the padding token, as
     published. The rows before it are not used."""
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class XlmRobertaConfig(RobertaConfig):
     """The architecture of an XLM-R; the defaults are XLM-R Base."""
 
     vocab_size: int = 250002
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class CamembertConfig(RobertaConfig):
     """The architecture of a CamemBERT; the defaults are CamemBERT Base."""
 
     vocab_size: int = 32005
-    """V, entries of the vocabulary."""
+    """V, the number of entries of the vocabulary."""
 
 
 def _presets(name: str, kind: type[RobertaConfig]) -> dict[str, RobertaConfig]:

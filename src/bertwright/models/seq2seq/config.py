@@ -26,21 +26,23 @@ class Seq2SeqConfig:
     embedding_size: int = 512
     """E, the width of a token's vector in the source, the target and the output."""
     hidden_size: int = 1024
-    """H, the width of a state. In the encoder, each direction has half of it."""
+    """H, the width of the LSTM states; each direction of the encoder has half of it."""
     num_hidden_layers: int = 2
-    """L, the number of LSTM layers of the encoder, and of the decoder."""
+    """L, the number of LSTM layers of the encoder, and also of the decoder."""
     attention: Literal["additive", "multiplicative", "none"] = "multiplicative"
-    """How the decoder scores the source: `additive` (Bahdanau et al. 2014), `multiplicative` (Luong
-    et al. 2015), or no attention.
+    """How the decoder attends to the source: `additive` (Bahdanau et al. 2014), `multiplicative`
+    (Luong et al. 2015), or no attention.
     """
     input_feeding: bool = True
-    """Whether the decoder reads, beside each token, the vector that predicted it."""
+    """Input feeding: whether the decoder reads, with each token, the vector that predicted it."""
     dropout: float = 0.2
-    """Dropout of token vectors, between layers and before the output."""
+    """Dropout on token vectors, between layers and before the output."""
     label_smoothing: float = 0.1
-    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    """Label smoothing: the fraction of the target distribution that is uniform over the vocabulary,
+    in training.
+    """
     fixed_source: bool = False
-    """Whether the source has token vectors of its own, which are not trained."""
+    """Whether the source has its own token vectors, which are not trained."""
 
     def __post_init__(self) -> None:
         between(self, 1, LARGEST_SIZES["vocab_size"], "vocab_size")
@@ -80,8 +82,8 @@ class Seq2SeqRun(TranslationRun):
     default_model = "seq2seq-small"
 
     word_vectors: str | None = None
-    """Run or file of word vectors that the words of the source start with and keep (CoVe). The data
-    needs a vocabulary of words.
+    """Run or file of word vectors to use for the words of the source; they are not trained (CoVe).
+    The data needs a vocabulary of words.
     """
     architecture: Seq2SeqChanges = field(default_factory=Seq2SeqChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""

@@ -22,18 +22,18 @@ class TransformerConfig:
     vocab_size: int = 37000
     """V, the number of entries of the vocabulary of both languages."""
     hidden_size: int = 512
-    """H, width of a token's vector."""
+    """H, the width of a token's vector."""
     num_hidden_layers: int = 6
-    """L, the number of layers of the encoder, and of the decoder."""
+    """L, the number of layers of the encoder, and also of the decoder."""
     num_attention_heads: int = 8
     """A, the number of attention heads per layer."""
     intermediate_size: int = 2048
-    """F, width inside the feed-forward layer."""
+    """F, the width inside the feed-forward layer."""
     hidden_act: Literal["relu", "gelu", "gelu_tanh"] = "relu"
     """Activation of the feed-forward layer."""
     norm: Literal["post", "pre"] = "post"
-    """What is normalized: `post`, the sum after each part, as published; `pre`, the input of each
-    part, and the output of the last layer.
+    """Position of layer normalization: `post`, after each residual sum, as published; `pre`, before
+    each part, and once more after the last layer.
     """
     max_position_embeddings: int = 1024
     """Maximum length of a source and of a target, in tokens."""
@@ -42,9 +42,11 @@ class TransformerConfig:
     attention_probs_dropout_prob: float = 0.0
     """Dropout of attention probabilities. Attention is slower if it is above 0."""
     label_smoothing: float = 0.1
-    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    """Label smoothing: the fraction of the target distribution that is uniform over the vocabulary,
+    in training.
+    """
     layer_norm_eps: float = 1e-5
-    """Number that is added to the variance in layer normalization."""
+    """Epsilon of layer normalization, which is added to the variance."""
 
     def __post_init__(self) -> None:
         transformer(self)

@@ -44,7 +44,9 @@ class Word2VecConfig(WordVectorsConfig):
     (CBOW).
     """
     loss: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
-    """Compare a word with sampled words, or predict the decisions on its path in a Huffman tree."""
+    """Distinguish a word from sampled words (negative sampling), or predict the decisions on its
+    path in a Huffman tree (hierarchical softmax).
+    """
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,11 @@ class FastTextConfig(Word2VecConfig):
     """
 
     buckets: int = 2_000_000
-    """Number of rows that n-grams are hashed into; each row has H numbers."""
+    """Number of rows of the table that n-grams are hashed into; each row is a vector of width H."""
     min_n: int = 3
-    """Number of characters of the shortest n-grams, including `<` and `>` at the ends of a word."""
+    """Length of the shortest n-grams in characters, including `<` and `>` at the ends of a word."""
     max_n: int = 6
-    """Number of characters of the longest n-grams."""
+    """Length of the longest n-grams in characters."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,8 +87,8 @@ class WordVectorsRun(RunConfig):
     window: int = 5
     """Maximum number of words on each side of a word that are its context."""
     workers: int = 0
-    """Number of threads; 0: one per core. Threads do not wait for each other (Recht et al. 2011),
-    so only a single thread gives the same bytes each time.
+    """Number of threads; 0: one per core. Threads update without locks (Recht et al. 2011), so
+    only a run with one thread is reproducible bit for bit.
     """
 
     def __post_init__(self) -> None:
@@ -127,7 +129,9 @@ class Word2VecRun(WordVectorsRun):
     power of 0.75.
     """
     subsample: float = 1e-3
-    """Words whose fraction of the text is above this are left out at random; 0: none."""
+    """Subsampling threshold: occurrences of words whose fraction of the text is above it are left
+    out at random; 0: none.
+    """
     learning_rate: float | None = None
     """Learning rate at the start; it falls to zero over all passes. Unset: 0.025, for CBOW 0.05."""
     architecture: Word2VecChanges = field(default_factory=Word2VecChanges)
@@ -165,7 +169,9 @@ class FastTextRun(Word2VecRun):
     default_model = "fasttext-skip-gram"
 
     subsample: float = 1e-4
-    """Words whose fraction of the text is above this are left out at random; 0: none."""
+    """Subsampling threshold: occurrences of words whose fraction of the text is above it are left
+    out at random; 0: none.
+    """
     learning_rate: float | None = 0.05
     """Learning rate at the start; it falls to zero over all passes."""
     architecture: FastTextChanges = field(default_factory=FastTextChanges)
@@ -193,17 +199,19 @@ class GloveRun(WordVectorsRun):
     epochs: float = 15.0
     """Length of the run in passes over the data."""
     window: int = 10
-    """Maximum number of words on each side of a word that are counted with it."""
+    """Maximum number of words on each side of a word that are counted as its context."""
     most: float = 10.0
-    """x_max: pairs that occur at least this often have the weight 1. The paper has 100, for
-    billions of tokens.
+    """x_max: pairs that occur at least this often have the weight 1. Published: 100, for billions
+    of tokens.
     """
     power: float = 0.75
     """Exponent of the weight of rarer pairs, (x / x_max) to this power."""
     learning_rate: float = 0.05
     """Learning rate of AdaGrad."""
     memory_mb: int = 512
-    """About how many megabytes counted pairs may take; more pairs go to the disk, into `out`."""
+    """Approximate megabytes of memory for counted pairs; further pairs are written to disk, into
+    `out`.
+    """
     architecture: GloveChanges = field(default_factory=GloveChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 
