@@ -240,7 +240,8 @@ class Fits:
             plan = plan_frozen(examples, dev, seconds, per_second)
         elif way == "frozen":
             epochs = epochs_of(settings, examples)
-            of_network = speed.get("network_examples_per_second", per_second)  # new in the results
+            # a comparison that an earlier version began has one speed
+            of_network = float(speed.get("network_examples_per_second") or per_second)
             plan = plan_network(examples, dev, epochs, seconds, per_second, of_network)
             settings = replace(settings, epochs=plan.epochs, evaluations_per_epoch=plan.every)
         else:
