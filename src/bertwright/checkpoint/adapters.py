@@ -25,8 +25,8 @@ from bertwright.models.bert.huggingface import activation_of
 from bertwright.models.catalogue import system_of_config, system_of_folder, system_that
 from bertwright.models.system import System
 from bertwright.storage import model_folder
-from bertwright.storage.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
-from bertwright.storage.tensor_bundle import BundleEntry, read_tensor
+from bertwright.storage.model_folder import BERT_CONFIG, CONFIG, INDEX, WEIGHTS, Header, read_json
+from bertwright.storage.tensor_bundle import BundleEntry, find_prefix, read_tensor
 
 AnyHeader = Header | BundleEntry
 Headers = Mapping[str, AnyHeader]
@@ -118,11 +118,11 @@ class TensorFlowCheckpoint(Adapter):
     name = "tensorflow"
 
     def is_one(self, source: Path) -> bool:
-        return tensorflow.find_prefix(source) is not None
+        return find_prefix(source) is not None
 
     def config_file(self, source: Path) -> Path:
         folder = source if source.is_dir() else source.parent
-        both = (folder / tensorflow.CONFIG, folder / CONFIG)
+        both = (folder / BERT_CONFIG, folder / CONFIG)
         return next((path for path in both if path.is_file()), both[0])
 
     def config(self, source: Path) -> Any:
@@ -130,7 +130,7 @@ class TensorFlowCheckpoint(Adapter):
         own, because google-research/bert has only one "gelu"."""
         path, config = self.config_file(source), super().config(source)
         activation = read_json(path).get(tensorflow.ACTIVATION)
-        if path.name != tensorflow.CONFIG or activation is None:
+        if path.name != BERT_CONFIG or activation is None:
             return config
         return replace(config, hidden_act=activation_of(activation, path))
 
@@ -159,7 +159,7 @@ class TensorFlowCheckpoint(Adapter):
 
     def _prefix(self, source: Path) -> Path:
         """Return the name of the checkpoint, without `.index`."""
-        prefix = tensorflow.find_prefix(source)
+        prefix = find_prefix(source)
         assert prefix is not None
         return prefix
 

@@ -40,12 +40,18 @@ from bertwright.config.hub import id_of
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_memory
-from bertwright.models.bert.tensorflow import CONFIG as TENSORFLOW_CONFIG
 from bertwright.models.catalogue import system_of_config, trainable
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
-from bertwright.storage.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, VERSION_KEY, WEIGHTS
+from bertwright.storage.model_folder import (
+    BERT_CONFIG,
+    CONFIG,
+    FLOATS,
+    TOKENIZER_FILES,
+    VERSION_KEY,
+    WEIGHTS,
+)
 from bertwright.storage.tensor_names import (
     ParameterMapping,
     Report,
@@ -62,7 +68,7 @@ CHECKPOINTS = "checkpoints"
 LATEST = "latest"
 MODEL = "model"
 CARD = "README.md"
-_READ = (CONFIG, WEIGHTS, TASKS, HEADS, TENSORFLOW_CONFIG, *TOKENIZER_FILES)
+_READ = (CONFIG, WEIGHTS, TASKS, HEADS, BERT_CONFIG, *TOKENIZER_FILES)
 
 
 class DamagedCheckpoint(UserWarning):

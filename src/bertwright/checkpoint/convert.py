@@ -44,6 +44,7 @@ from bertwright.models.elmo.config import ElmoConfig
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
+    BERT_CONFIG,
     CONFIG,
     INDEX,
     TOKENIZER_FILES,
@@ -286,7 +287,7 @@ def _write_model(
     # google-research/bert has only one "gelu" and ignores keys that it does not know.
     keys = {**tensors.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
     checkpoint.write_config(folder, config, objectives, keys)
-    (folder / CONFIG).rename(folder / tensorflow.CONFIG)
+    (folder / CONFIG).rename(folder / BERT_CONFIG)
     return {name: tuple(x.shape) for name, x in tensors.in_model.items()}
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from bertwright.checkpoint.adapters import TENSORFLOW, adapter_of
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.bert import tensorflow
 from bertwright.models.catalogue import system_of_config
 from bertwright.storage.model_folder import CONFIG, VERSION_KEY, read_json
+from bertwright.storage.tensor_bundle import find_prefix
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 _ROLES = ("pad", "bos", "eos")
@@ -43,7 +43,7 @@ def model_at(path: Path) -> Path | None:
     if path.is_dir():
         plain = (path / CONFIG).is_file() or sentence_transformers.is_one(path)
         return path if plain or TENSORFLOW.is_one(path) else None
-    prefix = tensorflow.find_prefix(path)
+    prefix = find_prefix(path)
     if prefix is None:
         return None
     alone = len(list(prefix.parent.glob("*.index"))) == 1

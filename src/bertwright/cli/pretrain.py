@@ -143,14 +143,10 @@ def _print_end(run: Path, config: RunConfig) -> None:
 
 
 def _given(words: Sequence[str], name: str) -> str | None:
-    """Return the last value of an option on the command line, or None if it is not given."""
-    value = None
-    for word, after in pairwise([*words, ""]):
-        if word.startswith(f"--{name}="):
-            value = word.partition("=")[2]
-        elif word == f"--{name}" and after:
-            value = after
-    return value
+    """Return the value of an option on the command line, or None if it is not given."""
+    found = [after for word, after in pairwise(words) if word == f"--{name}"]
+    found += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
+    return found[-1] if found else None
 
 
 def _model_type(init: Path) -> str | None:

@@ -32,6 +32,7 @@ from bertwright.text.tokenizer.files import (
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 CONFIG = "config.json"
+BERT_CONFIG = "bert_config.json"  # of google-research/bert
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VERSION_KEY = "bertwright_version"

@@ -60,6 +60,25 @@ class BundleEntry(NamedTuple):
     """The masked CRC-32C of its bytes."""
 
 
+def find_prefix(path: Path) -> Path | None:
+    """Return the name of the checkpoint at a path, without `.index`; None if there is none.
+
+    The path is a folder, or a checkpoint's name with or without `.index`.
+
+    Raises:
+        DataError: the folder has several checkpoints.
+    """
+    if not path.is_dir():
+        prefix = path.with_name(path.name.removesuffix(".index"))
+        return prefix if prefix.with_name(f"{prefix.name}.index").is_file() else None
+    names = sorted(file.name.removesuffix(".index") for file in path.glob("*.index"))
+    if len(names) > 1:
+        raise DataError(
+            f"{path} has the checkpoints {', '.join(names[:8])}; name one: {path / names[0]}"
+        )
+    return path / names[0] if names else None
+
+
 def read_entries(prefix: Path) -> dict[str, BundleEntry]:
     """Return the entries of all variables of a checkpoint by name, checked against its files.
 

@@ -43,7 +43,6 @@ from bertwright.models.bert.huggingface import BertLayout
 from bertwright.storage.tensor_bundle import BundleEntry, read_entries, read_tensor, write_bundle
 from bertwright.storage.tensor_names import ParameterMapping, Parts, quote
 
-CONFIG = "bert_config.json"
 PREFIX = "bert_model.ckpt"
 ACTIVATION = "bertwright_hidden_act"
 
@@ -111,25 +110,6 @@ def _variable(name: str) -> str:
 def _is_left(name: str) -> bool:
     """Return whether a variable is training state rather than a weight."""
     return name.rpartition("/")[2] in _SLOTS or name == _STEP
-
-
-def find_prefix(path: Path) -> Path | None:
-    """Return the name of the checkpoint at a path, without `.index`; None if there is none.
-
-    The path is a folder, or a checkpoint's name with or without `.index`.
-
-    Raises:
-        DataError: the folder has several checkpoints.
-    """
-    if not path.is_dir():
-        prefix = path.with_name(path.name.removesuffix(".index"))
-        return prefix if prefix.with_name(f"{prefix.name}.index").is_file() else None
-    names = sorted(file.name.removesuffix(".index") for file in path.glob("*.index"))
-    if len(names) > 1:
-        raise DataError(
-            f"{path} has the checkpoints {', '.join(names[:8])}; name one: {path / names[0]}"
-        )
-    return path / names[0] if names else None
 
 
 def read_variables(prefix: Path) -> tuple[dict[str, BundleEntry], tuple[str, ...]]:

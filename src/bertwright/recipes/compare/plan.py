@@ -127,8 +127,7 @@ def _reason(rung: Rung, config: CompareConfig, kind: str | None) -> str:
     if rung.of_words and (kind is None or not KINDS[kind].of_words):
         kinds = [name for name, entry in KINDS.items() if entry.of_words]
         return f"it is for tasks of the kind {', '.join(kinds)}"
-    writes = rung.system in ("bert", "gpt2", "openai-gpt", "bert-ltr")
-    if kind is not None and kind_of(kind).generates and rung.vectors and not writes:
+    if kind is not None and kind_of(kind).generates and rung.vectors and not rung.writes:
         return "it has no head that writes text after another text"
     return ""
 

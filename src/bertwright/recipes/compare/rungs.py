@@ -51,6 +51,8 @@ class Rung:
     """
     vectors: bool = True
     """Whether it has vectors that a task can read."""
+    writes: bool = False
+    """Whether `finetune generation` trains it to write a text after another text."""
     layers: Literal["last", "embeddings+last"] | None = None
     """The layers that are its frozen features; None: the layer that `embed` reads."""
     rates: tuple[float, ...] = TRANSFORMER_RATES
@@ -235,6 +237,7 @@ _ALL = (
         "gpt.md",
         {**_LANGUAGE_MODEL, "architecture": _POSITIONS, "optimizer": {"learning_rate": 5e-3}},
         scores="text",
+        writes=True,
     ),
     Rung(
         "gpt2",
@@ -247,6 +250,7 @@ _ALL = (
         "gpt.md",
         {**_LANGUAGE_MODEL, "architecture": _POSITIONS, "optimizer": {"learning_rate": 5e-3}},
         scores="text",
+        writes=True,
     ),
     Rung(
         "bert-ltr",
@@ -259,6 +263,7 @@ _ALL = (
         "left-to-right-bert.md",
         {**_LANGUAGE_MODEL, "architecture": _POSITIONS},
         scores="text",
+        writes=True,
     ),
     Rung(
         "bert",
@@ -275,6 +280,7 @@ _ALL = (
             "long_phase": {"fraction": 0.15, "sequence_length": 128},
         },
         scores="masked",
+        writes=True,
     ),
 )
 RUNGS: Mapping[str, Rung] = {rung.name: rung for rung in _ALL}
