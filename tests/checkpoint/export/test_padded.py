@@ -94,6 +94,13 @@ def test_a_head_that_compares_two_texts_is_refused() -> None:
         PaddedBert(learner, "pairs", config)
 
 
+def test_a_head_of_another_pre_training_is_refused() -> None:
+    learner, _, _ = learner_of("encoder")
+    learner.objectives["replaced_tokens"] = torch.nn.Linear(2, 1)
+    with pytest.raises(ConfigError, match=r"replaced_tokens cannot be exported.*--task"):
+        PaddedBert(learner, "replaced_tokens")
+
+
 def test_layers_are_told_apart() -> None:
     learner, _, _ = learner_of("encoder")
     padded = PaddedBert(learner, layers=(1, 3)).eval()

@@ -18,10 +18,10 @@ from bertwright.checkpoint.export.exported import Arrays, Exported
 from bertwright.checkpoint.export.padded import LOGITS, POOLED
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError
-from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import Learner
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.head import Head, LabelledBatch
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -102,7 +102,7 @@ def _of_one(
         vectors = [encoded.layers[number] for number in exported.layers]
         return [*vectors, encoded.pooled[0]] if POOLED in exported.outputs else vectors
     head = learner.objectives[exported.head]
-    if isinstance(head, MaskedLM):
+    if isinstance(head, VocabularyOutput):
         return [head.logits(encoder(batch.inputs).last)]
     if isinstance(head, NextSentence):
         return [head.logits(encoder(batch.inputs).pooled)[0]]

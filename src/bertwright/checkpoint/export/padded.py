@@ -33,9 +33,9 @@ from torch import Tensor, nn
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.models.bert.encoder import Bert
-from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.objective import Learner
+from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.transformer.attention import attend_rows, heads_of
 from bertwright.tasks.catalogue import kind_of
 
@@ -83,7 +83,8 @@ class PaddedBert(Graph):
                 layer and the output of the pooler, if there is one.
 
         Raises:
-            ConfigError: the head has an LSTM, or compares the vectors of two texts.
+            ConfigError: the head has an LSTM, compares the vectors of two texts, or is of another
+                kind of pre-training.
         """
         super().__init__()
         bert = learner.encoder
@@ -116,8 +117,13 @@ class PaddedBert(Graph):
                 self.outputs[POOLED] = False
         elif self.graph is not None:
             self.outputs = dict.fromkeys(self.graph.outputs, self.graph.of_tokens)
+        elif not isinstance(self.head, (VocabularyOutput, NextSentence)):
+            raise ConfigError(
+                f"the head {head} cannot be exported; leave out --task for the vectors, or export "
+                "a model that finetune trained"
+            )
         else:
-            self.outputs = {LOGITS: isinstance(self.head, MaskedLM)}
+            self.outputs = {LOGITS: isinstance(self.head, VocabularyOutput)}
 
     def forward(self, ids: Tensor, mask: Tensor, more: list[Tensor]) -> list[Tensor]:
         """Return the outputs, in the order of `outputs`.
@@ -143,7 +149,7 @@ class PaddedBert(Graph):
         if head is None:
             found = [layers[number] for number in self.layers]
             return [*found, self._pooled(x)] if POOLED in self.outputs else found
-        if isinstance(head, MaskedLM):
+        if isinstance(head, VocabularyOutput):
             return [head.logits(x)]
         if isinstance(head, NextSentence):
             return [head.logits(self._pooled(x))]
