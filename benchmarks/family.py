@@ -3,11 +3,11 @@
     python benchmarks/family.py [--threads 2] [--rounds 5] [--width 256] [--layers 4]
 
 A training step is forward, backward, clipping and AdamW over 32 sequences of 128 tokens, 15%
-masked, by masked LM alone, in bfloat16 as `pretrain` takes it on a CPU that has it; ELECTRA is
-trained by replaced-token detection too. Vectors are those that `embed` makes of 512 texts of 6 to
-60 made-up words. ModernBERT has the feed-forward width at which its layers have as many weights.
-Systems take turns, and the best of the rounds counts. Prints the machine, then one JSON line a
-system with its ratio to BERT: for training, then for vectors.
+masked, by masked LM alone, in the precision that `pretrain` chooses (bfloat16 on a CPU that has
+it); ELECTRA is trained by replaced-token detection too. Vectors are those that `embed` makes of 512
+texts of 6 to 60 made-up words. ModernBERT has the feed-forward width at which its layers have
+about as many weights. Systems take turns, and the best of the rounds counts. Prints the machine, then one
+JSON line a system with its ratio to BERT: for training, then for vectors.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.catalogue import MODELS
 from bertwright.nn.init import initialize
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from bertwright.train.hardware import choose_precision
 from bertwright.train.optim import clip_gradients, make_optimizers
 
 ROWS, LENGTH, MASKED = 32, 128, 19
@@ -47,7 +48,8 @@ MEMBERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "moder
 
 def configuration(name: str, layers: int, width: int) -> Any:
     """The configuration of a member with these sizes, without dropout."""
-    feed_forward = 8 * width // 3 if name == "modernbert" else 4 * width
+    # A width that is no multiple of 16 makes matrix products slow.
+    feed_forward = 16 * round(width / 6) if name == "modernbert" else 4 * width
     sizes: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "num_hidden_layers": layers,
@@ -67,7 +69,7 @@ def configuration(name: str, layers: int, width: int) -> Any:
     return MODELS[name].config(**sizes)
 
 
-def training_step(config: Any, objective: str) -> Callable[[], None]:
+def training_step(config: Any, objective: str, precision: str) -> Callable[[], None]:
     """A training step, as the trainer does it."""
     torch.manual_seed(0)
     learner = make_learner(config, [objective]).train()
@@ -88,7 +90,7 @@ def training_step(config: Any, objective: str) -> Callable[[], None]:
             instances=torch.arange(ROWS),
         )
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
             (loss,) = learner(batch).values()
         (loss.total / loss.count).backward()
         clip_gradients(learner.parameters(), 1.0)
@@ -137,10 +139,15 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     keep_freed_memory()
-    print(json.dumps(machine()))
+    precision, _ = choose_precision(torch.device("cpu"))
+    print(json.dumps(machine() | {"precision": precision}))
     configs = {name: configuration(name, args.layers, args.width) for name in MEMBERS}
-    steps = {name: training_step(config, "masked_lm") for name, config in configs.items()}
-    steps["electra, replaced tokens"] = training_step(configs["electra"], "replaced_tokens")
+    steps = {
+        name: training_step(config, "masked_lm", precision) for name, config in configs.items()
+    }
+    steps["electra, replaced tokens"] = training_step(
+        configs["electra"], "replaced_tokens", precision
+    )
     with tempfile.TemporaryDirectory() as beside:
         folders = {name: Path(beside, name) for name in MEMBERS}
         for folder in folders.values():

@@ -124,7 +124,8 @@ class StepObjective(Objective[B]):
     vector, and then encodes one micro-batch after the other again and propagates the gradients of
     its vectors back (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
     Limited Setup"). The gradient therefore does not depend on how a step is split
-    (`train/step_loss.py`).
+    (`train/step_loss.py`). Where all micro-batches are in memory at the same time, one on each core
+    of a CPU, they are encoded only once.
 
     Letters: R vectors of a batch, W width of a vector, K facts of a row.
     """
@@ -144,12 +145,16 @@ class StepObjective(Objective[B]):
 
     def forward(self, encoded: Encoded, batch: B) -> Loss:
         """Return the loss of a batch, whose gradient is that of the whole step (`Batch.shared`)."""
-        x, shared = self.vectors(encoded, batch), cast(Batch, batch).shared
+        return self.loss_of(self.vectors(encoded, batch), batch)
+
+    def loss_of(self, vectors: Tensor, batch: B) -> Loss:
+        """Return the loss of a batch from its `vectors`, `[R, W]`."""
+        shared = cast(Batch, batch).shared
         if shared is None:
-            with torch.autocast(x.device.type, enabled=False):
-                losses, right = self.step_loss(x, self.facts(batch))
+            with torch.autocast(vectors.device.type, enabled=False):
+                losses, right = self.step_loss(vectors, self.facts(batch))
             return Loss(losses.sum(), self.count(batch), None if right is None else right.sum())
-        product = (x * shared.gradient).sum()
+        product = (vectors * shared.gradient).sum()
         total = shared.total + product - product.detach()
         return Loss(total, self.count(batch), shared.correct)
 
@@ -219,6 +224,15 @@ class Learner(nn.Module):
         assert objective is not None
         readers = [(each, batch) for each in self.active(batch).values()]
         return objective.vectors(self._encode(batch.inputs, readers), batch)
+
+    def losses_of(self, vectors: Tensor, batch: Batch) -> dict[str, Loss]:
+        """Return the losses by objective from the `step_vectors` of a batch, with their graph.
+
+        The batch must train its `StepObjective` alone, since no other objective reads vectors.
+        """
+        ((name, objective),) = self.active(batch).items()
+        loss = cast("StepObjective[Any]", objective).loss_of(vectors, batch)
+        return {name: loss.shared(self.weights.get(name, 1.0))}
 
     def depths(self) -> dict[str, int]:
         """Return the depth of every parameter by name: 0 the embeddings, 1 to L the layers, L + 1

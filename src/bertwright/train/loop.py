@@ -264,7 +264,6 @@ class Trainer:
         began = time.perf_counter(), time.process_time()
         # Threads that share a small operation, such as an addition, mostly wait for each other.
         with torch_threads(1 if at_once else torch.get_num_threads()):
-            batches = self._shared(position.step, batches, at_once)
             for number, losses in enumerate(passes(position.step, batches, weights)):
                 for name, loss in losses.items():
                     sums.add(name, loss)
@@ -314,7 +313,7 @@ class Trainer:
             yield
         self._pools = []
 
-    def _shared(self, step: int, batches: Sequence[Batch], at_once: bool) -> Sequence[Batch]:
+    def _shared(self, step: int, batches: Sequence[Batch]) -> Sequence[Batch]:
         """Return the micro-batches. If an objective relates the vectors of the whole step to each
         other, each micro-batch has the gradients of its vectors (`train/step_loss.py`).
 
@@ -324,30 +323,19 @@ class Trainer:
         objective = self.learner.step_objective(batches[0])
         if objective is None or (len(batches) == 1 and self.ranks.world_size == 1):
             return batches
-        threads = max(1, self._width.most // len(batches))
 
-        def vectors_beside(number: int) -> Tensor:
-            torch.set_num_threads(threads)
-            with torch.no_grad(), own_draws(self._seed(step, number)), self._autocast():
-                return self.learner.step_vectors(batches[number])
-
-        def vectors_alone(number: int) -> Tensor:
+        def vectors_of(number: int) -> Tensor:
             torch.manual_seed(self._seed(step, number))
             with torch.no_grad(), self._autocast():
                 return self.learner.step_vectors(batches[number])
 
-        numbers = range(len(batches))
-        if at_once:
-            vectors = list(self._pools[self._width.now - 1].map(vectors_beside, numbers))
-        else:
-            vectors = list(map(vectors_alone, numbers))
-        return share(objective, batches, vectors, self.ranks)
+        return share(objective, batches, list(map(vectors_of, range(len(batches)))), self.ranks)
 
     def _in_turn(
         self, step: int, batches: Sequence[Batch], weights: dict[str, float]
     ) -> Iterator[dict[str, Loss]]:
         """Yield the losses of each micro-batch after its backward pass, one after the other."""
-        run = self.ranks.evened(batches)
+        run = self.ranks.evened(self._shared(step, batches))
         for number, (batch, counts_here) in enumerate(run):
             torch.manual_seed(self._seed(step, number))
             with self.ranks.together(self.wrapped, number == len(run) - 1):
@@ -366,18 +354,38 @@ class Trainer:
         Gradients are added in order, so a step is reproducible bit for bit, whatever the timing.
         """
         parameters = [p for p in self.learner.parameters() if p.requires_grad]
+        pool = self._pools[self._width.now - 1]
         threads = max(1, self._width.most // len(batches))
+        numbers = range(len(batches))
+        objective = self.learner.step_objective(batches[0])
+        # Where each micro-batch has a core, all are in memory anyway, and need no second pass.
+        alone = all(len(self.learner.active(batch)) == 1 for batch in batches)
+        encodes_once = objective is not None and alone and len(batches) <= self._width.now
+        vectors: list[Tensor] = []
+
+        def vectors_of(number: int) -> Tensor:
+            torch.set_num_threads(threads)
+            draws = own_draws(self._seed(step, number))
+            with torch.set_grad_enabled(encodes_once), draws, self._autocast():
+                return self.learner.step_vectors(batches[number])
 
         def run(number: int) -> tuple[dict[str, Loss], Sequence[Tensor | None]]:
             torch.set_num_threads(threads)
             with own_draws(self._seed(step, number)), self._autocast():
-                losses: dict[str, Loss] = self.learner(batches[number])
+                losses: dict[str, Loss] = (
+                    self.learner.losses_of(vectors[number], batches[number])
+                    if encodes_once
+                    else self.learner(batches[number])
+                )
             total = _weighted(losses, weights)
             gradients = torch.autograd.grad(total, parameters, allow_unused=True)
             return losses, gradients
 
-        pool = self._pools[self._width.now - 1]
-        for losses, gradients in pool.map(run, range(len(batches))):
+        if objective is not None:
+            vectors = list(pool.map(vectors_of, numbers))
+            detached = [each.detach() for each in vectors]
+            batches = share(objective, batches, detached, self.ranks)
+        for losses, gradients in pool.map(run, numbers):
             add_gradients(parameters, gradients)
             yield losses
 
