@@ -6,8 +6,8 @@ A training step is forward, backward, clipping and AdamW over 32 sequences of 12
 masked, by masked LM alone, in the precision that `pretrain` chooses (bfloat16 on a CPU that has
 it); ELECTRA is trained by replaced-token detection too. Vectors are those that `embed` makes of 512
 texts of 6 to 60 made-up words. ModernBERT has the feed-forward width at which its layers have
-about as many weights. Systems take turns, and the best of the rounds counts. Prints the machine, then one
-JSON line a system with its ratio to BERT: for training, then for vectors.
+about as many weights. Systems take turns, and the best of the rounds counts. Prints the machine,
+then one JSON line a system with its ratio to BERT: for training, then for vectors.
 """
 
 from __future__ import annotations
