@@ -18,6 +18,7 @@ SMALL = ("--minutes", "0.01", "--vocab-size", "200", "--sentences", "line", "--d
     [
         ((), "--preset python"),
         (("corpus.txt", "--preset", "python"), "--preset python"),
+        (("--preset", "python", "--held-out", "0.2"), "--held-out 0.2"),
         (("corpus.txt", "--test", "x.tsv"), "--train"),
         (("corpus.txt", "--systems", "brt"), "bert"),
         (("corpus.txt", "--fractions", "2"), "fractions"),

@@ -102,6 +102,20 @@ def test_glue_and_tables(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
         assert message in ran("evaluate", "--kind", "regression", *words, code=4).err
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("--precision", "fp32"), ("--task", "other"), ("--beam", "2")]
+)
+def test_options_that_are_not_read(option: str, value: str, ran: Ran, tmp_path: Path) -> None:
+    data = write(tmp_path, "data.tsv", "text\tlabel\na\tx\n")
+    for words in (
+        ("--predictions", data, "--kind", "classification"),
+        ("--model", "nothing", "--kind", "similarity"),
+    ):
+        printed = ran("evaluate", *words, "--data", data, option, value, code=2)
+        said = "an option of generation" if option == "--beam" else option
+        assert f"{said} came" in printed.err
+
+
 def test_a_model_or_predictions(ran: Ran) -> None:
     for words in ([], ["--model", "m", "--predictions", "p"], ["--predictions", "p"]):
         printed = ran("evaluate", "--data", "x", *words, code=2)

@@ -87,8 +87,11 @@ def test_evaluate_shows_it_beside_shared_words(
     low, high = found["intervals"]["ndcg_at_10"]
     assert low <= found["metrics"]["ndcg_at_10"] <= high
     assert run(["evaluate", "--model", str(model), "--data", str(data)]) == 0
-    assert run(["evaluate", "--model", str(model), "--data", str(data), "--metric", "f1"]) == 2
     assert "BM25" in capsys.readouterr().out
+    for option, value in (("--metric", "f1"), ("--precision", "fp32"), ("--text", "query")):
+        words = ["evaluate", "--model", str(model), "--data", str(data), option, value]
+        assert run(words) == 2
+        assert f"{option} came" in capsys.readouterr().err
 
 
 def test_hard_negatives_are_near_and_not_right(model: Path) -> None:

@@ -95,6 +95,11 @@ def compare(
 
         if files is not None or test is not None:
             raise ConfigError("--preset python brings its own task: leave out --train and --test")
+        if config.held_out != CompareConfig.held_out:
+            raise ConfigError(
+                f"--held-out {config.held_out:g} came, but --preset python always holds out a "
+                "tenth of its modules, which its task is tested on: leave it out"
+            )
         refuse_other_folder(Path(config.out), overwrite)
         made = python_docs(config, say, overwrite)
         inputs, config, reading, task = made.inputs, made.config, made.reading, made.task

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
+from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,6 +19,10 @@ from bertwright.config.task import BleuTokenize
 from bertwright.config.values import plain
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
+
+ALWAYS_READ = ("device", "overwrite", "json")
+OF_FILES = ("text", "text2", "format", "bad_rows")
+"""The options that say how to read a labelled file."""
 
 
 def evaluate(
@@ -71,17 +78,19 @@ def evaluate(
 
         judgements = find_judgements(data)
         if judgements is not None:
-            given = {
-                "--label": label,
-                "--label-map": label_map,
-                "--metric": metric,
-                "--bleu-tokenize": bleu_tokenize,
+            of_labels = {
+                "label": label,
+                "label_map": label_map,
+                "metric": metric,
+                "bleu_tokenize": bleu_tokenize,
             }
-            for option, value in given.items():
-                if value:
-                    raise ConfigError(f"{option} is for labelled files, and {data} is of a search")
+            _refuse_ignored(f"a search ({data})", options, (), of_labels)
             _evaluate_search(model, judgements, intervals, out, options)
             return
+    if predictions is not None:
+        _refuse_ignored("a file of predictions", options, OF_FILES)
+    elif of_vectors:
+        _refuse_ignored("vectors of pairs", options, OF_FILES, {"bleu_tokenize": bleu_tokenize})
     other_names = read_label_map(label_map)
 
     from bertwright.labelled.source import refuse_missing
@@ -178,6 +187,33 @@ def evaluate(
         print_table(["label", "precision", "recall", "F1", "examples"], rows)
     if longer := found["lengths"].get("in_windows"):
         say(f"examples longer than a window, read in several: {longer:,}")
+
+
+def _refuse_ignored(
+    evaluated: str,
+    options: LabelledOptions,
+    read: Collection[str],
+    others: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """Raise ConfigError if an option is given that the evaluation does not read.
+
+    Args:
+        evaluated: what is evaluated, for the error.
+        options: the options that `evaluate` and `predict` share.
+        read: the names of those that this evaluation reads, besides `ALWAYS_READ`.
+        others: the values of further options that it does not read.
+    """
+    usual = LabelledOptions()
+    ignored = {
+        each.name: getattr(options, each.name) != getattr(usual, each.name)
+        for each in fields(options)
+        if each.name not in (*ALWAYS_READ, *read)
+    }
+    for name, is_given in (ignored | {name: bool(value) for name, value in others.items()}).items():
+        if is_given:
+            flag = "--" + name.replace("_", "-")
+            option = "an option of generation" if name == "generation" else flag
+            raise ConfigError(f"{option} came, but {evaluated} does not read it: leave it out")
 
 
 def _evaluate_search(
