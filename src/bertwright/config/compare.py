@@ -31,6 +31,10 @@ class CompareConfig:
     """Fractions of the labelled training examples to fine-tune on, such as 0.1 1."""
     seeds: int = 1
     """Number of seeds; every system is pre-trained and fine-tuned once per seed."""
+    task_seeds: int | None = None
+    """Number of seeds of fine-tuning; those beyond --seeds start from the same pre-trained systems
+    again; unset: as --seeds.
+    """
     seed: int = 1
     """The first seed."""
     pairs: tuple[str, ...] = ()
@@ -54,9 +58,11 @@ class CompareConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "minutes", "task_minutes", "held_out")
-        at_least(self, 1, "tokens", "seeds")
+        at_least(self, 1, "tokens", "seeds", "task_seeds")
         between(self, 6, LARGEST_SIZES["vocab_size"], "vocab_size", "word_vocab_size")
         seed(self)
+        if self.task_seeds is not None and self.task_seeds < self.seeds:
+            raise OutOfRange(self, "task_seeds", f"at least seeds ({self.seeds}), or unset")
         if self.held_out > 0.5:
             raise OutOfRange(self, "held_out", "above 0 and up to 0.5")
         if not self.fractions or not all(0 < each <= 1 for each in self.fractions):
@@ -80,3 +86,17 @@ class CompareConfig:
     def sorted_fractions(self) -> tuple[float, ...]:
         """The fractions, each once, rising."""
         return tuple(sorted(set(self.fractions)))
+
+    @property
+    def seeds_of_training(self) -> range:
+        """The seeds of pre-training."""
+        return range(self.seed, self.seed + self.seeds)
+
+    @property
+    def seeds_of_fits(self) -> range:
+        """The seeds of fine-tuning, which begin with those of pre-training."""
+        return range(self.seed, self.seed + (self.task_seeds or self.seeds))
+
+    def pretrained_by(self, seed: int) -> int:
+        """Return the seed of the pre-training that the fine-tuning with a seed starts from."""
+        return self.seed + (seed - self.seed) % self.seeds

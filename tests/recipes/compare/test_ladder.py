@@ -152,6 +152,30 @@ def test_figures_of_dev_are_of_all_of_it(corpus: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_seeds_of_the_task_alone(corpus: Path, tmp_path: Path) -> None:
+    """They start from the same pre-training; seeds of pre-training later replace their fits."""
+    train_file, dev = (
+        write_labels(tmp_path / f"{name}.tsv", count)
+        for name, count in (("train", 20), ("dev", 20))
+    )
+    task = use.Task("classification", TaskFilesConfig(train=str(train_file), dev=str(dev)))
+    out = tmp_path / "out"
+    run(corpus, config_of(out, "nnlm"), task)
+    results, steps = run(corpus, config_of(out, "nnlm", task_seeds=2), task)
+    assert not any("pre-training" in step for step in steps)
+    ways = results["rungs"][0]["task"]["1"]
+    assert {way: ways[way]["seeds"] for way in ways} == {"frozen": 1, "tuned": 2, "random": 2}
+    assert ways["tuned"]["sd"] is not None
+    assert run(corpus, config_of(out, "nnlm", task_seeds=2), task)[1] == [""]
+    config = (out / "tasks/nnlm/seed-2/tuned-1/config.toml").read_text("utf-8")
+    assert "runs/nnlm/seed-1" in config
+    results, _ = run(corpus, config_of(out, "nnlm", seeds=2), task)
+    assert results["rungs"][0]["task"]["1"]["frozen"]["seeds"] == 2
+    config = (out / "tasks/nnlm/seed-2/tuned-1/config.toml").read_text("utf-8")
+    assert "runs/nnlm/seed-2" in config
+
+
+@pytest.mark.slow
 def test_a_whole_ladder(tmp_path: Path) -> None:
     corpus = write_text(tmp_path / "corpus.txt", documents=120)
     train_file, dev, test = (

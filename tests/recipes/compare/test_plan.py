@@ -78,6 +78,20 @@ def test_done_steps_are_not_planned_and_seeds_add_some() -> None:
     assert {"bert-1/pretrain", "bert-2/tuned-1"} <= {step.name for step in two.steps}
 
 
+def test_seeds_of_the_task_alone_add_fits_of_the_same_pre_training() -> None:
+    config = CompareConfig(out="x", systems=("bert",), task_seeds=3, fractions=(0.1, 1.0))
+    names = {step.name for step in make_plan(config, "classification", 10).steps}
+    assert {name for name in names if name.startswith("bert-3")} == {
+        "bert-3/frozen-0.1",  # its examples are drawn
+        "bert-3/tuned-0.1",
+        "bert-3/tuned-1",
+        "bert-3/random-0.1",
+        "bert-3/random-1",
+    }
+    with pytest.raises(ConfigError, match="task_seeds"):
+        CompareConfig(out="x", seeds=2, task_seeds=1)
+
+
 def test_minimal_pairs_are_planned_by_their_number_and_length(tmp_path: Path) -> None:
     def seconds(system: str, *lines: str) -> float:
         path = tmp_path / "pairs.tsv"

@@ -316,8 +316,12 @@ class _Ladder:
         what, _, rest = name.rpartition("/")
         if what == "baselines" or rest.startswith(("speed", "frozen-", "tuned-", "random-")):
             key = {} if self.labelled is None else self.labelled.key
-            minutes = 0.0 if what == "baselines" or rest == "speed" else self.config.minutes_of_fit
-            return {"task": key, "task_minutes": minutes}
+            if what == "baselines" or rest == "speed":
+                return {"task": key, "task_minutes": 0.0}
+            seed = int(what.rpartition("-")[2])
+            of_run = self.config.pretrained_by(seed)
+            again = {} if of_run == seed else {"pretrained_by": of_run}
+            return {"task": key, "task_minutes": self.config.minutes_of_fit, **again}
         if rest == "pairs":
             return {"files": _states(self.config.pairs)}
         if rest == "words":
@@ -349,14 +353,15 @@ class _Ladder:
     def _why_impossible(self, step: Step) -> str:
         """Return the reason why a step cannot be done; empty if it can be done."""
         name, _, what = step.name.partition("/")
-        rung, seed = RUNGS[step.rung], int(name.rpartition("-")[2])
+        rung = RUNGS[step.rung]
+        seed = self.config.pretrained_by(int(name.rpartition("-")[2]))
         first = f"{rung.is_that_of or rung.name}-{seed}/pretrain"
         before = [f"{rung.needs}-{seed}/pretrain"] if rung.needs else []
         before += [first] if what != "pretrain" else []
         for each in before:
             if not self._is_done(each):
                 return self.failed.get(each, f"{each} is not there")
-        speed = f"{name}/speed"
+        speed = f"{rung.name}-{seed}/speed"
         if what.startswith(("frozen", "tuned", "random")) and not self._is_done(speed):
             return self.failed.get(speed, f"{speed} is not there")
         return ""
@@ -403,12 +408,12 @@ class _Ladder:
     def _fit(self, rung: Rung, seed: int, what: str, say: Callable[[str], None]) -> Found:
         """Measure the speed of fits, or fit the task in one way, and return the result."""
         assert self.labelled is not None
-        name = f"{rung.name}-{seed}"
-        pretrained = self._found(f"{rung.is_that_of or rung.name}-{seed}/pretrain") or {}
+        of_run = self.config.pretrained_by(seed)
+        pretrained = self._found(f"{rung.is_that_of or rung.name}-{of_run}/pretrain") or {}
         precision: Literal["auto", "bf16", "fp32"] = pretrained.get("precision", "auto")
         fits = use.Fits(
             rung=rung,
-            run=run_folder(self.out, rung, seed),
+            run=run_folder(self.out, rung, of_run),
             labelled=self.labelled,
             config=self.config,
             seed=seed,
@@ -419,7 +424,7 @@ class _Ladder:
         if what == "speed":
             return fits.speed()
         way, _, fraction = what.partition("-")
-        speed = self._found(f"{name}/speed") or {}
+        speed = self._found(f"{rung.name}-{of_run}/speed") or {}
         first = self._found(f"{rung.name}-{self.config.seed}/{what}")
         rate = first["rate"] if first and seed != self.config.seed else None
         found = fits.fit(cast(use.Way, way), float(fraction), speed, rate)

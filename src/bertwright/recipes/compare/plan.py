@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -187,31 +188,29 @@ def _steps(
         steps += [
             Step(f"baselines/{fraction:g}-{seed}", "", "Baselines", 5.0)
             for fraction in config.sorted_fractions
-            for seed in seeds_of(config)
+            for seed in config.seeds_of_fits
         ]
     pairs = {
         scores: OVERHEAD + seconds_of_pairs(config.pairs, scores == "masked")
         for scores in {rung.scores for rung in rungs} - {""}
     }
     for rung in rungs:
-        for seed in seeds_of(config):
-            steps += _steps_of(config, rung, seed, ways, pairs.get(rung.scores, 0.0))
+        for seed in config.seeds_of_fits:
+            if seed in config.seeds_of_training:
+                steps += _steps_of_training(config, rung, seed, pairs.get(rung.scores, 0.0), ways)
+            steps += _fits_of(config, rung, seed, ways)
     return steps
 
 
-def seeds_of(config: CompareConfig) -> range:
-    """Return the seeds of a comparison."""
-    return range(config.seed, config.seed + config.seeds)
+def _step(rung: Rung, seed: int, what: str, shown: str, seconds: float) -> Step:
+    return Step(f"{rung.name}-{seed}/{what}", rung.name, f"{rung.title}: {shown}", seconds)
 
 
-def _steps_of(
-    config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way], scoring: float
+def _steps_of_training(
+    config: CompareConfig, rung: Rung, seed: int, scoring: float, ways: Sequence[Way]
 ) -> list[Step]:
-    name = f"{rung.name}-{seed}"
-
-    def step(what: str, shown: str, seconds: float) -> Step:
-        return Step(f"{name}/{what}", rung.name, f"{rung.title}: {shown}", seconds)
-
+    """Return the steps that pre-train a rung and measure what it has learned."""
+    step = partial(_step, rung, seed)
     steps = []
     if not rung.is_that_of:
         steps.append(step("pretrain", "pre-training", 60 * config.minutes_each + OVERHEAD))
@@ -222,16 +221,25 @@ def _steps_of(
         if config.word_tests:
             steps.append(step("words", "word tests", OVERHEAD))
         steps.append(step("senses", "senses of words", OVERHEAD))
-    fitting = 60 * config.minutes_of_fit + OVERHEAD
     if ways and rung.vectors:
         steps.append(step("speed", "a trial of fine-tuning", OVERHEAD / 3))
-        steps += [
-            step(f"{way}-{fraction:g}", WAYS[way], fitting)
-            for way in ways
-            if rung.tuned or way == "frozen"
-            for fraction in config.sorted_fractions
-        ]
     return steps
+
+
+def _fits_of(config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way]) -> list[Step]:
+    """Return the steps that fit the task with a rung.
+
+    A linear layer on frozen features is fitted once for each pre-training, because all seeds give
+    the same layer, unless they draw the examples of a fraction.
+    """
+    again = seed not in config.seeds_of_training
+    return [
+        _step(rung, seed, f"{way}-{fraction:g}", WAYS[way], 60 * config.minutes_of_fit + OVERHEAD)
+        for way in ways
+        if rung.vectors and (rung.tuned or way == "frozen")
+        for fraction in config.sorted_fractions
+        if not (again and way == "frozen" and rung.network == "linear" and fraction == 1)
+    ]
 
 
 def _bytes(rung: Rung, config: CompareConfig) -> int:

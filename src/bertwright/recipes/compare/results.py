@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.machine import usable_cores
-from bertwright.recipes.compare import plan, use
+from bertwright.recipes.compare import use
 from bertwright.recipes.compare.rungs import Rung
 from bertwright.recipes.compare.stages import Found
 from bertwright.report.ladder import conclusion
@@ -94,7 +95,7 @@ class Results:
         for fraction in self.config.sorted_fractions:
             of_seeds = [
                 each
-                for seed in plan.seeds_of(self.config)
+                for seed in self.config.seeds_of_fits
                 if (each := self.found(f"baselines/{fraction:g}-{seed}"))
             ]
             if of_seeds:
@@ -105,12 +106,7 @@ class Results:
 
     def _row(self, rung: Rung) -> dict[str, Any]:
         """Return all results of a rung. Numbers are means over the seeds, except for word tests."""
-        seeds = plan.seeds_of(self.config)
-
-        def found(what: str, of: str = rung.name) -> list[Found]:
-            names = [f"{of}-{seed}/{what}" for seed in seeds]
-            return [each for name in names if (each := self.found(name))]
-
+        found = partial(self._found_of, rung.name, self.config.seeds_of_training)
         first = run_folder(self.out, rung, self.config.seed)
         row: dict[str, Any] = {
             "name": rung.name,
@@ -121,7 +117,9 @@ class Results:
             "run": str(first.relative_to(self.out)),
             "trained_on": "translations" if rung.reads_pairs else "text",
         }
-        trained = found("pretrain", rung.is_that_of or rung.name)
+        trained = self._found_of(
+            rung.is_that_of or rung.name, self.config.seeds_of_training, "pretrain"
+        )
         if trained:
             numbers = ("parameters", "tokens", "seconds", "tokens_per_second")
             row |= {name: fmean(each[name] for each in trained) for name in numbers}
@@ -143,7 +141,7 @@ class Results:
         if senses := found("senses"):
             row["senses"] = fmean(each["accuracy"] for each in senses)
         if self.labelled is not None and rung.vectors:
-            row["task"] = self._task_of(rung, found)
+            row["task"] = self._task_of(rung)
             row["seconds_of_use"] = sum(
                 each["seconds"] + each["seconds_of_evaluation"]
                 for ways in row["task"].values()
@@ -155,13 +153,19 @@ class Results:
         row["failed"] = bool(own)
         return row
 
-    def _task_of(self, rung: Rung, found: Callable[..., list[Found]]) -> dict[str, Any]:
+    def _found_of(self, name: str, seeds: Sequence[int], what: str) -> list[Found]:
+        """Return the results of a step of a rung for the seeds for which it is done."""
+        of_seeds = [self.found(f"{name}-{seed}/{what}") for seed in seeds]
+        return [each for each in of_seeds if each]
+
+    def _task_of(self, rung: Rung) -> dict[str, Any]:
         """Return the results of the task by fraction and way."""
         by_fraction: dict[str, Any] = {}
         for fraction in self.config.sorted_fractions:
             ways: dict[str, Any] = {}
             for way in use.WAYS:
-                if fits := found(f"{way}-{fraction:g}"):
+                step = f"{way}-{fraction:g}"
+                if fits := self._found_of(rung.name, self.config.seeds_of_fits, step):
                     folder = task_folder(self.out, rung, self.config.seed)
                     names = ("rate", "epochs", "examples", "of_examples", "degenerate", "metrics")
                     ways[way] = {
