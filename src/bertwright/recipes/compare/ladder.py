@@ -425,10 +425,10 @@ class _Ladder:
             return fits.speed()
         way, _, fraction = what.partition("-")
         speed = self._found(f"{rung.name}-{of_run}/speed") or {}
-        first = self._found(f"{rung.name}-{self.config.seed}/{what}")
-        rate = first["rate"] if first and seed != self.config.seed else None
-        found = fits.fit(cast(use.Way, way), float(fraction), speed, rate)
-        if way == "random" or seed != self.config.seed:
+        is_first = seed == self.config.seed
+        first = None if is_first else self._found(f"{rung.name}-{self.config.seed}/{what}")
+        found = fits.fit(cast(use.Way, way), float(fraction), speed, first)
+        if way == "random" or not is_first:
             fits.drop_weights(cast(use.Way, way), float(fraction))
         return found
 

@@ -216,14 +216,15 @@ class Fits:
             "network_examples_per_second": max(trained, 1e-3),
         }
 
-    def fit(self, way: Way, fraction: float, speed: Found, rate: float | None = None) -> Found:
+    def fit(self, way: Way, fraction: float, speed: Found, like: Found | None = None) -> Found:
         """Fit the task in one way, evaluate the model that dev selected, and return the results.
 
         Args:
             way: the way to use the rung.
             fraction: the fraction of the training examples to use.
             speed: the result of `speed`.
-            rate: the learning rate; None: several rates are tried.
+            like: the result of the first seed, whose learning rate and epochs this fit repeats;
+                None: the epochs are planned, and several rates are tried.
 
         Raises:
             Diverged: training diverged with every rate.
@@ -251,16 +252,17 @@ class Fits:
                 epochs_of(settings, examples),
                 seconds,
                 per_second,
-                rates=1 if rate is not None else len(self.rung.rates),
+                rates=len(self.rung.rates),
                 has_dev=self.labelled.task.files.dev is not None,
             )
             first, *more = self.rung.rates[: plan.rates]
             rates = ",".join(f"{each:g}" for each in (first, *more)) if more else first
+            rate = "auto" if plan.on_a_slice else rates
             settings = replace(
                 settings,
-                epochs=plan.epochs,
+                epochs=plan.epochs if like is None else like["epochs"],
                 evaluations_per_epoch=plan.every,
-                learning_rate=rate or ("auto" if plan.on_a_slice else rates),
+                learning_rate=rate if like is None else like["rate"],
             )
         began = time.monotonic()
         found = self._fit(self._spec(plan.examples, plan.dev), settings)
