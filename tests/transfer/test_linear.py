@@ -10,7 +10,13 @@ from sklearn.preprocessing import StandardScaler
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.transfer import linear
-from bertwright.transfer.linear import PENALTIES, fit_classes, fit_label_sets, fit_numbers
+from bertwright.transfer.linear import (
+    PENALTIES,
+    LinearFit,
+    fit_classes,
+    fit_label_sets,
+    fit_numbers,
+)
 
 
 def vectors(rows: int = 150, width: int = 7) -> Float32s:
@@ -33,17 +39,24 @@ def softmax(scores: Float32s) -> Float32s:
     return found / found.sum(1, keepdims=True)
 
 
+def scores_of(fit: LinearFit, x: Float32s) -> Float32s:
+    """The scores before they were divided by the temperature."""
+    return fit.choice.temperature * (x @ fit.weight.T + fit.bias)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes_are_those_of_a_pipeline(classes: int) -> None:
     x, groups = vectors(), np.arange(150)
     labels = classes_of(x, classes)
     fit = fit_classes(x.copy(), labels, classes, groups, seed=1)
-    assert fit.strength in linear.STRENGTHS
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=fit.strength, max_iter=1000))
+    assert fit.choice.strength in linear.STRENGTHS
+    model = make_pipeline(
+        StandardScaler(), LogisticRegression(C=fit.choice.strength, max_iter=1000)
+    )
     expected = model.fit(x.astype(np.float64), labels).predict_proba(x)
-    np.testing.assert_allclose(softmax(x @ fit.weight.T + fit.bias), expected, atol=2e-3)
-    assert fit.loss is not None
-    assert 0 < fit.loss < np.log(classes)
+    np.testing.assert_allclose(softmax(scores_of(fit, x)), expected, atol=2e-3)
+    assert fit.choice.loss is not None
+    assert 0 < fit.choice.loss < np.log(classes)
 
 
 def test_weights_of_classes_are_those_of_the_library() -> None:
@@ -51,9 +64,9 @@ def test_weights_of_classes_are_those_of_the_library() -> None:
     labels = classes_of(x, 2)
     fit = fit_classes(x.copy(), labels, 2, np.arange(150), 1, weights)
     named = dict(enumerate(weights))
-    model = LogisticRegression(C=fit.strength, max_iter=1000, class_weight=named)
+    model = LogisticRegression(C=fit.choice.strength, max_iter=1000, class_weight=named)
     expected = make_pipeline(StandardScaler(), model).fit(x, labels).predict_proba(x)
-    np.testing.assert_allclose(softmax(x @ fit.weight.T + fit.bias), expected, atol=2e-3)
+    np.testing.assert_allclose(softmax(scores_of(fit, x)), expected, atol=2e-3)
 
 
 def test_a_class_without_rows_is_never_predicted() -> None:
@@ -71,9 +84,11 @@ def test_each_label_of_a_set_has_a_regression_of_its_own() -> None:
     held = np.stack([classes_of(x, 3) == 0, classes_of(x, 2) == 1, np.ones(150) > 0], 1)
     held = np.concatenate([held, np.zeros((150, 1), np.bool_)], 1)
     fit = fit_label_sets(x.copy(), held, np.arange(150), 1)
-    scores = x @ fit.weight.T + fit.bias
+    scores = scores_of(fit, x)
     for label in (0, 1):
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=fit.strength, max_iter=1000))
+        model = make_pipeline(
+            StandardScaler(), LogisticRegression(C=fit.choice.strength, max_iter=1000)
+        )
         expected = model.fit(x, held[:, label]).decision_function(x)
         np.testing.assert_allclose(scores[:, label], expected, atol=0.02)
     assert (scores[:, 2] > 100).all()
@@ -85,7 +100,7 @@ def test_numbers_are_those_of_ridge_regression() -> None:
     numbers = x[:, 4] * 0.5 + classes_of(x, 3)
     fit = fit_numbers(x.copy(), numbers.astype(np.float64))
     model = make_pipeline(StandardScaler(), RidgeCV(alphas=PENALTIES)).fit(x, numbers)
-    assert fit.strength == model[-1].alpha_
+    assert fit.choice.strength == model[-1].alpha_
     np.testing.assert_allclose(x @ fit.weight[0] + fit.bias[0], model.predict(x), rtol=1e-2)
 
 
@@ -104,7 +119,7 @@ def test_rows_of_a_group_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_too_few_rows_to_compare_are_fitted_all_the_same() -> None:
     x = vectors(2)
     fit = fit_classes(x.copy(), np.array([0, 1]), 2, np.zeros(2, np.int64), 1)
-    assert fit.loss is None
+    assert fit.choice.loss is None
     np.testing.assert_array_equal((x @ fit.weight.T + fit.bias).argmax(1), [0, 1])
 
 
@@ -125,6 +140,22 @@ def test_strengths_rise_until_the_loss_clearly_does(
             seen.append(strength)
         return losses[linear.STRENGTHS.index(strength)]
 
-    found = linear._choose(fit, lambda model, rows: model, np.arange(20), 1)
-    assert found == (chosen, pytest.approx(min(losses[:tried])))
+    def scores(model: float, rows: Int64s) -> Float32s:
+        return np.full((len(rows), 1), model)
+
+    found = linear._choose(fit, scores, lambda scores, rows: -scores[:, 0], np.arange(20), 1)
+    assert found.strength == chosen
+    assert found.loss == pytest.approx(min(losses[:tried]) / linear.TEMPERATURES[-1])
     assert len(seen) == tried
+
+
+def test_an_overconfident_layer_is_softened() -> None:
+    chance = np.random.default_rng(3)
+    x = chance.normal(size=(300, 60)) + 6 * chance.normal(size=(300, 1))
+    direction = chance.normal(size=60)
+    noise = chance.normal(size=300)
+    labels = (x @ (direction - direction.mean()) + 8 * noise > 0).astype(np.int64)
+    fit = fit_classes(x.astype(np.float32), labels, 2, np.arange(300), 1)
+    assert fit.choice.temperature > 1
+    assert fit.choice.loss is not None
+    assert fit.choice.loss < np.log(2)

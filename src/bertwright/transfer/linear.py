@@ -13,7 +13,10 @@ so the layer reads the original vectors, and a saved model needs no other statis
 
 The strength of the penalty (C of scikit-learn) is chosen by the loss of 5-fold cross-validation
 over the training rows; rows of one group, such as the words of a sentence, are in the same fold.
-The loss is compared instead of the accuracy, because with few rows accuracies are nearly equal.
+The loss is compared instead of the accuracy, because with few rows accuracies are nearly equal. It
+is the loss at the best temperature (Guo et al. 2017, "On Calibration of Modern Neural Networks"),
+because a weaker penalty makes a layer overconfident, which says nothing about its predictions. The
+scores of the layer are divided by this temperature if it is above 1.
 
 Letters: R rows, F width of a vector, C classes.
 """
@@ -40,8 +43,24 @@ COMPARED = 10_000
 rows."""
 LEAST = 1e-6
 """The lower limit of probabilities in a loss."""
+TEMPERATURES = np.geomspace(1 / 32, 32, 81)
+"""The temperatures that are compared."""
 NEVER = -1e4
 """The bias of a class that no row has."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The strength with the lowest cross-validated loss."""
+
+    strength: float
+    """C of logistic regression, or alpha of ridge regression."""
+    temperature: float = 1.0
+    """What the scores are divided by: the temperature of the lowest loss, if it is above 1; else
+    1."""
+    loss: float | None = None
+    """The cross-validated loss: minus the mean log-probability of the labels at the best
+    temperature. None for numbers, and where there are too few groups for cross-validation."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +71,7 @@ class LinearFit:
     """`[C, F]`; `[1, F]` for numbers."""
     bias: Float32s
     """`[C]`"""
-    strength: float
-    """C of logistic regression, or alpha of ridge regression."""
-    loss: float | None
-    """The cross-validated loss: minus the mean log-probability of the labels. None for numbers, and
-    where there are too few groups for cross-validation."""
+    choice: Choice
 
 
 def fit_classes(
@@ -89,16 +104,24 @@ def fit_classes(
         model.set_params(C=strength, class_weight=weights)
         return _quietly(model, x[rows], labels[rows])
 
-    def loss(model: Any, rows: Int64s) -> float:
-        found = np.zeros((len(rows), classes))
+    def scores(model: Any, rows: Int64s) -> Float64s:
+        found = np.full((len(rows), classes), NEVER)
         if isinstance(model, int):
-            found[:, model] = 1
+            found[:, model] = 0
+        elif len(model.classes_) == 2:  # one score, half of it for either class
+            score = model.decision_function(x[rows]) / 2
+            found[:, model.classes_] = np.stack([-score, score], 1)
         else:
-            found[:, model.classes_] = model.predict_proba(x[rows])
-        return _log_loss(found[np.arange(len(rows)), labels[rows]])
+            found[:, model.classes_] = model.decision_function(x[rows])
+        return found
 
-    strength, least = _choose(fit, loss, groups, seed)
-    model = fit(np.arange(len(x)), None, strength, 1e-4)
+    def log_probabilities(scores: Float64s, rows: Int64s) -> Float64s:
+        shifted = scores - scores.max(1, keepdims=True)
+        of_labels = shifted[np.arange(len(rows)), labels[rows]]
+        return cast(Float64s, of_labels - np.log(np.exp(shifted).sum(1)))
+
+    choice = _choose(fit, scores, log_probabilities, groups, seed)
+    model = fit(np.arange(len(x)), None, choice.strength, 1e-4)
     weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
     if isinstance(model, int):
         bias[model] = 0
@@ -107,7 +130,7 @@ def fit_classes(
         bias[model.classes_] = np.array([-1, 1]) * model.intercept_ / 2
     else:
         weight[model.classes_], bias[model.classes_] = model.coef_, model.intercept_
-    return _folded(weight, bias, mean, scale, strength, least)
+    return _folded(weight, bias, mean, scale, choice)
 
 
 def fit_label_sets(
@@ -143,24 +166,26 @@ def fit_label_sets(
             found.append(_quietly(model, x[rows], own))
         return found
 
-    def loss(models: list[Any], rows: Int64s) -> float:
+    def scores(models: list[Any], rows: Int64s) -> Float64s:
         columns = [
-            np.full(len(rows), float(model))
+            np.full(len(rows), -NEVER if model else NEVER)
             if isinstance(model, bool)
-            else model.predict_proba(x[rows])[:, 1]
+            else model.decision_function(x[rows])
             for model in models
         ]
-        found = np.stack(columns, 1)
-        return _log_loss(np.where(held[rows], found, 1 - found))
+        return np.stack(columns, 1)
 
-    strength, least = _choose(fit, loss, groups, seed)
+    def log_probabilities(scores: Float64s, rows: Int64s) -> Float64s:
+        return cast(Float64s, -np.logaddexp(0.0, np.where(held[rows], -scores, scores)))
+
+    choice = _choose(fit, scores, log_probabilities, groups, seed)
     weight, bias = np.zeros((classes, x.shape[1])), np.zeros(classes)
-    for number, model in enumerate(fit(np.arange(len(x)), None, strength, 1e-4)):
+    for number, model in enumerate(fit(np.arange(len(x)), None, choice.strength, 1e-4)):
         if isinstance(model, bool):
             bias[number] = -NEVER if model else NEVER
         else:
             weight[number], bias[number] = model.coef_[0], model.intercept_[0]
-    return _folded(weight, bias, mean, scale, strength, least)
+    return _folded(weight, bias, mean, scale, choice)
 
 
 def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
@@ -177,7 +202,7 @@ def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
     alpha = float(RidgeCV(alphas=PENALTIES).fit(x[some].astype(np.float64), numbers[some]).alpha_)
     model = Ridge(alpha=alpha).fit(x, numbers)
     bias = np.atleast_1d(np.float64(model.intercept_))
-    return _folded(np.atleast_2d(model.coef_), bias, mean, scale, alpha, None)
+    return _folded(np.atleast_2d(model.coef_), bias, mean, scale, Choice(alpha))
 
 
 def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
@@ -193,12 +218,13 @@ def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
 
 
 def _folded(
-    weight: Any, bias: Any, mean: Float64s, scale: Float64s, strength: float, loss: float | None
+    weight: Float64s, bias: Float64s, mean: Float64s, scale: Float64s, choice: Choice
 ) -> LinearFit:
-    """Convert a layer over standardized vectors into a layer over the original vectors."""
-    weight = weight / scale
-    bias = bias - weight @ mean
-    return LinearFit(weight.astype(np.float32), bias.astype(np.float32), strength, loss)
+    """Convert a layer over standardized vectors into a layer over the original vectors, whose
+    scores are divided by the temperature."""
+    weight = weight / scale / choice.temperature
+    bias = bias / choice.temperature - weight @ mean
+    return LinearFit(weight.astype(np.float32), bias.astype(np.float32), choice)
 
 
 def _logistic(tolerance: float) -> Any:
@@ -216,34 +242,35 @@ def _quietly(model: Any, x: Float32s, labels: Any) -> Any:
         return model.fit(x, labels)
 
 
-def _log_loss(probabilities: Any) -> float:
-    """Return minus the mean logarithm of probabilities, those of the true labels."""
-    return float(-np.log(np.maximum(probabilities, LEAST)).mean())
-
-
-def _choose(fit: Any, loss: Any, groups: Int64s, seed: int) -> tuple[float, float | None]:
-    """Return the strength with the lowest cross-validated loss, and this loss.
+def _choose(fit: Any, scores: Any, log_probabilities: Any, groups: Int64s, seed: int) -> Choice:
+    """Return the strength with the lowest cross-validated loss.
 
     Strengths are tried in rising order, each from the weights of the one before. The search stops
-    when the loss is more than 5 % above the lowest. A smaller rise may be followed by a fall,
-    because under strong penalties all losses are close to the loss of a constant prediction.
+    when the loss is more than 5 % above the lowest.
     """
     folds = list(_folds(groups, seed))
     if len(folds) < 2:
-        return 1.0, None
+        return Choice(1.0)
     models: list[Any] = [None] * len(folds)
-    least, chosen = np.inf, STRENGTHS[0]
+    rows = np.concatenate([held for _, held in folds])
+    best = Choice(STRENGTHS[0], loss=np.inf)
     for strength in STRENGTHS:
-        losses = []
+        parts = []
         for number, (train, held) in enumerate(folds):
             models[number] = fit(train, models[number], strength, 1e-3)
-            losses.append(loss(models[number], held))
-        found = float(np.mean(losses))
-        if found < least:
-            least, chosen = found, strength
-        elif found > 1.05 * least:
+            parts.append(scores(models[number], held))
+        found = np.concatenate(parts)
+        losses = [
+            -np.maximum(log_probabilities(found / each, rows), np.log(LEAST)).mean()
+            for each in TEMPERATURES
+        ]
+        least = float(min(losses))
+        if least < cast(float, best.loss):
+            temperature = float(TEMPERATURES[int(np.argmin(losses))])
+            best = Choice(strength, max(1.0, temperature), least)
+        elif least > 1.05 * cast(float, best.loss):
             break
-    return chosen, least
+    return best
 
 
 def _folds(groups: Int64s, seed: int) -> Iterator[tuple[Int64s, Int64s]]:

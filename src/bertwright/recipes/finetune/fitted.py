@@ -115,8 +115,9 @@ class Fitting:
             run.fits[setup.task_name] = {
                 "rows": len(data.vectors),
                 "features": data.vectors.shape[1],
-                "alpha" if setup.task.kind == "regression" else "C": fit.strength,
-                "cross_validated_loss": fit.loss,
+                "alpha" if setup.task.kind == "regression" else "C": fit.choice.strength,
+                "temperature": fit.choice.temperature,
+                "cross_validated_loss": fit.choice.loss,
             }
         run.seconds = time.monotonic() - began
         for setup in self.setups:
