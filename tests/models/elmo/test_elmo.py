@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
+from bertwright.models.elmo.both_directions import BothDirections
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.layers.characters import character_ids
@@ -149,3 +152,26 @@ def test_an_lstm_that_never_clips_is_pytorchs(direction: str, projection: int) -
 def test_a_projection_is_narrower_than_the_cell() -> None:
     with pytest.raises(ConfigError, match="projection_dim is 7; expected less than dim"):
         replace(CONFIG, projection_dim=CONFIG.dim)
+
+
+def test_samples_hold_the_last_word_that_stands_for_many() -> None:
+    """Else its score grows above all others, as it is rarely a wrong answer."""
+    torch.manual_seed(0)
+    head = BothDirections(2, 40, both=False, samples=4)
+    odds = torch.cat([0.6 * torch.ones(39) / 39, torch.tensor([0.4])])
+    nn.init.zeros_(head.output.weight)
+    optimizer = torch.optim.Adam(head.parameters(), lr=0.03)
+    losses = []
+    for step in range(400):
+        tokens = torch.multinomial(odds, 65, replacement=True)
+        batch: Any = SimpleNamespace(tokens=tokens, positions=torch.arange(64))
+        encoded: Any = SimpleNamespace(last=torch.zeros(65, 2))
+        if step >= 300:
+            head.eval()
+            losses.append(float(head(encoded, batch).total.detach()) / 64)
+            head.train()
+        optimizer.zero_grad()
+        head(encoded, batch).total.backward()
+        optimizer.step()
+    entropy = -float((odds * odds.log()).sum())
+    assert sum(losses) / len(losses) < entropy + 0.25

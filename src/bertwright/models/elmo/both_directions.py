@@ -11,7 +11,8 @@ samples.
 from __future__ import annotations
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.nn.encoder import Encoded
@@ -55,11 +56,20 @@ class BothDirections(Objective[TokenStreamBatch]):
         rows, gold = torch.cat(x), torch.cat(labels)
         weight, bias = self.output.weight, self.output.bias
         if self.training and self.samples:
-            drawn, expected = log_uniform(len(weight), self.samples, gold.device)
-            loss = sampled_loss(rows, weight, bias, gold, drawn, expected)
+            loss = sampled_loss(rows, weight, bias, gold, *self._draw(gold.device))
         else:
             loss = vocabulary_loss(rows, weight, bias, gold)
         return Loss(loss.total, len(gold), loss.correct)
+
+    def _draw(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Draw samples as `log_uniform` does, and the last token in addition.
+
+        It may stand for many tokens. If it were drawn as the rarest one, it would hardly ever be
+        the wrong answer, and its score would grow above all others.
+        """
+        last = self.output.out_features - 1
+        drawn, expected = log_uniform(last, self.samples, device)
+        return F.pad(drawn, (0, 1), value=last), F.pad(expected, (0, 1))
 
     def flops(self, batch: TokenStreamBatch) -> float:
         """Return the FLOPs of the product with the output matrix: one forward and two backward."""
