@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -193,7 +192,7 @@ def _refuse_ignored(
     evaluated: str,
     options: LabelledOptions,
     read: Collection[str],
-    others: Mapping[str, object] = MappingProxyType({}),
+    others: Mapping[str, object] | None = None,
 ) -> None:
     """Raise ConfigError if an option is given that the evaluation does not read.
 
@@ -201,19 +200,18 @@ def _refuse_ignored(
         evaluated: what is evaluated, for the error.
         options: the options that `evaluate` and `predict` share.
         read: the names of those that this evaluation reads, besides `ALWAYS_READ`.
-        others: the values of further options that it does not read.
+        others: the values of further options that it does not read; empty: not given.
     """
     usual = LabelledOptions()
-    ignored = {
-        each.name: getattr(options, each.name) != getattr(usual, each.name)
-        for each in fields(options)
-        if each.name not in (*ALWAYS_READ, *read)
-    }
-    for name, is_given in (ignored | {name: bool(value) for name, value in others.items()}).items():
-        if is_given:
-            flag = "--" + name.replace("_", "-")
-            option = "an option of generation" if name == "generation" else flag
-            raise ConfigError(f"{option} came, but {evaluated} does not read it: leave it out")
+    given = [name for name, value in (others or {}).items() if value]
+    for each in fields(options):
+        is_given = getattr(options, each.name) != getattr(usual, each.name)
+        if is_given and each.name not in (*ALWAYS_READ, *read):
+            given.append(each.name)
+    if given:
+        flag = "--" + given[0].replace("_", "-")
+        option = "an option of generation" if given[0] == "generation" else flag
+        raise ConfigError(f"{option} came, but {evaluated} does not read it: leave it out")
 
 
 def _evaluate_search(

@@ -358,9 +358,13 @@ class Trainer:
         threads = max(1, self._width.most // len(batches))
         numbers = range(len(batches))
         objective = self.learner.step_objective(batches[0])
-        # Where each micro-batch has a core, all are in memory anyway, and need no second pass.
-        alone = all(len(self.learner.active(batch)) == 1 for batch in batches)
-        encodes_once = objective is not None and alone and len(batches) <= self._width.now
+        # Where each micro-batch has a core, all are in memory anyway, and need no second pass,
+        # unless they train other objectives too, which read more than the vectors.
+        encodes_once = (
+            objective is not None
+            and len(batches) <= self._width.now
+            and all(len(self.learner.active(batch)) == 1 for batch in batches)
+        )
         vectors: list[Tensor] = []
 
         def vectors_of(number: int) -> Tensor:

@@ -38,6 +38,15 @@ def run(corpus: Path, config: CompareConfig, task: use.Task | None = None, **how
     return ladder.compare([str(corpus)], config, task=task, **how), steps
 
 
+def task_of(folder: Path, train: int, dev: int) -> use.Task:
+    """A task of so many texts to train on and to evaluate."""
+    paths = [
+        str(write_labels(folder / f"{name}.tsv", count))
+        for name, count in (("train", train), ("dev", dev))
+    ]
+    return use.Task("classification", TaskFilesConfig(train=paths[0], dev=paths[1]))
+
+
 def test_language_models_alone(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "ladder"
     results, _ = run(corpus, config_of(out, "ngram"))
@@ -140,11 +149,7 @@ def test_a_signal_in_the_last_pass_of_a_run_ends_the_comparison(
 @pytest.mark.slow
 def test_figures_of_dev_are_of_all_of_it(corpus: Path, tmp_path: Path) -> None:
     """Also where time suffices for a part of it while a model is fitted."""
-    train_file, dev = (
-        write_labels(tmp_path / f"{name}.tsv", count)
-        for name, count in (("train", 20), ("dev", 70))
-    )
-    task = use.Task("classification", TaskFilesConfig(train=str(train_file), dev=str(dev)))
+    task = task_of(tmp_path, train=20, dev=70)
     run(corpus, config_of(tmp_path / "out", "nnlm"), task)
     for way in ("frozen", "tuned", "random"):
         stage = json.loads((tmp_path / "out" / "stages" / "nnlm-1" / f"{way}-1.json").read_text())
@@ -154,11 +159,7 @@ def test_figures_of_dev_are_of_all_of_it(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_seeds_of_the_task_alone(corpus: Path, tmp_path: Path) -> None:
     """They start from the same pre-training; seeds of pre-training later replace their fits."""
-    train_file, dev = (
-        write_labels(tmp_path / f"{name}.tsv", count)
-        for name, count in (("train", 20), ("dev", 20))
-    )
-    task = use.Task("classification", TaskFilesConfig(train=str(train_file), dev=str(dev)))
+    task = task_of(tmp_path, train=20, dev=20)
     out = tmp_path / "out"
     run(corpus, config_of(out, "nnlm"), task)
     results, steps = run(corpus, config_of(out, "nnlm", task_seeds=2), task)
