@@ -13,7 +13,7 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.data.loading.phases import Pass
+from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.models.catalogue import MODELS, Entry
 from bertwright.recipes.pretrain import pretrain
@@ -27,17 +27,18 @@ STOP_AFTER: list[int] = []
 @dataclass(frozen=True)
 class CountedRun(toy.ToyRun):
     own_loop = True
+    lengths = ("epochs", "minutes")
 
-    epochs: float = 1.0
+    epochs: float | None = 1.0
 
 
-def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:
-    for number in range(done + 1, int(run.epochs) + 1):
+def fit(run: Any, shards: Any, learner: Any, budget: PassBudget) -> Iterator[Pass]:
+    for number in range(budget.begun + 1, int(run.epochs) + 1):
         with torch.no_grad():
             learner.encoder.embeddings.weight.fill_(number)
         if number in STOP_AFTER:
             signal.raise_signal(signal.SIGINT)
-        yield Pass(100, {"count.loss": 1 / number})
+        yield Pass(100, {"count.loss": 1 / number}, budget.done(number))
 
 
 COUNTED = replace(toy.TOY, run=CountedRun, fit=fit)
@@ -55,7 +56,7 @@ def config_of(folder: Path, **over: Any) -> Any:
     if not data.exists():
         data.mkdir()
         build_data(data)
-    made = mapping_of(data / "shards", folder / "run", model="toy", steps=None, **over)
+    made = mapping_of(data / "shards", folder / "run", model="toy", **{"steps": None, **over})
     keys = {"data", "out", "model", "epochs", "steps", "minutes", "precision", "device"}
     return values.from_dict(CountedRun, {k: v for k, v in made.items() if k in keys and v})
 
@@ -74,7 +75,7 @@ def test_each_pass_is_logged_evaluated_and_saved(tmp_path: Path) -> None:
 
 def test_a_signal_saves_after_the_pass_and_resume_goes_on(tmp_path: Path) -> None:
     STOP_AFTER.append(2)
-    with pytest.raises(Interrupted, match="pass 2 of 4"):
+    with pytest.raises(Interrupted, match="pass 2, 50%"):
         pretrain(config_of(tmp_path, epochs=4), lambda _: None)
     STOP_AFTER.clear()
     run = pretrain(config_of(tmp_path, epochs=4), lambda _: None, resume=True)
@@ -91,8 +92,9 @@ def test_what_has_no_checkpoint_begins_and_says_so(tmp_path: Path) -> None:
 
 def test_its_length_is_in_passes(tmp_path: Path) -> None:
     assert config_of(tmp_path).epochs == 1
+    config_of(tmp_path, epochs=2, minutes=3)  # the shorter one holds
     with pytest.raises(ConfigError, match="passes over the data: expected --epochs"):
-        config_of(tmp_path, minutes=3)
+        config_of(tmp_path, epochs=None, steps=3)
 
 
 @pytest.mark.parametrize("lost", ["latest", "model", "names an older one"])

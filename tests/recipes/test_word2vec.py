@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from bertwright.config import values
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
-from bertwright.models.word_vectors.config import Word2VecRun
+from bertwright.models.word_vectors.config import GloveRun, Word2VecRun
 from bertwright.models.word_vectors.corpus import (
     alias_table,
     count_words,
@@ -28,7 +29,9 @@ from bertwright.models.word_vectors.corpus import (
     read_chunk,
 )
 from bertwright.recipes.pretrain import pretrain
+from bertwright.report.read import METRICS
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from bertwright.train.log import read_records
 from tests.recipes.sample import SPECIAL, build_data, newest, tensors
 
 V, H, RATE = 7, 5, 0.1
@@ -175,6 +178,50 @@ def test_threads_train_and_one_gives_the_same_bytes(
     assert newest(tmp_path / "2").name == "step-00000002"
 
 
+def read_by(run: Path) -> tuple[int, list[float]]:
+    """The tokens that a run has read, and its learning rate after each pass."""
+    records = read_records(run / METRICS)
+    return records[-1]["tokens"], [record["learning_rate"] for record in records]
+
+
+def test_a_run_may_end_in_the_middle_of_a_pass(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its passes or its minutes, whichever end first; the rate falls until then."""
+    monkeypatch.setattr("bertwright.models.word_vectors.corpus.CHUNK", 100)
+    words = int(count_words(open_shards(data)).sum())
+    pretrain(config(data, tmp_path / "passes", epochs=1.5), lambda _: None)
+    read, rates = read_by(tmp_path / "passes")
+    assert read == pytest.approx(1.5 * words, rel=0.05)
+    assert rates == pytest.approx([0.025 / 3, 0.025e-4])
+
+    seconds = count()
+    monkeypatch.setattr("bertwright.data.loading.phases.time.monotonic", lambda: next(seconds))
+    chunks = open_shards(data).num_tokens / 100
+    minutes = 2 * 1.5 * chunks / 60  # the clock is read twice for each chunk, and by the log
+    pretrain(config(data, tmp_path / "time", minutes=minutes), lambda _: None)
+    read, rates = read_by(tmp_path / "time")
+    assert read == pytest.approx(1.5 * words, rel=0.1)
+    assert rates == pytest.approx([0.025 / 3, 0.025e-4], rel=0.25)
+    longer = config(data, tmp_path / "both", minutes=2 * minutes, epochs=1.5)
+    pretrain(longer, lambda _: None)
+    assert read_by(tmp_path / "both")[0] == pytest.approx(1.5 * words, rel=0.05)
+
+
+def test_glove_may_end_in_the_middle_of_a_pass(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertwright.models.word_vectors.system._SLICE", 10)
+    keys = {"data": str(data), "device": "cpu", "precision": "fp32", "workers": 1}
+    read = []
+    for epochs in (1.0, 1.25):
+        out = tmp_path / str(epochs)
+        run = values.from_dict(GloveRun, {**keys, "out": str(out), "epochs": epochs})
+        pretrain(run, lambda _: None)
+        read.append(read_records(out / METRICS)[-1]["tokens"])
+    assert read[1] == pytest.approx(1.25 * read[0], rel=0.05)
+
+
 def shards_of(folder: Path, text: str, words: list[str]) -> Path:
     """Shards of a text with a vocabulary."""
     folder.mkdir()
@@ -189,7 +236,7 @@ def test_what_cannot_be_trained_is_an_error(
 ) -> None:
     with pytest.raises(ConfigError, match="--validation is set"):
         config(data, tmp_path / "run", validation={"fraction": 0.1})
-    with pytest.raises(ConfigError, match="expected --epochs, --steps came"):
+    with pytest.raises(ConfigError, match="expected --epochs or --minutes, --steps came"):
         config(data, tmp_path / "run", steps=3)
     for name, text, vocabulary, message in (
         ("one", "one two one\n", ["one"], "1 different word"),

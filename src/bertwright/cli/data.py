@@ -213,6 +213,6 @@ def check(
     if checkup.errors:
         return DataError.exit_code
     where = shlex.quote(str(folder))
-    length = f"--epochs {run.epochs:g}" if run.own_loop else "--minutes 30"
+    length = f"--epochs {run.completed().epochs:g}" if run.own_loop else "--minutes 30"
     print(f"Train: bertwright pretrain --model {run.model} --data {where} {length} --out runs/NAME")
     return 0

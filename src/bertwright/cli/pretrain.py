@@ -88,7 +88,9 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
     said = str(pretrain.__doc__)
     if run.own_loop:
         lengths = "one of --steps, --minutes and --epochs"
-        said = said.replace(lengths, "--epochs, passes over the data")
+        passes = "--epochs, passes over the data"
+        both = "--epochs (passes over the data) or --minutes; with both, the shorter one holds"
+        said = said.replace(lengths, both if "minutes" in run.lengths else passes)
     pretrain.__doc__ = "\n".join([said.rstrip(), *_of_the_model(run)])
     pretrain.reads = run.reads  # type: ignore[attr-defined]
     pretrain.configures = run  # type: ignore[attr-defined]

@@ -168,8 +168,12 @@ class RunConfig:
     default_model: ClassVar[str] = ""
     """The value of `model` if neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
-    """Whether the system is counted, or trained in passes of its own (`System.fit`). Its class then
-    gives `epochs` a default, because no other length is read.
+    """Whether the system is counted, or trained in passes of its own (`System.fit`). Its runs then
+    have a usual length, so that none must be given.
+    """
+    lengths: ClassVar[tuple[str, ...]] = ("steps", "minutes", "epochs")
+    """The keys that may set the length of a run: one of them, or, for a system with its own loop,
+    several, of which the shortest holds.
     """
     ignored: ClassVar[tuple[str, ...]] = ()
     """The beginnings of keys that its runs do not read, in addition to `OF_STEPS` if it has its own
@@ -242,19 +246,22 @@ class RunConfig:
         """Raise ConfigError if a length is not above 0, or more than one is given."""
         lengths = {"steps": self.steps, "minutes": self.minutes, "epochs": self.epochs}
         given = [name for name, length in lengths.items() if length is not None]
-        if self.own_loop and given != ["epochs"]:
-            raise ConfigError(
-                f"a {self.default_model} is trained in passes over the data: expected --epochs, "
-                f"--{given[0] if given else 'epochs none'} came"
-            )
-        if len(given) > 1:
+        for name in given:
+            if name not in self.lengths:
+                expected = " or ".join(f"--{length}" for length in self.lengths)
+                raise ConfigError(
+                    f"a {self.default_model} is trained in passes over the data: expected "
+                    f"{expected}, --{name} came"
+                )
+        if len(given) > 1 and not self.own_loop:
             self.refuse_length(" and ".join(f"--{name}" for name in given))
         above(self, 0, *given)
 
     @classmethod
     def reads(cls, key: str) -> bool:
         """Return whether the runs of the system read a key."""
-        return not key.startswith((*cls.ignored, *(OF_STEPS if cls.own_loop else ())))
+        of_steps = [each for each in OF_STEPS if cls.own_loop and each not in cls.lengths]
+        return not key.startswith((*cls.ignored, *of_steps))
 
     def completed(self) -> Self:
         """Return the run with the name of its model, which is the default if neither it nor `init`
@@ -279,7 +286,7 @@ class RunConfig:
         """Raise ConfigError if the run has no length. This is checked after its data are opened, so
         that missing data are reported first.
         """
-        if self.steps is self.minutes is self.epochs is None:
+        if self.steps is self.minutes is self.epochs is None and not self.own_loop:
             self.refuse_length("none of them")
 
     def refuse_length(self, came: str) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances
-from bertwright.data.loading.phases import Pass, Phase
+from bertwright.data.loading.phases import Pass, PassBudget, Phase
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, rule_of_new_run
 from bertwright.errors import ConfigError
@@ -157,10 +157,10 @@ class System:
     """
     initialize: Callable[[Learner, Any, Shards, Opened], None] = initialize_as_published
     """(learner, R, shards, opened) -> None: initializes all weights, with the seed of R."""
-    fit: Callable[[Any, Shards, Learner, int], Iterator[Pass]] | None = None
-    """(R, shards, learner, passes done) -> passes: trains the learner pass by pass, for systems
-    that are counted or have their own training loop (`R.own_loop`). After each pass the run is
-    evaluated, logged and saved.
+    fit: Callable[[Any, Shards, Learner, PassBudget], Iterator[Pass]] | None = None
+    """(R, shards, learner, budget) -> passes: trains the learner pass by pass until the budget is
+    used up, for systems that are counted or have their own training loop (`R.own_loop`). After each
+    pass the run is evaluated, logged and saved.
     """
 
     def in_layout(self, name: str) -> System:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bertwright.config.run import RunConfig
+from bertwright.data.loading.phases import PassBudget
 from bertwright.data.shards import Shards
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.models.system import System
@@ -39,21 +40,23 @@ def own_loop(
         BertwrightError: the training loss or the held-out loss is not finite.
     """
     assert system.fit is not None
-    assert config.epochs is not None
-    passes = math.ceil(config.epochs)
-    began = time.monotonic() - position.seconds
+    if position.finished:
+        return
+    budget = PassBudget(config.epochs, config.minutes, position.step, position.seconds)
+    began, before = time.monotonic() - position.seconds, budget.done(position.step)
     with Signals() as signals:
-        for done in () if position.finished else system.fit(config, shards, learner, position.step):
+        for each in system.fit(config, shards, learner, budget):
             step, seconds = position.step + 1, time.monotonic() - began
-            spent, tokens = seconds - position.seconds, position.tokens + done.tokens
+            spent, tokens = seconds - position.seconds, position.tokens + each.tokens
             counts = {"step": step, "tokens": tokens, "seconds": round(seconds, 3)}
-            rate = round(done.tokens / max(1e-9, spent), 1)
+            rate = round(each.tokens / max(1e-9, spent), 1)
             log.write(
-                {**counts, "split": "train", **done.metrics, "tokens_per_second": rate},
-                done=step / passes,
-                left=(passes - step) * spent,
+                {**counts, "split": "train", **each.metrics, "tokens_per_second": rate},
+                done=each.done,
+                left=(1 - each.done) * spent / max(1e-9, each.done - before),
             )
-            if not math.isfinite(done.metrics.get("loss", 0.0)):
+            before = each.done
+            if not math.isfinite(each.metrics.get("loss", 0.0)):
                 raise BertwrightError(f"pass {step}: the loss is not finite; {LOWER}")
             if evaluate is not None:
                 learner.eval()
@@ -68,13 +71,13 @@ def own_loop(
                 tokens=tokens,
                 seconds=seconds,
                 validated=step,
-                finished=step >= passes,
+                finished=each.done >= 1,
                 records=log.records,
             )
             save(position)
             if signals.number and not position.finished:
                 raise Interrupted(
                     signals.number,
-                    f"interrupted after pass {step} of {passes}; it is saved: the same command "
-                    "with --resume goes on",
+                    f"interrupted after pass {step}, {each.done:.0%} of the run; it is saved: the "
+                    "same command with --resume goes on",
                 )

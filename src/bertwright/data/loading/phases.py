@@ -1,7 +1,8 @@
-"""The phases of a run, which train on different instances one after the other."""
+"""The parts of a run: phases, which train on different instances one after the other, or passes."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from bertwright.data.instances import Instances
@@ -40,3 +41,39 @@ class Pass:
     """The number of tokens that were read."""
     metrics: dict[str, float]
     """Values for the log by their names in `metrics.jsonl`."""
+    done: float = 1.0
+    """The fraction of the run that is done; 1 after the last pass."""
+
+
+class PassBudget:
+    """The length of a run that is trained in passes: a number of passes, a time, or both, of which
+    the shorter one ends the run, in the middle of a pass if necessary.
+    """
+
+    def __init__(
+        self,
+        epochs: float | None,
+        minutes: float | None = None,
+        begun: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        """Start the clock.
+
+        Args:
+            epochs: the number of passes, which need not be whole; None: no limit.
+            minutes: wall-clock minutes; None: no limit.
+            begun: the number of passes that were done before.
+            seconds: the time that was spent before.
+        """
+        self.epochs, self.minutes, self.begun = epochs, minutes, begun
+        self._start = time.monotonic() - seconds
+
+    def done(self, number: int, part: float = 0.0) -> float:
+        """Return the fraction of the run that is done when a fraction `part` of pass `number`, from
+        0, is done; at most 1.
+        """
+        by_passes = 0.0 if self.epochs is None else (number + part) / self.epochs
+        if self.minutes is None:
+            return min(1.0, by_passes)
+        by_time = (time.monotonic() - self._start) / (60 * self.minutes)
+        return min(1.0, max(by_passes, by_time))

@@ -56,6 +56,7 @@ class NgramRun(RunConfig):
     default_model = "ngram"
     use = 'generate --model {run} "A text"'
     own_loop = True
+    lengths = ("epochs",)
 
     epochs: float = 1.0
     """Number of passes over the text: always one, in which it is counted."""

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 
 from bertwright.arrays import Bools, Float64s, Int64s
-from bertwright.data.loading.phases import Pass
+from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
@@ -59,12 +59,10 @@ def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> Tok
     return TokenStreams(shards, documents, _WINDOW + order, burn_in=max(0, order - 2), seed=seed)
 
 
-def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+def fit(run: NgramRun, shards: Shards, learner: Learner, budget: PassBudget) -> Iterator[Pass]:
     """Count the n-grams of the text and estimate the probabilities. This is the only pass; its loss
     is that of the counted text.
     """
-    if done:
-        return
     encoder, head = cast(Any, learner.encoder), cast(Ngrams, learner.objectives["next_token"])
     order = encoder.config.order
     thresholds = [*run.prune, *[run.prune[-1] if run.prune else 0] * order][:order]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
 
 from bertwright.config.ranges import (
     MOST_TOKENS,
@@ -79,11 +79,18 @@ class WordVectorsRun(RunConfig):
     """The keys that runs of all static word vectors add to `RunConfig`."""
 
     own_loop = True
+    lengths = ("epochs", "minutes")
     ignored = ("validation.",)
     use = "words nearest --model {run} WORD"
 
-    epochs: float = 5.0
-    """Length of the run in passes over the data."""
+    usual_epochs: ClassVar[float] = 5.0
+    """The number of passes of a run whose length is not given."""
+
+    epochs: float | None = None
+    """Length of the run in passes over the data; unset: 5, for GloVe 15, or no limit with
+    `minutes`."""
+    minutes: float | None = None
+    """Length of the run in minutes of wall-clock time; with `epochs` too, the shorter one holds."""
     window: int = 5
     """Maximum number of words on each side of a word that are its context."""
     workers: int = 0
@@ -100,6 +107,12 @@ class WordVectorsRun(RunConfig):
                 "evaluate them with bertwright words"
             )
         super().__post_init__()
+
+    def completed(self) -> Self:
+        run = super().completed()
+        if run.epochs is run.minutes is None:
+            return replace(run, epochs=self.usual_epochs)
+        return run
 
 
 WORD2VEC_PRESETS: Mapping[str, Word2VecConfig] = {
@@ -195,9 +208,8 @@ class GloveRun(WordVectorsRun):
 
     presets = GLOVE_PRESETS
     default_model = "glove"
+    usual_epochs = 15.0
 
-    epochs: float = 15.0
-    """Length of the run in passes over the data."""
     window: int = 10
     """Maximum number of words on each side of a word that are counted as its context."""
     most: float = 10.0

@@ -7,20 +7,20 @@ threads may take the next chunk.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 
-from bertwright.arrays import Int64s
+from bertwright.arrays import Float64s, Int64s
 from bertwright.data.counted_pairs import CountedPairs, count_pairs
-from bertwright.data.loading.phases import Pass
+from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.errors import MissingExtra
@@ -65,11 +65,13 @@ def in_threads(work: Callable[[int], Any], items: Sequence[int], workers: int) -
         return list(pool.map(work, items))
 
 
-def fit_word2vec(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+def fit_word2vec(
+    run: Word2VecRun, shards: Shards, learner: Learner, budget: PassBudget
+) -> Iterator[Pass]:
     """Train word2vec pass by pass. A word's vector is its row of the encoder's table."""
     words = np.arange(shards.vocab_size + 1)
     table = cast(WordVectors, learner.encoder).table.weight.data
-    return _passes(run, shards, learner, table, words, words[:-1], done)
+    return _passes(run, shards, learner, table, words, words[:-1], budget)
 
 
 def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, opened: Opened) -> None:
@@ -80,12 +82,14 @@ def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, open
     encoder.set_table(*_units(encoder, shards))
 
 
-def fit_fasttext(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+def fit_fasttext(
+    run: FastTextRun, shards: Shards, learner: Learner, budget: PassBudget
+) -> Iterator[Pass]:
     """Train fastText pass by pass. After each pass, the words' vectors are computed from their
     rows."""
     encoder = cast(FastText, learner.encoder)
     starts, units = _units(encoder, shards)
-    for each in _passes(run, shards, learner, encoder.rows, starts, units, done):
+    for each in _passes(run, shards, learner, encoder.rows, starts, units, budget):
         encoder.set_table(starts, units)
         yield each
 
@@ -103,7 +107,7 @@ def _passes(
     rows: torch.Tensor,
     unit_starts: Int64s,
     units: Int64s,
-    done: int,
+    budget: PassBudget,
 ) -> Iterator[Pass]:
     """Train the output vectors and the rows `[R, H]` pass by pass. The vector of a word is the mean
     of its rows, which are listed in `units` from `unit_starts` `[V + 1]` on.
@@ -117,16 +121,21 @@ def _passes(
     cbow = config.algorithm == "cbow"
     rate = run.learning_rate or (0.05 if cbow else 0.025)
     keep = corpus.keep_probabilities(counts, run.subsample)
-    spans, passes = corpus.chunk_spans(shards), math.ceil(run.epochs)
+    spans, words = corpus.chunk_spans(shards), int(counts.sum())
 
-    def rate_at(number: int, token: int) -> float:
-        left = 1 - (number + token / shards.num_tokens) / passes
-        return rate * max(left, 1e-4)
+    def done_at(number: int, token: int) -> float:
+        return budget.done(number, token / shards.num_tokens)
 
-    for number in range(done, passes):
+    def rate_at(done: float) -> float:
+        return rate * max(1 - done, 1e-4)
 
-        def train(chunk: int, number: int = number) -> tuple[float, int]:
+    for number in count(budget.begun):
+
+        def train(chunk: int, number: int = number) -> tuple[float, int, int]:
             start, stop = spans[chunk]
+            done = done_at(number, start)
+            if done == 1 and chunk:
+                return 0.0, 0, 0
             loss_and_count: tuple[float, int] = kernels.train_context_words(
                 *corpus.read_chunk(shards, start, stop),
                 rows.numpy(),
@@ -139,14 +148,17 @@ def _passes(
                 cbow,
                 run.window,
                 0 if hierarchical else run.negative,
-                (rate_at(number, start), rate_at(number, stop)),
+                (rate_at(done), rate_at(done_at(number, stop))),
                 make_key("context words", run.seed, number, chunk),
             )
-            return loss_and_count
+            return *loss_and_count, stop - start
 
         summed = np.sum(in_threads(train, range(len(spans)), run.workers), axis=0)
-        loss = float(summed[0] / max(1, summed[1]))
-        yield Pass(int(counts.sum()), {"loss": loss, "learning_rate": rate_at(number + 1, 0)})
+        loss, read = float(summed[0] / max(1, summed[1])), summed[2] / shards.num_tokens
+        done = done_at(number + 1, 0)
+        yield Pass(round(read * words), {"loss": loss, "learning_rate": rate_at(done)}, done)
+        if done == 1:
+            return
 
 
 def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Opened) -> None:
@@ -158,7 +170,9 @@ def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Op
     cast(WordVectors, learner.encoder).table.weight.data.copy_(objective.vectors.data.sum(0))
 
 
-def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
+def fit_glove(
+    run: GloveRun, shards: Shards, learner: Learner, budget: PassBudget
+) -> Iterator[Pass]:
     """Train GloVe pass by pass over the counted entries in random order. A resumed run counts them
     again."""
     kernels, counts = load_kernels(), corpus.count_words(shards)
@@ -168,24 +182,42 @@ def fit_glove(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Ite
         pairs = CountedPairs(Path(folder), run.memory_mb << 20)
         count_pairs(corpus.chunks(shards), counts, run.window, pairs)
         parts = pairs.shuffled(run.seed)
-        for number in range(done, math.ceil(run.epochs)):
-            loss = entries = 0.0
-            for part in permutation(make_key("parts", run.seed, number), len(parts)).tolist():
+        for number in count(budget.begun):
+            loss = entries = read = 0.0
+            order_of_parts = permutation(make_key("parts", run.seed, number), len(parts)).tolist()
+            for place, part in enumerate(order_of_parts):
                 keys = np.fromfile(parts[part][0], np.int64)
                 sums = np.fromfile(parts[part][1], np.float64)
                 order = permutation(make_key("entries", run.seed, number, part), len(keys))
 
-                def train(start: int, keys: Int64s = keys, sums=sums, order=order):  # type: ignore[no-untyped-def]
+                def train(
+                    start: int,
+                    number: int = number,
+                    place: int = place,
+                    keys: Int64s = keys,
+                    sums: Float64s = sums,
+                    order: Int64s = order,
+                ) -> tuple[float, int, int]:
+                    begun = (place + start / len(keys)) / len(parts)
+                    if begun and budget.done(number, begun) == 1:
+                        return 0.0, 0, 0
                     rows = order[start : start + _SLICE]
                     settings = (run.most, run.power, run.learning_rate)
-                    return kernels.train_cooccurrences(keys, sums, rows, *tables, *settings)
+                    loss_and_entries: tuple[float, int] = kernels.train_cooccurrences(
+                        keys, sums, rows, *tables, *settings
+                    )
+                    return *loss_and_entries, len(rows)
 
-                for each in in_threads(train, range(0, len(keys), _SLICE), run.workers):
-                    loss, entries = loss + each[0], entries + each[1]
+                summed = np.sum(in_threads(train, range(0, len(keys), _SLICE), run.workers), axis=0)
+                loss, entries = loss + summed[0], entries + summed[1]
+                read += summed[2] / len(keys) / len(parts)
             table = cast(WordVectors, learner.encoder).table.weight
             table.data.copy_(objective.vectors.data.sum(0))
             mean = {"loss": loss / max(1, entries), "entries": entries}
-            yield Pass(int(counts.sum()), mean)
+            done = budget.done(number + 1)
+            yield Pass(round(read * counts.sum()), mean, done)
+            if done == 1:
+                return
 
 
 def context_words(config: Word2VecConfig, encoder: Encoder) -> ContextWords:

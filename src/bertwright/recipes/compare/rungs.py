@@ -84,7 +84,6 @@ _ALL = (
         "It counts how often a token comes after the four before it, and backs off to shorter "
         "contexts that it has seen. A word is a symbol that is like no other: it has no vectors.",
         "ngram.md",
-        passes=1,
         scores="text",
         vectors=False,
     ),

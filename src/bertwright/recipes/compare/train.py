@@ -1,15 +1,13 @@
 """Pre-train one rung with its budget, which is the same time or number of tokens for every rung.
 
-A system that is trained in passes over the text makes as many passes as fit its minutes, according
-to the measured time of a pass. It makes at most `Rung.passes`, because more do not improve it.
+A system that is trained in passes over the text makes at most `Rung.passes`, because more do not
+improve it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import MODELS
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
-from bertwright.progress import silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare.rungs import Rung
 from bertwright.recipes.compare.stages import Found
@@ -33,7 +30,6 @@ from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.pages import write_report
 from bertwright.report.read import METRICS, read_run
 from bertwright.train.log import read_records
-from bertwright.train.signals import Signals
 
 LEAST_COUNTED = 1.0
 """The minimum number of minutes of a run whose budget includes the time before the first step
@@ -44,8 +40,6 @@ VALIDATION_TOKENS = 8192
 text is measured separately. Validation takes time from training: with 32,768 tokens, it took nearly
 half of 90 seconds on a busy computer.
 """
-SLOWEST = 20_000
-"""The minimum number of tokens per second that a system trained in passes is assumed to read."""
 
 
 def run_of(
@@ -90,7 +84,7 @@ def train(
     Raises:
         BertwrightError: as for `pretrain`.
     """
-    run = run_of(rung, config, data, out, seed, **_length(rung, config, data, out, seed, say))
+    run = run_of(rung, config, data, out, seed, **_length(rung, config, data, out, seed))
     counts = config.minutes_each >= LEAST_COUNTED
     pretraining.pretrain(run, say, resume=True, counts_start=counts)
     records = read_records(out / METRICS)
@@ -103,7 +97,7 @@ def train(
         "tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / max(seconds, 1e-9),
-        "passes": run.epochs,
+        "passes": int(last["step"]) if run.own_loop else None,
         "steps": None if run.own_loop else int(last["step"]),
         "loss": held_out[-1].get("loss") if held_out else None,
         "precision": json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))["precision"],
@@ -119,50 +113,21 @@ def write_page(run: Path) -> bool:
     return False
 
 
-def _length(
-    rung: Rung,
-    config: CompareConfig,
-    data: Path,
-    out: Path,
-    seed: int,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    """Return the length of a run as keys of its configuration.
-
-    For a system that is trained in passes, the time of a pass is measured by a short run.
-    """
+def _length(rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int) -> dict[str, Any]:
+    """Return the length of a run as keys of its configuration."""
     entry = MODELS[rung.system]
     assert entry.run is not None
-    saved = out / "config.toml"
-    if saved.is_file() and entry.run.own_loop:
-        return {"epochs": float(values.read_toml(saved)["epochs"])}  # of the existing run
     if not entry.run.own_loop:
         if config.tokens is None:
             return {"minutes": config.minutes_each}
         run = run_of(rung, config, data, out, seed)
         return {"steps": max(1, round(config.tokens / run.batch.tokens))}
-    if rung.passes == 1:
+    if "minutes" not in entry.run.lengths:
         return {}
-    tokens = open_shards(data, verify=False).num_tokens
-    if config.tokens is not None:
-        return {"epochs": float(min(rung.passes, max(1, round(config.tokens / tokens))))}
-    seconds = 60 * config.minutes_each
-    if tokens / SLOWEST > 10 * seconds:
-        return {"epochs": 1.0}
-    trial = out.with_name(f".{out.name}.trial")
-    shutil.rmtree(trial, ignore_errors=True)
-    try:
-        run = run_of(rung, config, data, trial, seed, epochs=2.0)
-        pretraining.pretrain(run, silent)
-        ends = [r["seconds"] for r in read_records(trial / METRICS) if r["split"] == "train"]
-    finally:
-        shutil.rmtree(trial, ignore_errors=True)
-    Signals.heed()
-    per_pass = max(1e-3, ends[1] - ends[0])
-    before = max(0.0, ends[0] - per_pass) if rung.name == "glove" else 0.0  # it counts pairs
-    passes = math.floor((seconds - before) / per_pass)
-    say(f"{rung.title}: a pass over the text takes {per_pass:.2f} s")
-    return {"epochs": float(min(rung.passes, max(1, passes)))}
+    if config.tokens is None:
+        return {"epochs": float(rung.passes), "minutes": config.minutes_each}
+    passes = config.tokens / open_shards(data, verify=False).num_tokens
+    return {"epochs": min(float(rung.passes), passes)}
 
 
 def numbers_of(learner: Learner) -> int:
