@@ -126,7 +126,7 @@ def convert(
                 kind = system_of_config(config).name
                 raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
         elif to == "sentence-transformers":
-            system_that(lambda system: system.is_padded_elsewhere, config, f"a folder of {to}")
+            system_that(lambda system: system.is_padded, config, f"a folder of {to}")
         elif to != "huggingface":
             system_that(lambda system: to in system.layouts, config, f"a folder of {to}")
         known = sentence_transformers.read_defaults(folder)

@@ -130,11 +130,9 @@ class System:
     """The layout of its models' folders."""
     layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
     """Further layouts that its models' folders may have, by the name of the file format."""
-    is_padded_elsewhere: bool = False
-    """Whether transformers implements its encoder for padded batches, so that a folder of
-    sentence-transformers can contain it."""
-    is_exported: bool = False
-    """Whether `export` writes its encoder as one graph, for padded batches."""
+    is_padded: bool = False
+    """Whether there is an implementation of its encoder for padded batches: that of transformers,
+    so that a folder of sentence-transformers can contain it, and the graph that `export` writes."""
     vocabulary: tuple[str, ...] = ()
     """The tensors that have a row for each token, which grow when the vocabulary is extended;
     empty: it cannot be extended."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,17 @@ class Group:
     stop: int
     count: int
     length: int
+
+
+class Located(Protocol):
+    """Sequences whose tokens have positions."""
+
+    @property
+    def positions(self) -> Tensor:
+        """`[N]`, the position of each token in its sequence."""
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return the result of `make`, which is called once per key and shared by all layers."""
 
 
 class Sequences:

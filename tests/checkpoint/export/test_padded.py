@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.checkpoint.export.check import ours
 from bertwright.checkpoint.export.exported import Exported, pad
-from bertwright.checkpoint.export.padded import INPUTS, PaddedBert
+from bertwright.checkpoint.export.padded import INPUTS, PaddedEncoder
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
+from bertwright.models.modernbert.config import ModernBertConfig
+from bertwright.models.mpnet.config import MpnetConfig
 from bertwright.nn.objective import Learner
 from tests.checkpoint.conftest import CONFIG
 from tests.small_bert import scatter
@@ -47,21 +49,36 @@ TASKS = {
 HEADS = ["encoder", "masked_lm", "next_sentence", *TASKS]
 
 
-def learner_of(name: str) -> tuple[Learner, str | None, TaskConfig | None]:
+SIZES: Any = {
+    "vocab_size": CONFIG.vocab_size,
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+}
+MEMBERS = {
+    "mpnet": MpnetConfig(**SIZES),
+    "modernbert": ModernBertConfig(**SIZES, local_attention=6, classifier_pooling="mean"),
+}
+"""Attention by distance; positions that rotate queries and keys, windows, a pooler of the mean."""
+
+
+def learner_of(
+    name: str, config: Any = CONFIG, pretrained: tuple[str, ...] = ("masked_lm", "next_sentence")
+) -> tuple[Learner, str | None, TaskConfig | None]:
     """Every number random, those of mixes and CRFs too."""
-    pretrained = ("masked_lm", "next_sentence")
-    learner = make_learner(CONFIG, pretrained, {name: TASKS[name]} if name in TASKS else {})
+    learner = make_learner(config, pretrained, {name: TASKS[name]} if name in TASKS else {})
     scatter(learner, 0.2, 0.1)
     return learner.eval(), None if name == "encoder" else name, TASKS.get(name)
 
 
-def run(padded: PaddedBert, feed: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+def run(padded: PaddedEncoder, feed: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
     ids, mask, *more = (torch.from_numpy(feed[name]) for name in INPUTS)
     with torch.no_grad():
         return padded(ids, mask, more)
 
 
-def stand_in(padded: PaddedBert, head: str | None = None) -> Exported:
+def stand_in(padded: PaddedEncoder, head: str | None = None) -> Exported:
     """An export whose runtime is torch itself."""
 
     def session(feed: Any) -> list[Any]:
@@ -73,8 +90,17 @@ def stand_in(padded: PaddedBert, head: str | None = None) -> Exported:
 
 @pytest.mark.parametrize("name", HEADS)
 def test_every_head_is_ours(name: str) -> None:
-    learner, head, config = learner_of(name)
-    exported = stand_in(PaddedBert(learner, head, config).eval(), head)
+    agrees(*learner_of(name))
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+@pytest.mark.parametrize("name", [name for name in HEADS if name != "next_sentence"])
+def test_every_head_of_a_newer_member_is_ours(name: str, member: str) -> None:
+    agrees(*learner_of(name, MEMBERS[member], ("masked_lm",)))
+
+
+def agrees(learner: Learner, head: str | None, config: TaskConfig | None) -> None:
+    exported = stand_in(PaddedEncoder(learner, head, config).eval(), head)
     chance = np.random.default_rng(1)
     lengths = [1, 17, 5, 9, 2, 9]
     ids = [chance.integers(0, CONFIG.vocab_size, n).tolist() for n in lengths]
@@ -91,21 +117,21 @@ def test_a_head_that_compares_two_texts_is_refused() -> None:
     config = task("classification", ABC, layers="last", compares=True)
     learner = make_learner(CONFIG, (), {"pairs": config})
     with pytest.raises(ConfigError, match=r"pairs compares.*--transfer features"):
-        PaddedBert(learner, "pairs", config)
+        PaddedEncoder(learner, "pairs", config)
 
 
 def test_a_head_of_another_pre_training_is_refused() -> None:
     learner, _, _ = learner_of("encoder")
     learner.objectives["replaced_tokens"] = torch.nn.Linear(2, 1)
     with pytest.raises(ConfigError, match=r"replaced_tokens cannot be exported.*--task"):
-        PaddedBert(learner, "replaced_tokens")
+        PaddedEncoder(learner, "replaced_tokens")
 
 
 def test_layers_are_told_apart() -> None:
     learner, _, _ = learner_of("encoder")
-    padded = PaddedBert(learner, layers=(1, 3)).eval()
+    padded = PaddedEncoder(learner, layers=(1, 3)).eval()
     assert padded.outputs == {"hidden_states.1": True, "last_hidden_state": True}
-    low = PaddedBert(learner, layers=(0, 1)).eval()
+    low = PaddedEncoder(learner, layers=(0, 1)).eval()
     assert low.top == 1  # the graph stops there
     exported = stand_in(padded)
     own = ours(learner, exported, [[3, 4, 5]], [[0, 0, 1]])
@@ -116,7 +142,7 @@ def test_layers_are_told_apart() -> None:
 
 def test_choices_of_an_example_lie_side_by_side() -> None:
     learner, head, config = learner_of("choice")
-    padded = PaddedBert(learner, head, config).eval()
+    padded = PaddedEncoder(learner, head, config).eval()
     feed = pad([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])
     exported = stand_in(padded, head)
     flat = exported.run_all([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])["logits"]
@@ -133,7 +159,7 @@ def test_choices_of_an_example_lie_side_by_side() -> None:
 def test_padding_changes_nothing(lengths: list[int], more: int, junk: int) -> None:
     """However much padding there is and whatever stands in it: not one bit of a real token."""
     learner, _, _ = learner_of("encoder")
-    padded = PaddedBert(learner).eval()
+    padded = PaddedEncoder(learner).eval()
     chance = np.random.default_rng(sum(lengths))
     feed = pad([chance.integers(0, CONFIG.vocab_size, n).tolist() for n in lengths])
     widened = {n: np.pad(array, ((0, 0), (0, more))) for n, array in feed.items()}
@@ -148,4 +174,4 @@ def test_heads_with_an_lstm_are_refused(kind: str) -> None:
     config = task(kind, () if kind == "span" else ABC, network="bilstm", network_size=5)
     learner = make_learner(CONFIG, (), {"a": config}).eval()
     with pytest.raises(ConfigError, match="has an LSTM, and an export is of linear heads"):
-        PaddedBert(learner, "a", config)
+        PaddedEncoder(learner, "a", config)

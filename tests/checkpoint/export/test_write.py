@@ -21,7 +21,7 @@ from bertwright.checkpoint.export import write as exporting
 from bertwright.checkpoint.export.check import check_text, ours
 from bertwright.checkpoint.export.exported import Exported, open_exported
 from bertwright.checkpoint.export.graph_files import to_int8
-from bertwright.checkpoint.export.padded import PaddedBert
+from bertwright.checkpoint.export.padded import PaddedEncoder
 from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
@@ -193,7 +193,7 @@ def test_how_vectors_are_made_goes_along(
 
 def test_int8_is_judged_by_its_worst_layer() -> None:
     learner, _, _ = learner_of("encoder")
-    whole = stand_in(PaddedBert(learner, layers=(3, 1)).eval())
+    whole = stand_in(PaddedEncoder(learner, layers=(3, 1)).eval())
 
     def off(worth: float) -> Exported:
         def session(feed: Any) -> list[Any]:
@@ -290,8 +290,18 @@ def test_int8_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", ["encoder", "masked_lm", "task"])
-@pytest.mark.parametrize("system", ["roberta", "distilbert", "electra", "albert"])
+@pytest.mark.parametrize(
+    ("system", "head"),
+    [
+        ("roberta", "masked_lm"),
+        ("distilbert", "encoder"),
+        ("electra", "task"),
+        ("albert", "encoder"),
+        ("mpnet", "encoder"),
+        ("modernbert", "masked_lm"),
+        ("modernbert", "encoder"),
+    ],
+)
 def test_the_family_in_a_runtime(system: str, head: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")

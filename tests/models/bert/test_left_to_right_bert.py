@@ -78,4 +78,4 @@ def test_it_has_no_pooler_and_is_read_at_its_last_token(encoder: Bert) -> None:
         LeftToRightBertConfig(**{**SIZES, "pooler": True})
     assert packable(encoder) is None  # its weights would be laid out for attention both ways
     with pytest.raises(ConfigError, match="is a bert-ltr"):
-        system_that(lambda system: system.is_padded_elsewhere, CONFIG, "an export")
+        system_that(lambda system: system.is_padded, CONFIG, "a folder of sentence-transformers")

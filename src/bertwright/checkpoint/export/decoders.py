@@ -36,6 +36,7 @@ from bertwright.checkpoint.export.padded import (
     PAST,
     PRESENT,
     Graph,
+    Rows,
     hide,
     over,
 )
@@ -73,10 +74,10 @@ class CachedGpt(Graph):
         positions = (mask.cumsum(1) - 1).clamp(min=0).index_select(1, new)
         seen = mask.index_select(1, every)[:, None] * (every <= new[:, None])  # [B, T, P + T]
         bias = hide(seen, self.head.weight)[:, None]
-        x = self.encoder.embeddings(ids, positions)
+        x, rows = self.encoder.embeddings(ids, positions), Rows(positions)
         present: list[Tensor] = []
         for n, layer in enumerate(self.encoder.layers):
-            x = layer(x, None, None, over(layer, bias, past[2 * n : 2 * n + 2], present))
+            x = layer(x, None, None, over(layer, bias, rows, past[2 * n : 2 * n + 2], present))
         return [self.head.logits(x), *present]
 
 
@@ -102,9 +103,10 @@ class SourceGraph(Graph):
             past: not used; an encoder has no state.
         """
         bias = hide(mask, self.encoder.embeddings.token.weight)[:, None, None]
-        x = self.encoder.embeddings(ids, torch.arange(ids.shape[1], device=ids.device))
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        x, rows = self.encoder.embeddings(ids, positions), Rows(positions.expand(ids.shape))
         for layer in self.encoder.layers:
-            x = layer(x, None, None, over(layer, bias))
+            x = layer(x, None, None, over(layer, bias, rows))
         found = [x]
         for each in _decoder_layers(self.decoder):
             attention = each.cross_attention

@@ -24,7 +24,7 @@ A attention heads, D = H / A, V vocabulary, C scores, M choices, F width of a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -32,11 +32,12 @@ from torch import Tensor, nn
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.models.bert.encoder import Bert
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
-from bertwright.nn.transformer.attention import attend_rows, heads_of
+from bertwright.nn.sequences import Made
+from bertwright.nn.transformer.attention import attend_rows, split
+from bertwright.nn.transformer.stack import Stack
 from bertwright.tasks.catalogue import kind_of
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -63,8 +64,8 @@ class Graph(nn.Module):
         return [name for name in self.inputs if name.startswith(PAST)]
 
 
-class PaddedBert(Graph):
-    """A BERT with one head, or without a head, over padded batches."""
+class PaddedEncoder(Graph):
+    """An encoder with one head, or without a head, over padded batches."""
 
     def __init__(
         self,
@@ -87,9 +88,9 @@ class PaddedBert(Graph):
                 kind of pre-training.
         """
         super().__init__()
-        bert = learner.encoder
-        assert isinstance(bert, Bert)
-        self.bert, self.task = bert, task
+        encoder = learner.encoder
+        assert isinstance(encoder, Stack)
+        self.encoder, self.task = encoder, task
         self.head: Any = None if head is None else learner.objectives[head]
         self.kind = None if task is None else task.kind
         self.graph = None if task is None else kind_of(task.kind).graph
@@ -103,7 +104,7 @@ class PaddedBert(Graph):
                 f"the head {head} compares the vectors of two texts, and an exported graph reads "
                 "one sequence: use it here, or train one without --transfer features"
             )
-        last = bert.config.num_hidden_layers
+        last = encoder.spec.depth
         self.layers = layers or (last,)
         self.mix = getattr(self.head, "mix", None)
         self.top = max(self.layers if self.mix is None else self.mix.numbers)
@@ -113,7 +114,7 @@ class PaddedBert(Graph):
         if self.head is None:
             names = [LAST if n == last else f"hidden_states.{n}" for n in self.layers]
             self.outputs = dict.fromkeys(names, True)
-            if not layers and bert.spec.pooled:
+            if not layers and encoder.spec.pooled:
                 self.outputs[POOLED] = False
         elif self.graph is not None:
             self.outputs = dict.fromkeys(self.graph.outputs, self.graph.of_tokens)
@@ -140,29 +141,35 @@ class PaddedBert(Graph):
 
     def _outputs(self, ids: Tensor, mask: Tensor, types: Tensor) -> list[Tensor]:
         head = self.head
-        x = self.bert.embeddings(ids, torch.arange(ids.shape[1], device=ids.device), types)
-        bias = hide(mask, x)[:, None, None]  # [B, 1, 1, T]
+        x = self.encoder.embed_rows(ids, types)
+        each, hidden = torch.arange(ids.shape[1], device=ids.device), hide(mask, x)
+        rows, hidden = Rows(each.expand(ids.shape)), hidden[:, None, None]  # [B, 1, 1, T]
         layers = [x]
-        for layer in self.bert.layers[: self.top]:
-            x = layer(x, None, None, over(layer, bias))
+        for number in range(self.top):
+            layer = self.encoder.layer(number)
+            bias = layer.attention.bias_between(each, each)
+            bias = hidden if bias is None else hidden + bias  # [B, A, T, T]
+            x = layer(x, None, None, over(layer, bias, rows))
             layers.append(x)
         if head is None:
             found = [layers[number] for number in self.layers]
-            return [*found, self._pooled(x)] if POOLED in self.outputs else found
+            return [*found, self._pooled(x, mask)] if POOLED in self.outputs else found
         if isinstance(head, VocabularyOutput):
             return [head.logits(x)]
         if isinstance(head, NextSentence):
-            return [head.logits(self._pooled(x))]
+            return [head.logits(self._pooled(x, mask))]
         assert self.task is not None
         assert self.graph is not None
         if self.mix is not None:
             x = self.mix(layers)  # [B, T, F]
+        elif head.before_scores is not None:
+            x = head.before_scores(x)
         if self.graph.of_tokens:
             scores = _linear(head.scorer, x)  # [B, T, C]
             count = len(self.graph.outputs)
             return [scores] if count == 1 else [scores[:, :, n] for n in range(count)]
         if head.reads_pooled:
-            x = self._pooled(x)
+            x = self._pooled(x, mask)
         else:
             poolings = self.task.head.pooling.split("+")
             x = torch.cat([_pool(x, mask, how) for how in poolings], 1)
@@ -170,14 +177,34 @@ class PaddedBert(Graph):
             x = torch.relu(_linear(head.hidden, x))
         return [_linear(head.scorer, x)]
 
-    def _pooled(self, x: Tensor) -> Tensor:
-        assert self.bert.pooler is not None
-        pooled: Tensor = self.bert.pooler(x[:, 0])
+    def _pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        assert self.encoder.pooler is not None
+        pooled: Tensor = self.encoder.pooler(_pool(x, mask, self.encoder.pooler_reads))
         return pooled
 
 
+class Rows:
+    """The positions of the tokens of padded sequences, in place of `Sequences`."""
+
+    def __init__(self, positions: Tensor) -> None:
+        """Keep the positions `[B, T]`."""
+        self.positions = positions.flatten()
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return the result of `make`, which is called once per key and shared by all layers."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
+
+
 def over(
-    layer: Any, bias: Tensor, past: Sequence[Tensor] = (), present: list[Tensor] | None = None
+    layer: Any,
+    bias: Tensor,
+    rows: Rows,
+    past: Sequence[Tensor] = (),
+    present: list[Tensor] | None = None,
 ) -> Callable[[Tensor], Tensor]:
     """Return a function that replaces the attention of a layer: queries, keys and values
     `[B, T, 3 H]` -> `[B, T, H]`.
@@ -185,12 +212,15 @@ def over(
     Args:
         layer: the layer.
         bias: added to the scores.
+        rows: the positions of the tokens.
         past: the keys and the values of the P earlier tokens; empty: there are none.
         present: a list to which the keys and the values of all tokens are appended.
     """
 
     def attention(qkv: Tensor) -> Tensor:
-        q, k, v = heads_of(qkv, layer.attention.heads, 3)
+        parts = layer.attention.parts(qkv.flatten(0, 1), rows)
+        shape = qkv.shape[0], qkv.shape[1], layer.attention.heads, -1
+        q, k, v = (x.reshape(shape).transpose(1, 2) for x in split(parts))  # [B, A, T, D]
         if past:
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         if present is not None:

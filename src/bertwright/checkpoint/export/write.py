@@ -45,13 +45,13 @@ from bertwright.checkpoint.export.graph_files import (
     versions,
     write_onnx,
 )
-from bertwright.checkpoint.export.padded import Graph, PaddedBert
+from bertwright.checkpoint.export.padded import Graph, PaddedEncoder
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.models.catalogue import system_of_config, system_that
+from bertwright.models.catalogue import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import EXPORT
@@ -109,25 +109,23 @@ def export(
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
     system = system_of_config(loaded.config)
-    if system.is_padded_elsewhere:  # an encoder, not a decoder
-        system_that(lambda system: system.is_exported, loaded.config, "an export of an encoder")
     require(runtime, *EXPORTERS)
     learner = loaded.learner.eval().requires_grad_(False)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
-    if system.is_exported:
-        bert = _of_bert(loaded, head, layers)
-        task, graphs = bert.task, [bert]
+    if system.is_padded:
+        padded = _of_encoder(loaded, head, layers)
+        task, graphs = padded.task, [padded]
         if int8:
             _check_sample(texts, task)
-        if bert.head is None and not layers:
+        if padded.head is None and not layers:
             pooling = sentence_transformers.read_defaults(loaded.folder)
-        facts = _facts_of_bert(bert, learner)
+        facts = _facts_of_encoder(padded, learner)
     else:
         if head not in (None, "next_token", "translation") or layers or int8:
             raise ConfigError(
-                "of a model that is no BERT the decoder with its cache is exported, in float32: "
+                "of a model of this system the decoder with its cache is exported, in float32: "
                 "leave out --task, --layers and --int8"
             )
         task, graphs = None, graphs_of(learner)
@@ -183,8 +181,10 @@ def export(
     return facts
 
 
-def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int]) -> PaddedBert:
-    """Return the graph of a BERT with the requested head, or of the requested layers."""
+def _of_encoder(
+    loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int]
+) -> PaddedEncoder:
+    """Return the graph of an encoder with the requested head, or of the requested layers."""
     head = _head(head, loaded.learner, loaded.tasks, str(loaded.folder))
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
@@ -197,7 +197,7 @@ def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int])
         )
     if kind is not None and kind.graph is None:
         raise ConfigError(f"there is no export of a {kind.name} task: use bertwright predict")
-    return PaddedBert(
+    return PaddedEncoder(
         loaded.learner, head, task, _numbers(layers, loaded.learner.encoder.spec.depth)
     )
 
@@ -211,8 +211,8 @@ def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
         raise DataError("int8 is evaluated by a correlation here: give two texts or more")
 
 
-def _facts_of_bert(graph: PaddedBert, learner: Learner) -> dict[str, Any]:
-    """Return the description of a BERT's graph for `export.json`, with the parameters of a CRF,
+def _facts_of_encoder(graph: PaddedEncoder, learner: Learner) -> dict[str, Any]:
+    """Return the description of an encoder's graph for `export.json`, with the parameters of a CRF,
     which are needed to decode tags."""
     heads = learner.objectives.items()
     crf = getattr(graph.head, "crf", None)

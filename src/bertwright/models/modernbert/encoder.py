@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.models.modernbert.layers import ModernBertLayer, RotaryAttention, make_norm
 from bertwright.nn.encoder import Encoded, EncoderSpec
-from bertwright.nn.features import pool
 from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.outputs.transform import DenseNorm, Transform
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer.embeddings import Embeddings, make_table
 from bertwright.nn.transformer.stack import GoingOn
 
@@ -84,14 +83,13 @@ class ModernBert(GoingOn):
         keep_layers: bool = False,
         positions: Tensor | None = None,
     ) -> Encoded:
-        if self.pooler is not None and self.config.classifier_pooling == "mean":
+        if self.pooler is not None and self.pooler_reads != "cls":
             positions = None  # the pooler reads all tokens
         return super().forward(inputs, top=top, keep_layers=keep_layers, positions=positions)
 
-    def pool(self, x: Tensor, sequences: Sequences) -> Tensor:
-        if self.config.classifier_pooling == "cls":
-            return super().pool(x, sequences)
-        return pool(x, sequences, "mean").to(x.dtype)
+    @property
+    def pooler_reads(self) -> str:
+        return str(self.config.classifier_pooling)
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
         """Return the operations of the layers. In local attention only keys in the window count."""

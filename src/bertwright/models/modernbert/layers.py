@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.nn.layers.dropout import Dropout
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Located, Sequences
 from bertwright.nn.transformer.attention import SelfAttention, attend_locally
 from bertwright.nn.transformer.layers import TransformerLayer
 
@@ -72,9 +72,9 @@ class RotaryAttention(SelfAttention):
         """The largest distance of a key from its query; None: there is no limit."""
 
     def parts(
-        self, qkv: Tensor, sequences: Sequences, positions: Tensor | None = None
+        self, qkv: Tensor, sequences: Located, positions: Tensor | None = None
     ) -> list[Tensor]:
-        rows = qkv.view(len(qkv), 3, self.heads, -1)
+        rows = qkv.view(qkv.shape[0], 3, self.heads, -1)
         size = rows.shape[3]
         places = sequences.positions if positions is None else positions
         key = ("rotary", self.theta, size)

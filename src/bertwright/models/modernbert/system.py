@@ -58,7 +58,6 @@ MODERNBERT = replace(
     objectives={"masked_lm": masked_lm},
     layout=ModernBertLayout,
     layouts={},
-    is_exported=False,
     run=ModernBertRun,
     model=new_model,
     initialize=initialize_all,

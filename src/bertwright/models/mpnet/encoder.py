@@ -103,6 +103,11 @@ class Mpnet(GoingOn):
         x: Tensor = self.embeddings(ids, positions)
         return x
 
+    def embed_rows(self, ids: Tensor, segments: Tensor) -> Tensor:
+        counted = (ids != PADDING).long()
+        x: Tensor = self.embeddings(ids, counted.cumsum(1) * counted + PADDING)
+        return x
+
     def embed_further(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         x: Tensor = self.embeddings(ids, positions + PADDING + 1)
         return x

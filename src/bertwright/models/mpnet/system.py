@@ -26,7 +26,6 @@ MPNET = replace(
     encoder=Mpnet,
     spec=bert_spec,
     layout=MpnetLayout,
-    is_exported=False,
     run=MpnetRun,
     model=new_model,
     initialize=initialize_as_published,

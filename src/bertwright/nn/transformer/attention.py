@@ -41,7 +41,7 @@ from torch import Tensor, nn
 
 from bertwright.nn.host import send
 from bertwright.nn.layers.dropout import drop
-from bertwright.nn.sequences import Group, Sequences
+from bertwright.nn.sequences import Group, Located, Sequences
 
 # The scores of one block are at most this many numbers, so that they stay in the processor's cache.
 BLOCK = 1 << 21
@@ -115,19 +115,19 @@ class SelfAttention(nn.Module):
         return context if positions is None else context.index_select(0, positions)
 
     def parts(
-        self, qkv: Tensor, sequences: Sequences, positions: Tensor | None = None
+        self, qkv: Tensor, sequences: Located, positions: Tensor | None = None
     ) -> list[Tensor]:
         """Return queries, keys and values in the form in which scores and a cache use them.
 
         Args:
             qkv: `[N, 3 H]`.
-            sequences: B lengths that sum to N.
+            sequences: B sequences of N tokens in all.
             positions: `[N]`, the positions of the tokens; None: those in `sequences`.
 
         Returns:
             `[N, n, A, D]`, in one tensor or several.
         """
-        return [qkv.view(len(qkv), 3, self.heads, -1)]
+        return [qkv.view(qkv.shape[0], 3, self.heads, -1)]
 
     def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Return the bias that the distance of a query to a key adds to their score.

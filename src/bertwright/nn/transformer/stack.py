@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.features import pool
 from bertwright.nn.host import send_numbers
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer.cache import (
     KeyValueCache,
     read_further,
@@ -61,16 +62,17 @@ class Stack(Encoder):
             x = x if positions is None else self.layers[-1](x, sequences, positions)
             return Encoded(sequences, x, layers, positions=positions)
         if positions is None:
-            first = self.pool(x, sequences)
+            first = pool(x, sequences, self.pooler_reads).to(x.dtype)
         else:
             x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
             first, x = x.split([sequences.count, len(positions)])
         return Encoded(sequences, x, layers, self.pooler(first), positions)
 
-    def pool(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """Return the input of the pooler: the last layer `[N, H]` -> its vectors of first tokens
-        `[B, H]`."""
-        return x.index_select(0, sequences.first)
+    @property
+    def pooler_reads(self) -> str:
+        """How the input of the pooler is pooled from the last layer, as `nn.features.pool` names
+        it."""
+        return "cls"
 
     def embed(self, inputs: Inputs) -> Tensor:
         """Return the input of the first layer, `[N, H]`.
@@ -80,6 +82,11 @@ class Stack(Encoder):
         """
         self._check(inputs.sequences.longest)
         x: Tensor = self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
+        return x
+
+    def embed_rows(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """Return the input of the first layer for padded sequences `[B, T]`, `[B, T, H]`."""
+        x: Tensor = self.embeddings(ids, torch.arange(ids.shape[1], device=ids.device), segments)
         return x
 
     def _check(self, longest: int) -> None:
