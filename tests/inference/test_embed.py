@@ -20,7 +20,7 @@ from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import choice as backend_choice
 from bertwright.inference.backends.int8 import Int8Product, Watched, has_int8
-from bertwright.inference.backends.packed import PackedBert, Product
+from bertwright.inference.backends.packed import PackedStack, Product
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.products import has_bfloat16, rows_for
@@ -216,7 +216,7 @@ def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
     rows: list[int] = []
 
     def make(
-        packed: PackedBert, look: Callable[[], object], vectors: Callable[[], Tensor], _: Tensor
+        packed: PackedStack, look: Callable[[], object], vectors: Callable[[], Tensor], _: Tensor
     ) -> list[str]:
         norm = packed.layers[-1].feed_forward_norm
 

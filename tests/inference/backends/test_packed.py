@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,38 +15,59 @@ from torch import Tensor
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.backends.choice import other_texts
 from bertwright.inference.backends.int8 import has_int8, least_cosine
-from bertwright.inference.backends.packed import Attention, PackedBert, groups_of
+from bertwright.inference.backends.packed import Attention, PackedStack, packable
 from bertwright.inference.model import Model, load
+from bertwright.models.modernbert.config import ModernBertConfig
+from bertwright.models.modernbert.encoder import ModernBert
+from bertwright.models.mpnet.config import MpnetConfig
+from bertwright.models.mpnet.encoder import Mpnet
 from bertwright.nn.products import rows_for
 from bertwright.nn.sequences import Inputs, Sequences
-from tests.small_bert import write_model
+from bertwright.nn.transformer.attention import SelfAttention
+from tests.small_bert import scatter, write_model
 
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
 
 
-def given(lengths: list[int]) -> tuple[Tensor, Tensor, Sequences]:
-    """Ids, segments and bounds of some sequences."""
+def given(lengths: list[int]) -> Inputs:
+    """Ids and segments of some sequences."""
     ids = torch.randint(5, 40, (sum(lengths),), generator=torch.Generator().manual_seed(1))
-    return ids, torch.arange(len(ids)) % 2, Sequences(lengths)
+    return Inputs(ids, Sequences(lengths), torch.arange(len(ids)) % 2)
 
 
 def test_the_packed_model_is_the_model(model: Model) -> None:
-    bert = model.runner.encoder
-    ids, types, sequences = given([5, 3, 3, 1])
+    agrees(model.runner.encoder, torch.float32, 1e-5)
+
+
+def agrees(encoder: Any, dtype: torch.dtype, tolerance: float) -> None:
+    inputs = given([5, 3, 3, 1])
     with torch.inference_mode():
-        right = bert(Inputs(ids, sequences, types), keep_layers=True).layers
-        found = PackedBert(bert, torch.float32).run(ids, types, sequences, (3, 0, 1))
+        right = encoder(inputs, keep_layers=True).layers
+        found = PackedStack(encoder, dtype).run(inputs, (3, 0, 1))
     for layer, number in zip(found, (3, 0, 1), strict=True):
-        torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
+        assert layer.dtype == dtype
+        torch.testing.assert_close(layer.float(), right[number], atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
+def test_scores_with_a_bias_by_distance(dtype: torch.dtype, tolerance: float) -> None:
+    """Those of MPNet, which does not count the token 1; other layers are not packed."""
+    sizes = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
+    encoder = Mpnet(MpnetConfig(**sizes, intermediate_size=24)).eval()
+    scatter(encoder, 0.2, 0.1)
+    encoder.embeddings.distance.weight.data *= 5
+    assert packable(encoder) is encoder
+    agrees(encoder, dtype, tolerance)
+    assert packable(ModernBert(ModernBertConfig(**sizes, intermediate_size=24))) is None
 
 
 @pytest.mark.parametrize("places", [[], [0], [4, 11, 0]])
 def test_the_highest_layer_is_computed_where_it_is_read(model: Model, places: list[int]) -> None:
-    packed, read = PackedBert(model.runner.encoder, torch.float32), given([5, 3, 3, 1])
+    packed, read = PackedStack(model.runner.encoder, torch.float32), given([5, 3, 3, 1])
     at = torch.tensor(places, dtype=torch.long)
     for layers in ((3,), (1, 2), (2, 0)):
         with torch.inference_mode():
-            whole, found = packed.run(*read, layers), packed.run(*read, layers, at)
+            whole, found = packed.run(read, layers), packed.run(read, layers, at)
         for number, one, other in zip(layers, whole, found, strict=True):
             if number == max(layers):
                 assert int(other.isfinite().all(1).sum()) == len(places)
@@ -88,9 +110,9 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_copy_computes_the_same(model: Model, dtype: torch.dtype) -> None:
-    packed, read = PackedBert(model.runner.encoder, dtype), given([5, 3, 3, 1])
+    packed, read = PackedStack(model.runner.encoder, dtype), given([5, 3, 3, 1])
     copied = pickle.loads(pickle.dumps(packed))
-    for one, other in zip(packed.run(*read, (1, 3)), copied.run(*read, (1, 3)), strict=True):
+    for one, other in zip(packed.run(read, (1, 3)), copied.run(read, (1, 3)), strict=True):
         assert torch.equal(one, other)
 
 
@@ -107,10 +129,12 @@ def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtyp
     """Of two texts as long and one that is shorter, and of rows that belong to none."""
     sequences = Sequences([length + 1, length + 1, length])
     draws = torch.Generator().manual_seed(1)
-    attention = Attention(groups_of(sequences), 2, torch.zeros(sequences.total + 3, 8, dtype=dtype))
-    attention(torch.randn(sequences.total + 3, 3 * 8, generator=draws).to(dtype))  # a layer before
+    plain = SelfAttention(8, 2)
+    attention = Attention(sequences, 2, torch.zeros(sequences.total + 3, 8, dtype=dtype))
+    before = torch.randn(sequences.total + 3, 3 * 8, generator=draws).to(dtype)
+    attention(before, plain)  # of a layer before
     qkv = torch.randn(sequences.total + 3, 3 * 8, generator=draws).to(dtype)
-    found = attention(qkv)
+    found = attention(qkv, plain)
     assert found.dtype == dtype
     for start, stop in pairwise(sequences.offsets):
         q, k, v = qkv[start:stop].double().view(-1, 3, 2, 4).permute(1, 2, 0, 3)
@@ -123,17 +147,17 @@ def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtyp
 def test_scores_that_exp_cannot_take(model: Model) -> None:
     bert = model.runner.encoder
     bert.layer(0).attention.qkv.weight.data *= 60
-    ids, types, sequences = given([6])
+    inputs = given([6])
     with torch.inference_mode():
-        right = bert(Inputs(ids, sequences, types)).last
-        (found,) = PackedBert(bert, torch.float32).run(ids, types, sequences, (3,))
+        right = bert(inputs).last
+        (found,) = PackedStack(bert, torch.float32).run(inputs, (3,))
     torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
-    attention = Attention(groups_of(Sequences([6])), 1, torch.zeros(6, 8, dtype=torch.bfloat16))
+    attention = Attention(Sequences([6]), 1, torch.zeros(6, 8, dtype=torch.bfloat16))
     for sign in (1, -1):  # exp of all scores would be infinite, or 0
         qkv = torch.ones(6, 24, dtype=torch.bfloat16)
         qkv[:, :16] *= 9
         qkv[:, 8:16] *= sign
-        assert torch.equal(attention(qkv), qkv[:, 16:])
+        assert torch.equal(attention(qkv, SelfAttention(8, 1)), qkv[:, 16:])
 
 
 @pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")

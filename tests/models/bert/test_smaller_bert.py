@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.errors import ConfigError
-from bertwright.inference.backends.packed import PackedBackend, PackedBert
+from bertwright.inference.backends.packed import PackedBackend, PackedStack
 from bertwright.inference.backends.plain import PlainBackend
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert
@@ -92,7 +92,7 @@ def test_packed_weights_compute_the_same(config: BertConfig) -> None:
     encoder = encoder_of(config)
     given = [ids.tolist() for ids in inputs().ids.split(LENGTHS)]
     segments = [[0, *[1] * (length - 1)] for length in LENGTHS]
-    packed = PackedBackend(PackedBert(encoder, torch.float32), 64, "packed")
+    packed = PackedBackend(PackedStack(encoder, torch.float32), 64, "packed")
     (expected,) = PlainBackend(encoder, 64).run(given, segments, (2,))
     (found,) = packed.run(given, segments, (2,))
     torch.testing.assert_close(found.layers[0], expected.layers[0], atol=1e-5, rtol=1e-5)

@@ -92,7 +92,7 @@ class Seen:
         norm = layer.feed_forward_norm
         monkeypatch.setattr(layer, "feed_forward_norm", lambda x: self._count(norm(x)))
         monkeypatch.setattr(
-            packed, "run", lambda *given: run(*given[:4], None if self.everywhere else given[4])
+            packed, "run", lambda *given: run(*given[:2], None if self.everywhere else given[2])
         )
 
     def _count(self, x: Any) -> Any:

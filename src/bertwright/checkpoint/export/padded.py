@@ -25,6 +25,7 @@ A attention heads, D = H / A, V vocabulary, C scores, M choices, F width of a fe
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Made
-from bertwright.nn.transformer.attention import attend_rows, split
+from bertwright.nn.transformer.attention import SelfAttention, attend_rows, split
 from bertwright.nn.transformer.stack import Stack
 from bertwright.tasks.catalogue import kind_of
 
@@ -145,10 +146,14 @@ class PaddedEncoder(Graph):
         each, hidden = torch.arange(ids.shape[1], device=ids.device), hide(mask, x)
         rows, hidden = Rows(each.expand(ids.shape)), hidden[:, None, None]  # [B, 1, 1, T]
         layers = [x]
+
+        def biased(attention: SelfAttention) -> Tensor:
+            by_distance = attention.bias_between(each, each)
+            return hidden if by_distance is None else hidden + by_distance  # [B, A, T, T]
+
         for number in range(self.top):
             layer = self.encoder.layer(number)
-            bias = layer.attention.bias_between(each, each)
-            bias = hidden if bias is None else hidden + bias  # [B, A, T, T]
+            bias = rows.once(("bias", layer.attention.bias_key), partial(biased, layer.attention))
             x = layer(x, None, None, over(layer, bias, rows))
             layers.append(x)
         if head is None:

@@ -22,7 +22,7 @@ from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
-from bertwright.inference.backends.packed import PackedBackend, PackedBert, packable
+from bertwright.inference.backends.packed import PackedBackend, PackedStack, packable
 from bertwright.inference.backends.plain import (
     Backend,
     ExportedBackend,
@@ -49,15 +49,15 @@ def torch_backend(runner: ModelRunner) -> Backend:
     """Return the backend that computes with the model as it was loaded: with torch in its
     precision, or with its exported graph.
 
-    A `Bert` on a CPU is packed, unless the processor has no products in its precision.
+    Layers that are `packable` are packed, unless the processor has no products in its precision.
     """
     encoder, name = runner.encoder, f"torch {runner.precision}"
     if isinstance(encoder, RunsGraph):
         return ExportedBackend(encoder.exported, 4096, runner.spec.depth)
     exact = runner.precision == "fp32"
-    bert = packable(encoder)
-    if bert is not None and (exact or has_bfloat16()):
-        packed = PackedBert(bert, torch.float32 if exact else torch.bfloat16)
+    stack = packable(encoder)
+    if stack is not None and (exact or has_bfloat16()):
+        packed = PackedStack(stack, torch.float32 if exact else torch.bfloat16)
         return PackedBackend(packed, min(runner.batch_tokens, CPU_BATCH), name)
     return PlainBackend(encoder, runner.batch_tokens, name)
 
@@ -142,18 +142,20 @@ class BackendChoice:
 
     def _torch(self, precision: str) -> Backend:
         encoder, on_cpu = self.runner.encoder, self.runner.device.type == "cpu"
-        bert = packable(encoder)
-        if precision == "int8" and bert is None:
-            raise ConfigError("8-bit products are for a BERT on the CPU; use --precision bf16")
+        stack = packable(encoder)
+        if precision == "int8" and stack is None:
+            raise ConfigError(
+                "8-bit products are for layers such as BERT's on the CPU; use --precision bf16"
+            )
         if on_cpu and not has_bfloat16():
             raise ConfigError(
                 "this processor has no bfloat16 products that torch can use (AVX-512); "
                 "use --precision fp32"
             )
-        if bert is None:
+        if stack is None:
             low = copy.deepcopy(encoder).to(torch.bfloat16)
             return PlainBackend(low, self.runner.batch_tokens, "torch bf16")
-        packed = PackedBert(bert, torch.bfloat16)
+        packed = PackedStack(stack, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
             # The ranges of the sample are not enough, because a file may begin with lines that are

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertwright.checkpoint.export.exported import has_vnni
 from bertwright.errors import ConfigError
-from bertwright.inference.backends.packed import PackedBert, PackedLayer, Product
+from bertwright.inference.backends.packed import PackedLayer, PackedStack, Product
 from bertwright.nn.products import has_onednn
 
 LEAST_COSINE = 0.99
@@ -141,9 +141,12 @@ def has_int8() -> bool:
 
 
 def make_int8(
-    packed: PackedBert, look: Callable[[], object], vectors: Callable[[], Tensor], reference: Tensor
+    packed: PackedStack,
+    look: Callable[[], object],
+    vectors: Callable[[], Tensor],
+    reference: Tensor,
 ) -> list[str]:
-    """Replace the products of a bfloat16 `PackedBert` by 8-bit ones, in place.
+    """Replace the products of a bfloat16 `PackedStack` by 8-bit ones, in place.
 
     Args:
         packed: the model in bfloat16.

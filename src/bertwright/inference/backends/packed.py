@@ -1,11 +1,11 @@
-"""BERT for inference on a CPU: the same computation with fewer and faster operations.
+"""BERT and its family for inference on a CPU: the same computation with fewer and faster
+operations.
 
 | where | what is saved |
 |---|---|
 | weights | they are laid out once in the layout of oneDNN's products |
 | GELU, residual sums | they are computed within the product before them |
 | 1 / sqrt(D) | it is multiplied into the weights of the queries |
-| positions and segments | they are summed once, and added to a whole group of equal lengths |
 | attention | it reads queries, keys and values where their product wrote them |
 | memory | the attention of all layers writes to one matrix |
 | the highest layer | after attention, it is computed only for the tokens that are read |
@@ -14,10 +14,11 @@ In float32, attention is torch's fused kernel. In bfloat16, where softmax's kern
 `exp(S) V / sum(exp(S))`. exp is computed without first subtracting the largest score of a row,
 which could overflow; if scores are beyond 60, torch's softmax is used.
 
-There is no gradient and no dropout. Without oneDNN, plain products are used.
+There is no gradient and no dropout. Without oneDNN, plain products are used. Packed are post-norm
+layers with GELU, whose scores may have a bias by distance, as MPNet's.
 
-Letters: N tokens, R of them read, H hidden, E width of the embeddings (ELECTRA's; otherwise H), A
-heads, D = H / A, T a sequence's length, b sequences of equal length.
+Letters: N tokens, R of them read, H hidden, A heads, D = H / A, T a sequence's length, b sequences
+of equal length.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from bertwright.cpu_threads import one_core_each
 from bertwright.data.batch import make_inputs, token_batches
 from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, positions_in
-from bertwright.models.bert.encoder import Bert
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.products import reorder, rows_for
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.transformer.attention import SelfAttention
 from bertwright.nn.transformer.layers import ACTIVATIONS, TransformerLayer
+from bertwright.nn.transformer.stack import Stack
 
 Block = tuple[int, int, int, int]
 """Sequences of equal length: their start and stop, their number, and the length of each."""
@@ -111,6 +113,7 @@ class PackedLayer:
         self.qkv, self.output, self.wide, self.narrow = (
             Product(w.to(dtype), b.to(dtype)) for w, b in parts
         )
+        self.scores = attention
         self.attention_norm = Norm(layer.attention_norm, dtype)
         self.feed_forward_norm = Norm(layer.feed_forward_norm, dtype)
 
@@ -118,7 +121,7 @@ class PackedLayer:
         """Return the layer's output, `[N, H]` -> `[N, H]`, or only that of the tokens at
         `positions` `[R]`.
         """
-        context = attention(self.qkv(x))
+        context = attention(self.qkv(x), self.scores)
         if positions is not None:
             x, context = x.index_select(0, positions), context.index_select(0, positions)
         return self.behind(x, context)
@@ -144,51 +147,41 @@ class Norm:
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
-def packable(encoder: Encoder) -> Bert | None:
-    """Return the encoder if its weights can be packed (a bidirectional `Bert` on a CPU), else
-    None.
+def packable(encoder: Encoder) -> Stack | None:
+    """Return the encoder if its weights can be packed, else None. It can if it is on a CPU, and its
+    layers are bidirectional, post-norm and with GELU.
     """
-    if encoder.device.type != "cpu" or not isinstance(encoder, Bert) or encoder.spec.causal:
+    if encoder.device.type != "cpu" or not isinstance(encoder, Stack) or encoder.spec.causal:
         return None
-    return encoder
+    layers = [encoder.layer(number) for number in range(len(encoder.layers))]
+    return encoder if all(map(_is_packable, layers)) else None
 
 
-class PackedBert:
-    """A `Bert` whose weights are laid out once."""
+def _is_packable(layer: TransformerLayer) -> bool:
+    is_usual = type(layer) is TransformerLayer and not layer.pre_norm
+    by_position = type(layer.attention).parts is not SelfAttention.parts
+    gelus = ACTIVATIONS["gelu"], ACTIVATIONS["gelu_tanh"]
+    return is_usual and not by_position and layer.feed_forward.activation in gelus
 
-    def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
+
+class PackedStack:
+    """An encoder whose layers are laid out once."""
+
+    def __init__(self, stack: Stack, dtype: torch.dtype) -> None:
         """Lay out the weights.
 
         Args:
-            bert: the model on the CPU, in any dtype.
+            stack: the encoder on the CPU, in any dtype, which is `packable`.
             dtype: the dtype of the products: float32 or bfloat16.
         """
-        self.dtype = dtype
-        embeddings = bert.embeddings
-        self.token = embeddings.token.weight.detach()
-        if embeddings.segment is None:
-            segment = self.token.new_zeros(1, self.token.shape[1])
-        else:
-            segment = embeddings.segment.weight.detach()
-        self.positions = embeddings.position_vectors.detach() + segment[0]
-        self.others = segment - segment[0]
-        self.norm = Norm(embeddings.norm, segment.dtype)
-        project = embeddings.project
-        self.project: Product | None = None
-        if project is not None:
-            self.project = Product(project.weight.to(dtype), project.bias.to(dtype))
-        self.heads = bert.config.num_attention_heads
-        layers = [bert.layer(number) for number in range(len(bert.layers))]
+        self.dtype, self.stack = dtype, stack
+        layers = [stack.layer(number) for number in range(len(stack.layers))]
+        self.heads = layers[0].attention.heads
         packed = {layer: PackedLayer(layer, dtype) for layer in dict.fromkeys(layers)}
         self.layers = [packed[layer] for layer in layers]  # ALBERT's are all the same one
 
     def run(
-        self,
-        ids: Tensor,
-        types: Tensor,
-        sequences: Sequences,
-        layers: tuple[int, ...],
-        positions: Tensor | None = None,
+        self, inputs: Inputs, layers: tuple[int, ...], positions: Tensor | None = None
     ) -> list[Tensor]:
         """Return the requested layers, each `[N, H]`, in that order; no layer above them is
         computed.
@@ -196,14 +189,11 @@ class PackedBert:
         If `positions` `[R]` is given, the highest layer is computed only there, and is NaN
         elsewhere.
         """
-        total, top = len(ids), max(layers)
-        groups = groups_of(sequences)
-        x = self.embed(ids, types, groups).to(self.dtype)
+        total, top = len(inputs.ids), max(layers)
+        x = self.stack.embed(inputs).to(self.dtype)
         if padding := rows_for(total) - total:
             x = F.pad(x, (0, 0, 0, padding))
-        if self.project is not None:
-            x = self.project(x)
-        attention = Attention(groups, self.heads, x)
+        attention = Attention(inputs.sequences, self.heads, x)
         states = {0: x}
         for number, layer in enumerate(self.layers[:top], 1):
             if positions is not None and number == top:
@@ -237,15 +227,6 @@ class PackedBert:
                 layer.behind(x, layer.qkv(x)[:, :hidden].contiguous())
                 existing.add(rows)
 
-    def embed(self, ids: Tensor, types: Tensor, groups: list[Block]) -> Tensor:
-        """Return the normalized sum of token, position and segment embeddings, `[N, E]`."""
-        x = F.embedding(ids, self.token)
-        for start, stop, count, length in groups:
-            x[start:stop].view([count, length, -1]).add_(self.positions[:length])
-        if len(self.others) > 1 and bool(types.any()):
-            x.add_(F.embedding(types, self.others))
-        return self.norm(x)
-
 
 class Attention:
     """The attention of one batch, for queries that are already scaled.
@@ -253,14 +234,16 @@ class Attention:
     All layers write their result to the same matrix.
     """
 
-    def __init__(self, groups: list[Block], heads: int, like: Tensor) -> None:
+    def __init__(self, sequences: Sequences, heads: int, like: Tensor) -> None:
         """Allocate the result, and plan the views of each block of sequences.
 
         Args:
-            groups: the groups of neighbouring sequences of equal length.
+            sequences: the sequences, of which neighbours of equal length form a block.
             heads: A, the number of heads.
-            like: `[N, H]`, the input of a layer. Its last rows may belong to no group (padding).
+            like: `[N, H]`, the input of a layer. Its last rows may belong to no sequence (padding).
         """
+        self.sequences = sequences
+        groups = [(each.start, each.stop, each.count, each.length) for each in sequences.groups]
         self.context = torch.zeros_like(like)
         hidden = like.shape[1]
         size = hidden // heads
@@ -274,25 +257,45 @@ class Attention:
             )
             self._blocks.append((shape, strides, 3 * start * hidden, target))
 
-    def __call__(self, qkv: Tensor) -> Tensor:
+    def __call__(self, qkv: Tensor, scores: SelfAttention) -> Tensor:
         """Return the attention's output: `[N, 3 H]` -> `[N, H]`.
 
-        Rows that belong to no group are zero. The next call overwrites the result.
+        Rows that belong to no sequence are zero. The next call overwrites the result.
+
+        Args:
+            qkv: the queries, keys and values.
+            scores: the attention of the layer, which may add a bias to the scores.
         """
+        whole = self._bias(scores)
         for shape, strides, start, target in self._blocks:
             q, k, v = qkv.as_strided(shape, strides, start).unbind(0)  # [b, A, T, D]
+            bias = None if whole is None else whole[:, : shape[3], : shape[3]]
             if self._is_exact:
-                target.copy_(F.scaled_dot_product_attention(q, k, v, scale=1.0))
+                mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=1.0)
             else:
-                target.copy_(_mix(q, k, v))
+                mixed = _mix(q, k, v, bias)
+            target.copy_(mixed)
         return self.context
 
+    def _bias(self, scores: SelfAttention) -> Tensor | None:
+        """Return the bias of scores `[A, T, T]` at the positions of the longest sequence."""
 
-def _mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return `softmax(Q K^T) V` `[b, A, T, D]` of queries, keys and values of that shape."""
+        def make() -> Tensor | None:
+            positions = torch.arange(self.sequences.longest)
+            bias = scores.bias_between(positions, positions)
+            return None if bias is None else bias.to(self.context.dtype)
+
+        return self.sequences.once(("bias", scores.bias_key), make)
+
+
+def _mix(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Return `softmax(Q K^T + bias) V` `[b, A, T, D]` of queries, keys and values of that shape,
+    and a bias `[A, T, T]` or none."""
     shape = q.shape
     q, k, v = (x.flatten(0, 1) for x in (q, k, v))
     scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
+    if bias is not None:
+        scores.view(-1, *bias.shape).add_(bias)
     if _are_safe(scores):
         scores.exp_()
         found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
@@ -304,11 +307,6 @@ def _mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def _are_safe(scores: Tensor) -> bool:
     low, high = scores.aminmax()
     return float(low) > -SAFE and float(high) < SAFE
-
-
-def groups_of(sequences: Sequences) -> list[Block]:
-    """Return the groups of neighbouring sequences of equal length."""
-    return [(each.start, each.stop, each.count, each.length) for each in sequences.groups]
 
 
 def make_blocks(groups: list[Block], heads: int) -> list[Block]:
@@ -323,9 +321,9 @@ def make_blocks(groups: list[Block], heads: int) -> list[Block]:
 
 
 class PackedBackend:
-    """A `PackedBert` as a backend."""
+    """A `PackedStack` as a backend."""
 
-    def __init__(self, packed: PackedBert, batch_tokens: int, name: str) -> None:
+    def __init__(self, packed: PackedStack, batch_tokens: int, name: str) -> None:
         self.packed, self.batch_tokens, self.name = packed, batch_tokens, name
 
     def run(
@@ -344,11 +342,10 @@ class PackedBackend:
 
         def encode(rows: list[int]) -> LayerBatch:
             rows, inputs = make_inputs(rows, ids, segments, cpu)
-            sequences, types = inputs.sequences, inputs.segments
-            types = torch.zeros_like(inputs.ids) if types is None else types
+            sequences = inputs.sequences
             read = None if positions is None else positions_in(rows, sequences, positions)
             with torch.inference_mode():
-                states = self.packed.run(inputs.ids, types, sequences, layers, read)
+                states = self.packed.run(inputs, layers, read)
             return LayerBatch(rows, sequences, states)
 
         lengths = [len(sequence) for sequence in ids]

@@ -16,6 +16,7 @@ queries and of its keys.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -81,6 +82,10 @@ class RotaryAttention(SelfAttention):
         cosines, sines = sequences.once(key, lambda: self._angles(places, size))
         rotated: Tensor = Rotation.apply(rows[:, :2], cosines, sines)  # type: ignore[no-untyped-call]
         return [rotated, rows[:, 2:]]
+
+    @property
+    def bias_key(self) -> Hashable:
+        return self.reach
 
     def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         if self.reach is None:

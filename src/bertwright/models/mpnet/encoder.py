@@ -15,6 +15,7 @@ Letters: N tokens, H hidden, A heads, T and S tokens of a sequence of queries an
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +57,10 @@ class RelativeAttention(SelfAttention):
         values = self._bias_at(distances)  # [A, 2 T - 1]
         bias = values.unfold(1, longest, 1).flip(1)  # [A, T, T]: row i begins at the distance -i
         return attend_by_distance(parts, sequences, bias, self.dropout if self.training else 0.0)
+
+    @property
+    def bias_key(self) -> Hashable:
+        return id(self.table[0])
 
     def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor:
         return self._bias_at(keys - queries[:, None])

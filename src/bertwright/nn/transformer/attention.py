@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -128,6 +128,11 @@ class SelfAttention(nn.Module):
             `[N, n, A, D]`, in one tensor or several.
         """
         return [qkv.view(qkv.shape[0], 3, self.heads, -1)]
+
+    @property
+    def bias_key(self) -> Hashable:
+        """A value that is equal for the layers of a model whose `bias_between` is the same."""
+        return None
 
     def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Return the bias that the distance of a query to a key adds to their score.
