@@ -41,21 +41,20 @@ from bertwright.checkpoint.export.padded import (
     over,
 )
 from bertwright.errors import ConfigError
-from bertwright.models.bert.encoder import Bert
 from bertwright.models.catalogue import system_of_config
-from bertwright.models.gpt.encoder import Gpt
-from bertwright.models.transformer.encoder import Transformer, TransformerDecoder
+from bertwright.models.transformer.encoder import TransformerDecoder
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.outputs.translation import Translation
 from bertwright.nn.transformer.attention import heads_of
 from bertwright.nn.transformer.layers import DecoderLayer
+from bertwright.nn.transformer.stack import Stack
 
 
 class CachedGpt(Graph):
     """A GPT, or a left-to-right BERT, that continues from cached keys and values."""
 
-    def __init__(self, encoder: Gpt | Bert, head: NextToken) -> None:
+    def __init__(self, encoder: Stack, head: NextToken) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
         self.inputs = {"input_ids": ("batch", "sequence"), "attention_mask": ("batch", "all")}
@@ -87,7 +86,7 @@ class SourceGraph(Graph):
 
     file = "encoder_model"
 
-    def __init__(self, encoder: Transformer | Bert, decoder: TransformerDecoder) -> None:
+    def __init__(self, encoder: Stack, decoder: TransformerDecoder) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
         self.inputs = dict.fromkeys(("input_ids", "attention_mask"), ("batch", "source"))
@@ -160,9 +159,9 @@ def graphs_of(learner: Learner) -> list[Graph]:
     """
     encoder, heads = learner.encoder, dict(learner.objectives.items())
     token, translation = heads.get("next_token"), heads.get("translation")
-    if isinstance(encoder, (Gpt, Bert)) and isinstance(token, NextToken):
+    if isinstance(encoder, Stack) and encoder.spec.causal and isinstance(token, NextToken):
         return [CachedGpt(encoder, token)]
-    if isinstance(encoder, (Transformer, Bert)) and isinstance(translation, Translation):
+    if isinstance(encoder, Stack) and isinstance(translation, Translation):
         decoder: Any = translation.decoder
         cached = CachedDecoder(decoder, encoder.embeddings, translation)
         return [SourceGraph(encoder, decoder), cached]
