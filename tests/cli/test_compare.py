@@ -54,6 +54,11 @@ def test_a_dry_run_writes_nothing(json_of: JsonOf, ran: Ran, tmp_path: Path) -> 
     words = ("compare", corpus, "--train", labels, "--out", tmp_path / "out", "--dry-run")
     plan = json_of(*words)
     assert {"bert", "word2vec", "ngram"} <= set(plan["rungs"])
+    some = json_of(*words, "--systems", "bert,ngram", "gpt2", "--fractions", "0.1,0.5", "1")
+    assert some["rungs"] == ["ngram", "gpt2", "bert"]
+    assert {step["name"] for step in some["steps"]} >= {
+        f"bert-1/frozen-{fraction}" for fraction in ("0.1", "0.5", "1")
+    }
     assert "--parallel" in plan["left_out"]["cove"]
     assert plan["seconds"] > 60 * len(plan["rungs"])
     assert plan["bytes_needed"] > 10**6

@@ -1,8 +1,8 @@
 """How a command line and the file that `--config` names become the arguments of a verb.
 
 cyclopts reads and converts the words. This module adds to it: values in a file are checked as
-strictly as those on the command line, "none" means None unless it is one of an option's own
-choices, "-" may be a value, and messages name the nearest right word.
+strictly as those on the command line, "0.1,1" are two numbers, "none" means None unless it is one
+of an option's own choices, "-" may be a value, and messages name the nearest right word.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
     for argument in arguments:
         tokens = argument.tokens
         tokens[:] = [t.evolve(value=values.at_home(t.value)) if t.keyword else t for t in tokens]
+        if _is_of_numbers(argument.hint):
+            tokens[:] = [t.evolve(value=n) for t in tokens for n in t.value.split(",") if n]
         _check_whole(argument)
         if [t.value for t in tokens if t.keyword] == ["none"] and _none_is_nothing(argument.hint):
             tokens[0] = tokens[0].evolve(value="", implicit_value=None)
@@ -126,6 +128,11 @@ def _check_whole(argument: Argument) -> None:
     for token in argument.tokens if int in kinds and not kinds & {float, str} else ():
         if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", token.value):
             raise ConfigError(f"{argument.name} is {token.value}; expected a whole number")
+
+
+def _is_of_numbers(hint: Any) -> bool:
+    """Return whether an option takes several numbers, which may also be joined by commas."""
+    return any(each in (tuple[int, ...], tuple[float, ...]) for each in (hint, *get_args(hint)))
 
 
 def _none_is_nothing(hint: Any) -> bool:

@@ -16,7 +16,8 @@ class CompareConfig:
     out: str
     """Folder to write the comparison to; the same command resumes an interrupted one."""
     systems: tuple[str, ...] = ()
-    """Systems to compare, such as bert gpt2; unset: all that the text and the task allow."""
+    """Systems to compare, such as bert gpt2 (or bert,gpt2); unset: all that the text and the task
+    allow."""
     parallel: tuple[str, ...] = ()
     """Two files of parallel text, SOURCE TARGET: line i of one translates line i of the other. For
     seq2seq, the Transformer and CoVe."""
@@ -86,6 +87,11 @@ class CompareConfig:
     def sorted_fractions(self) -> tuple[float, ...]:
         """The fractions, each once, rising."""
         return tuple(sorted(set(self.fractions)))
+
+    @property
+    def names_of_systems(self) -> tuple[str, ...]:
+        """The names in `systems`, some of which may be joined by commas."""
+        return tuple(name for each in self.systems for name in each.split(",") if name)
 
     @property
     def seeds_of_training(self) -> range:

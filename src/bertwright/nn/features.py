@@ -167,7 +167,7 @@ def pool(
         raise ValueError(f"pooling {pooling!r} reads no single layer; the caller resolves it")
     modes = poolings_of(pooling)
     if modes == ("cls",):
-        return x[sequences.first].float()
+        return x.index_select(0, sequences.first).float()
     if x.is_cuda:
         offsets = list(starts) if starts else [0] * sequences.count
         pooled = [_pool_segments(x.float(), sequences, mode, offsets) for mode in modes]

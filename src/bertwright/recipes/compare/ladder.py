@@ -230,9 +230,9 @@ def _with_former_systems(config: CompareConfig, systems: Sequence[str]) -> Compa
 
     An empty list means all systems; if either list is empty, so is the result.
     """
-    if not config.systems or not systems:
+    if not config.names_of_systems or not systems:
         return replace(config, systems=())
-    named = (SAME.get(name, name) for name in config.systems)
+    named = (SAME.get(name, name) for name in config.names_of_systems)
     return replace(config, systems=tuple(dict.fromkeys((*systems, *named))))
 
 
@@ -248,7 +248,7 @@ def _begin(out: Path, config: CompareConfig, settings: dict[str, Any]) -> Compar
         config = _with_former_systems(config, _read_mark(out, settings))
     mark = {"format": 1, "bertwright": __version__, "settings": settings}
     with atomic_file(out / LADDER, overwrite=True) as file:
-        json.dump(mark | {"systems": config.systems}, file, indent=1)
+        json.dump(mark | {"systems": config.names_of_systems}, file, indent=1)
         file.write("\n")
     return config
 

@@ -80,7 +80,7 @@ def choose(config: CompareConfig, kind: str | None) -> tuple[list[Rung], dict[st
             was named, or no rung is left.
         MissingExtra: a rung that was named needs a package that is not installed.
     """
-    named = [SAME.get(name, name) for name in config.systems]
+    named = [SAME.get(name, name) for name in config.names_of_systems]
     for name in named:
         if name in NO_RUNGS:
             raise ConfigError(f"--systems names {name}: {NO_RUNGS[name]}")

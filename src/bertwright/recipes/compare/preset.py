@@ -58,7 +58,7 @@ def python_docs(
     text = corpus_files(folder / "corpus")[0]
     config = replace(
         config,
-        systems=config.systems or FIVE,
+        systems=config.names_of_systems or FIVE,
         minutes=MINUTES if config.minutes is None else config.minutes,
         task_minutes=TASK_MINUTES if config.task_minutes is None else config.task_minutes,
         held_out=HELD_OUT,
