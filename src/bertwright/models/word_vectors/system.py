@@ -2,7 +2,8 @@
 
 Mikolov et al. 2013a, b; Bojanowski et al. 2017; Pennington et al. 2014. Random numbers and the
 learning rate are functions of the seed and the position in the text, so any of the `workers`
-threads may take the next chunk.
+threads may take the next chunk. Each pass has its own random order, so that a run which ends within
+a pass has read a sample of the text.
 """
 
 from __future__ import annotations
@@ -122,33 +123,38 @@ def _passes(
     rate = run.learning_rate or (0.05 if cbow else 0.025)
     keep = corpus.keep_probabilities(counts, run.subsample)
     spans, words = corpus.chunk_spans(shards), int(counts.sum())
+    unit_ids = units.astype(np.int32)
 
-    def done_at(number: int, token: int) -> float:
-        return budget.done(number, token / shards.num_tokens)
+    def done_at(number: int, place: int) -> float:
+        return budget.done(number, place / len(spans))
 
     def rate_at(done: float) -> float:
         return rate * max(1 - done, 1e-4)
 
     for number in count(budget.begun):
+        order = permutation(make_key("chunks", run.seed, number), len(spans)).tolist()
 
-        def train(chunk: int, number: int = number) -> tuple[float, int, int]:
-            start, stop = spans[chunk]
-            done = done_at(number, start)
-            if done == 1 and chunk:
+        def train(
+            place: int, number: int = number, order: list[int] = order
+        ) -> tuple[float, int, int]:
+            done = done_at(number, place)
+            if done == 1 and place:
                 return 0.0, 0, 0
+            chunk = order[place]
+            start, stop = spans[chunk]
             loss_and_count: tuple[float, int] = kernels.train_context_words(
                 *corpus.read_chunk(shards, start, stop),
                 rows.numpy(),
                 output.data.numpy(),
                 unit_starts,
-                units.astype(np.int32),
+                unit_ids,
                 keep,
                 noise,
                 paths,
                 cbow,
                 run.window,
                 0 if hierarchical else run.negative,
-                (rate_at(done), rate_at(done_at(number, stop))),
+                (rate_at(done), rate_at(done_at(number, place + 1))),
                 make_key("context words", run.seed, number, chunk),
             )
             return *loss_and_count, stop - start
