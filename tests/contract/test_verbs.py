@@ -85,7 +85,7 @@ def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFi
     assert ("--optimizer.learning-rate" in shown) == trainable()[name].reads(
         "optimizer.learning_rate"
     )
-    assert ("--masking.whole-word" in shown) == MODELS[name].load().is_padded_elsewhere
+    assert ("--masking.whole-word" in shown) == MODELS[name].load().is_padded
 
 
 def test_embed(run: Path, tmp_path: Path) -> None:
@@ -216,5 +216,5 @@ def test_its_page_says_what_it_has_learned(name: str, run: Path, tmp_path: Path)
     for section in found.get("sections", []):
         assert section["title"] in page
     assert bool(found.get("sections")) == (
-        name in LEARNED and name != "elmo" and not MODELS[name].load().is_padded_elsewhere
+        name in LEARNED and name != "elmo" and not MODELS[name].load().is_padded
     )
