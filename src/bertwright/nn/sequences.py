@@ -42,7 +42,21 @@ class Located(Protocol):
         """Return the result of `make`, which is called once per key and shared by all layers."""
 
 
-class Sequences:
+class Shared:
+    """What the layers of a model compute once for a batch."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return the result of `make`, which is called once per key and shared by all layers."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
+
+
+class Sequences(Shared):
     """B lengths that sum to N.
 
     Args:
@@ -64,6 +78,7 @@ class Sequences:
         device: torch.device | str = "cpu",
         prefixes: Iterable[int] | None = None,
     ) -> None:
+        super().__init__()
         lengths = [int(length) for length in lengths]
         if not lengths or min(lengths) < 1:
             raise ValueError(f"lengths are {lengths}; expected one or more, each 1 or more")
@@ -71,20 +86,12 @@ class Sequences:
         self.device = torch.device(device)
         self.offsets = [0, *accumulate(lengths)]
         self.prefixes = None if prefixes is None else [int(each) for each in prefixes]
-        self._made: dict[Hashable, Any] = {}
 
     def to(self, device: torch.device | str) -> Sequences:
         """Return the same lengths with the index tensors on a device."""
         if torch.device(device) == self.device:
             return self
         return Sequences(self.lengths, device, self.prefixes)
-
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the result of `make`, which is called once per key and shared by all layers."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: Made = self._made[key]
-        return made
 
     @property
     def count(self) -> int:

@@ -24,7 +24,7 @@ A attention heads, D = H / A, V vocabulary, C scores, M choices, F width of a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ from bertwright.errors import ConfigError
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
-from bertwright.nn.sequences import Made
+from bertwright.nn.sequences import Shared
 from bertwright.nn.transformer.attention import SelfAttention, attend_rows, split
 from bertwright.nn.transformer.stack import Stack
 from bertwright.tasks.catalogue import kind_of
@@ -143,12 +143,13 @@ class PaddedEncoder(Graph):
     def _outputs(self, ids: Tensor, mask: Tensor, types: Tensor) -> list[Tensor]:
         head = self.head
         x = self.encoder.embed_rows(ids, types)
-        each, hidden = torch.arange(ids.shape[1], device=ids.device), hide(mask, x)
-        rows, hidden = Rows(each.expand(ids.shape)), hidden[:, None, None]  # [B, 1, 1, T]
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        rows = Rows(positions.expand(ids.shape))
+        hidden = hide(mask, x)[:, None, None]  # [B, 1, 1, T]
         layers = [x]
 
         def biased(attention: SelfAttention) -> Tensor:
-            by_distance = attention.bias_between(each, each)
+            by_distance = attention.bias_between(positions, positions)
             return hidden if by_distance is None else hidden + by_distance  # [B, A, T, T]
 
         for number in range(self.top):
@@ -188,20 +189,13 @@ class PaddedEncoder(Graph):
         return pooled
 
 
-class Rows:
+class Rows(Shared):
     """The positions of the tokens of padded sequences, in place of `Sequences`."""
 
     def __init__(self, positions: Tensor) -> None:
         """Keep the positions `[B, T]`."""
+        super().__init__()
         self.positions = positions.flatten()
-        self._made: dict[Hashable, Any] = {}
-
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the result of `make`, which is called once per key and shared by all layers."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: Made = self._made[key]
-        return made
 
 
 def over(
