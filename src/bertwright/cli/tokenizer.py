@@ -146,7 +146,7 @@ def accents_note(training: Mapping[str, Any]) -> str:
     )
     if training["accents"] == "kept":
         return (
-            f"Accents and other marks are kept: without them {percent} of the words would change "
+            f"Accents and other marks are kept: stripping would change {percent} of the words "
             f"({some}{merged}). --strip-accents strips them, as published uncased models do."
         )
     merged = merged.replace("would be", "are")

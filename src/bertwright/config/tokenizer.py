@@ -25,9 +25,10 @@ class TokenizerConfig:
     lowercase: bool = True
     """Lower-case the text (an uncased vocabulary)."""
     strip_accents: Literal["auto"] | bool | None = "auto"
-    """Remove accents, and with them the vowel signs of other scripts. auto: as published for an
-    uncased vocabulary, unless that changes over 1 % of the corpus's words and either makes two
-    words the same or affects Devanagari, Thai, kana, Cyrillic or Vietnamese. none: as `lowercase`.
+    """Remove accents, and with them the vowel signs of other scripts; Korean syllables become
+    letters. auto: as published for an uncased vocabulary, unless that changes over 1 % of the
+    corpus's words and either makes two words the same or affects Devanagari, Thai, kana, Cyrillic,
+    Korean or Vietnamese. none: as `lowercase`.
     """
     chinese_characters: bool = True
     """Treat every Chinese character as a word."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from transformers import BertTokenizer
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.config.values import from_dict
-from bertwright.text.tokenizer.accents import loses_marks, script_of_marks
+from bertwright.text.tokenizer.accents import loses_marks, script_of_marks, stays_decomposed
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import Figures, train_tokenizer
@@ -26,6 +28,8 @@ VIETNAMESE = "mả má ma của được\n" * 5
 GERMAN = "das ist schon schön, und wir hören die Töne der Glocken von fern\n" * 5
 GERMAN_APART = "wir hören die Töne der Glocken\n" * 5
 KOREAN = "나는 집에 갑니다 그리고 책을 읽어요\n" * 5
+TAMIL = "போ வா தொடு\n" * 5
+RARE_KOREAN = ENGLISH + "집 책\n"
 RARE = ENGLISH + "a naïve café\n"
 
 
@@ -48,7 +52,9 @@ def trained(tmp_path: Path, text: str, **keys: object) -> tuple[Tokenizer, Figur
         (GERMAN_APART, False),  # nothing becomes one
         (RARE, False),  # under 1 % of the words
         (ENGLISH, False),
-        (KOREAN, False),  # is taken apart and loses nothing
+        (KOREAN, True),  # loses nothing, but is taken apart
+        (TAMIL, True),
+        (RARE_KOREAN, False),
     ],
 )
 def test_auto_keeps_accents_where_words_would_be_lost(
@@ -92,6 +98,28 @@ def test_marks_of_a_word() -> None:
     ]
     for word, script in (("й", "Cyrillic"), ("が", "kana"), ("mả", "Vietnamese"), ("é", None)):
         assert script_of_marks(word) == script
+
+
+def test_characters_that_stay_decomposed() -> None:
+    words = ("집", "போ", "가é", "がй", "naïve", "가", "plain")
+    expected = [True, True, True, False, False, True, False]
+    assert [stays_decomposed(word) for word in words] == expected
+    # every character that NFD takes apart, that loses no mark, and that NFC composes again
+    for character in map(chr, range(0x80, sys.maxunicode + 1)):
+        parts = unicodedata.normalize("NFD", character)
+        if len(parts) > 1 and not loses_marks(character):
+            composed = unicodedata.normalize("NFC", parts) == character
+            assert stays_decomposed(character) is composed
+
+
+def test_korean_is_decoded_as_it_was_written(tmp_path: Path) -> None:
+    tokenizer, training = trained(tmp_path, KOREAN)
+    text = KOREAN.splitlines()[0]
+    for ids in (tokenizer.encode(text).ids, tokenizer.encode_bare_ids([text])[0]):
+        assert tokenizer.decode(ids) == text
+    assert training["accented_words_share"] == 1.0
+    word, parts = training["accented_words"][0].split(" -> ")
+    assert parts.split() == list(unicodedata.normalize("NFD", word))
 
 
 @pytest.mark.parametrize("strip", [None, False, True])

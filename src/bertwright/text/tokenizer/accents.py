@@ -3,7 +3,8 @@
 The published uncased vocabularies decompose each character (NFD) and drop its combining marks
 (google-research/bert, `tokenization.py`): English "naïve" becomes "naive". In other scripts these
 marks are vowels and consonants: मैं becomes म, で becomes て, й becomes и, and ma, má and mả become
-the same word.
+the same word. Nothing composes the characters again, so a Korean syllable becomes the two or three
+letters that it consists of.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _LETTERS = (
 """Scripts in which a mark makes another letter, and their ranges of base characters."""
 _VIETNAMESE = {0x031B, 0x0309, 0x0323}
 """Horn, hook above and dot below: the marks of Vietnamese that other Latin alphabets lack."""
+DECOMPOSED = "Korean or another script of composed characters"
 EXAMPLES = 3
 
 
@@ -35,6 +37,18 @@ def loses_marks(word: str) -> bool:
     if word.isascii():
         return False
     return any(unicodedata.category(c) == "Mn" for c in unicodedata.normalize("NFD", word))
+
+
+@lru_cache(maxsize=1 << 16)
+def stays_decomposed(word: str) -> bool:
+    """Return whether stripping accents leaves a character in several parts, as it does with Korean
+    syllables and with some vowel signs of India.
+    """
+    if word.isascii():
+        return False
+    letters = unicodedata.normalize("NFD", word)
+    stripped = "".join(c for c in letters if unicodedata.category(c) != "Mn")
+    return unicodedata.normalize("NFC", stripped) != stripped
 
 
 def script_of_marks(word: str) -> str | None:
@@ -62,17 +76,19 @@ class Accents:
     words: int
     """The number of running words, without punctuation."""
     changed: int
-    """The number of those that lose marks."""
+    """The number of those that lose marks or stay decomposed."""
     merged: tuple[tuple[str, ...], ...]
     """Examples of different words that become the same, the most frequent first."""
     scripts: tuple[str, ...]
-    """The scripts of changed words in which a mark makes another letter."""
+    """The scripts of changed words in which a mark makes another letter, or whose characters stay
+    decomposed.
+    """
     examples: tuple[tuple[str, str], ...]
     """Words and what they become, the most frequent first."""
 
     @property
     def fraction(self) -> float:
-        """The fraction of running words that lose marks."""
+        """The fraction of running words that lose marks or stay decomposed."""
         return self.changed / max(1, self.words)
 
     @property
@@ -101,13 +117,16 @@ def find_accents(counts: dict[str, int], accented: Iterable[tuple[str, str, int]
     forms: dict[str, Counter[str]] = {}
     scripts: set[str] = set()
     for word, stripped, count in accented:
-        if not loses_marks(word):  # only the composition of the characters differs
+        decomposed = stays_decomposed(word)
+        if not decomposed and not loses_marks(word):  # the same characters, written otherwise
             continue
         changed[word] += count
         becomes[word] = stripped
         forms.setdefault(stripped, Counter())[unicodedata.normalize("NFC", word)] += count
         if script := script_of_marks(word):
             scripts.add(script)
+        if decomposed:
+            scripts.add(DECOMPOSED)
     merged: list[tuple[int, tuple[str, ...]]] = []
     for stripped, originals in forms.items():
         unaccented = counts.get(stripped, 0) - originals.total()
@@ -123,5 +142,9 @@ def find_accents(counts: dict[str, int], accented: Iterable[tuple[str, str, int]
         changed=changed.total(),
         merged=tuple(group for _, group in merged[:EXAMPLES]),
         scripts=tuple(sorted(scripts)),
-        examples=tuple((word, becomes[word]) for word, _ in often),
+        # with blanks, because decomposed characters are displayed as the composed one
+        examples=tuple(
+            (word, " ".join(becomes[word]) if stays_decomposed(word) else becomes[word])
+            for word, _ in often
+        ),
     )
