@@ -32,8 +32,9 @@ def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[l
         config = InstanceConfig(objectives=objectives, sequence_length=40)
         plan = plan_epoch(shards, np.arange(60), config, 0, 0)
         positions = np.arange(20, 70)
-        masker = masker_of(shards, MaskingConfig(), 40)
+        masker = masker_of(shards, MaskingConfig(probability=0.2), 40)
         batch = assemble(shards, plan, positions, masker, make_key("masks"))
+        assert batch.masking_probability == 0.2
         assert sorted(batch.instances.tolist()) == positions.tolist()
         lengths = batch.inputs.sequences.lengths
         assert lengths == sorted(lengths, reverse=True)

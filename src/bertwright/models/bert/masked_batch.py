@@ -5,10 +5,11 @@ Letters: B sequences, N tokens in all, K masked tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from bertwright.models.bert.config import MaskingConfig
 from bertwright.nn.batch import Batch
 
 
@@ -24,6 +25,8 @@ class MaskedBatch(Batch):
     """`[B]`: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
     instances: Tensor
     """`[B]`: the position of each sequence in the epoch."""
+    masking_probability: float = field(default=MaskingConfig.probability, kw_only=True)
+    """The fraction of tokens that the run masks."""
 
     def restored(self) -> MaskedBatch:
         """Return the batch with the original tokens at the masked positions."""

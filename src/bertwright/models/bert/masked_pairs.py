@@ -150,6 +150,7 @@ def assemble(
         masked_labels=torch.from_numpy(masked_labels),
         next_sentence_labels=None if labels is None else torch.from_numpy(labels),
         instances=torch.from_numpy(positions),
+        masking_probability=masker.config.probability,
     )
 
 

@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.models.bert.config import MaskingConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.electra.config import ElectraConfig
 from bertwright.models.electra.encoder import ElectraEmbeddings
@@ -135,14 +134,14 @@ class ReplacedTokens(Objective[MaskedBatch]):
         the generator's loss.
 
         The training loop divides a sum by the number of all tokens of a step. The generator's loss
-        is a mean over masked tokens, so its sum is divided by their fraction. This is the published
-        fraction instead of that of the batch, because a gradient must not depend on how a step is
-        split.
+        is a mean over masked tokens, so its sum is divided by the fraction that the run masks. The
+        fraction of a micro-batch differs a little from it, and the gradient would depend on how a
+        step is split.
         """
         assert isinstance(batch, ReplacedBatch)
         scores = self.logits(encoded.last)  # [N]
         total = F.binary_cross_entropy_with_logits(scores, batch.is_replaced, reduction="sum")
         correct = ((scores > 0) == (batch.is_replaced > 0)).sum()
-        of_generator = batch.generator_loss / MaskingConfig.probability / WEIGHT
+        of_generator = batch.generator_loss / batch.masking_probability / WEIGHT
         total = total + (of_generator - of_generator.detach())  # the value does not change
         return Loss(total, batch.num_tokens, correct)
