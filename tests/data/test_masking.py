@@ -73,6 +73,21 @@ def test_masks_do_not_depend_on_the_batch() -> None:
     assert (together != other_epoch).any()
 
 
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_a_batch_of_more_than_65536_sequences_has_the_masks_of_its_parts(whole_word: bool) -> None:
+    masker = Masker(MaskingConfig(whole_word=whole_word, probability=0.4), SPECIAL, 1, 4, 64)
+    lengths = np.full(70_000, 5)
+    ids = sequences(lengths.tolist())
+    starts = np.arange(len(ids)) % 2 == 0
+    positions = np.arange(len(lengths))
+    whole = masker(ids, lengths, positions, KEY, starts)
+    assert np.bincount(whole[1] // 5, minlength=len(lengths)).max() == 2
+    for part in (slice(0, 35_000), slice(35_000, 70_000)):
+        tokens = slice(part.start * 5, part.stop * 5)
+        masked = masker(ids[tokens], lengths[part], positions[part], KEY, starts[tokens])[0]
+        np.testing.assert_array_equal(masked, whole[0][tokens])
+
+
 def test_masks_are_those_of_yesterday() -> None:
     """A resumed run draws its old masks; a change here is a new format of runs."""
     lengths = np.array([64, 40, 33])
