@@ -268,7 +268,9 @@ def generation_metrics(
     examples: Sequence[GenerationExample],
     predictions: Sequence[GenerationPrediction],
 ) -> Metrics:
-    """Return BLEU, ROUGE-L and exact match of each source against all its targets."""
+    """Return BLEU, ROUGE-L and exact match of each source against all its targets. All three
+    compare texts in lower case.
+    """
     all_targets = [cast(str, example.target) for example in examples]
     bleu = bleu_of(
         task.bleu_tokenize,
@@ -281,9 +283,8 @@ def generation_metrics(
     rows: dict[str, list[int]] = {}
     for row, example in enumerate(examples):
         rows.setdefault(example.source, []).append(row)
-    lower = not any(any(map(str.isupper, each.text)) for each in predictions)
-    # some scripts have no capital letters
-    lower &= any(any(map(str.isupper, target)) for target in all_targets)
+    # as ROUGE-L compares; predictions must not decide, or two models would have two metrics
+    lower = any(any(map(str.isupper, target)) for target in all_targets)
     fold = str.lower if lower else str
     parts = np.zeros((len(examples), 13))  # a source is counted at its first row
     errors: dict[int, float] = {}

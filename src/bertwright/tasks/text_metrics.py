@@ -3,8 +3,9 @@
 BLEU counts n-grams of up to four tokens. sacreBLEU's default tokenizer, 13a, splits at blanks and
 punctuation. In a language without blanks, a sentence would therefore be one token, and BLEU would
 be 0 or 100. For such languages, sacreBLEU's documentation recommends the tokenizers `zh` for
-Chinese, `ja-mecab` for Japanese, and `char` for others (Post 2018). rouge-score keeps only the
-characters a to z and 0 to 9, as Lin's script did for English.
+Chinese, `ja-mecab` for Japanese, and `char` for others (Post 2018). `ja-mecab` needs MeCab, so it
+must be named; the default for Japanese is `char`. rouge-score keeps only the characters a to z and
+0 to 9, as Lin's script did for English.
 
 Both packages belong to the extras `translation` and `generation`.
 """
@@ -35,32 +36,29 @@ def bleu_of(
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
         raise MissingExtra(extra, "sacrebleu", what) from error
-    names = bleu_tokenizers(references) if wanted == "auto" else [wanted]
+    name = bleu_tokenizer(references) if wanted == "auto" else wanted
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns of each text ending in " ."
-    for name in names:
-        try:
-            return BLEU(tokenize=name, **settings)
-        except (ImportError, RuntimeError) as error:  # MeCab or its dictionary is missing
-            if name == names[-1]:
-                raise ConfigError(
-                    f"--bleu-tokenize {name} needs MeCab and its dictionary: pip install "
-                    f"'sacrebleu[{name[:2]}]', or use --bleu-tokenize char"
-                ) from error
-    raise AssertionError("there is no tokenizer")
+    try:
+        return BLEU(tokenize=name, **settings)
+    except (ImportError, RuntimeError) as error:  # MeCab or its dictionary is missing
+        raise ConfigError(
+            f"--bleu-tokenize {name} needs MeCab and its dictionary: pip install "
+            f"'sacrebleu[{name[:2]}]', or use --bleu-tokenize char"
+        ) from error
 
 
-def bleu_tokenizers(references: Iterable[str]) -> list[BleuTokenize]:
-    """Return sacreBLEU's tokenizers for texts of this script; the first that is installed is
-    used.
+def bleu_tokenizer(references: Iterable[str]) -> BleuTokenize:
+    """Return sacreBLEU's tokenizer for texts of this script.
+
+    Japanese has `char` too. With `ja-mecab` where MeCab is installed, one model would have two
+    scores on two machines.
     """
     match writing(references):
         case "han":
-            return ["zh"]
-        case "kana":
-            return ["ja-mecab", "char"]
-        case "other-without-blanks":
-            return ["char"]
-    return ["13a"]
+            return "zh"
+        case "kana" | "other-without-blanks":
+            return "char"
+    return "13a"
 
 
 def bleu_signature(bleu: Any, references: int) -> str:
