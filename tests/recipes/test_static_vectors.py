@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from bertwright.checkpoint.vector_files import import_vectors
 from bertwright.cli.app import run as run_verb
 from bertwright.models.awd_lstm.config import AwdLstmConfig
 from bertwright.models.elmo.config import ElmoConfig
+from bertwright.models.gpt.config import GptConfig
 from bertwright.models.nnlm.config import NnlmConfig
 from bertwright.models.word_vectors.config import GloveConfig, Word2VecConfig
 from bertwright.models.word_vectors.files import NamedVectors, write_binary
@@ -26,6 +28,14 @@ ELMO = ElmoConfig(
     vocab_size=9, character_size=4, filters=((1, 4), (2, 5)), dim=7, projection_dim=3, n_layers=2
 )
 LSTM = AwdLstmConfig(vocab_size=9, embedding_size=6, hidden_size=7, num_hidden_layers=2)
+
+GPT = GptConfig(
+    vocab_size=9,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    max_position_embeddings=40,
+)
 
 
 def write(folder: Path, config: object) -> Path:
@@ -97,3 +107,30 @@ def test_fine_tuning_averages_words_and_says_how_many_there_are(
         assert {"words": 18, "unknown": 6}.items() <= results["data"]["train"].items()
         task = bertwright.load(out)
         assert len(task.predict(["cat", "\u200b"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "frame"),
+    [
+        (LSTM, {"pooling": "mean"}, [0, 1]),
+        (LSTM, {"pooling": "last+max+mean", "transfer": "gradual"}, [0, 1]),
+        (GPT, {"pooling": "mean"}, [0, 1]),
+        (GPT, {}, [0, 0]),  # reads the last token, and trains it
+    ],
+)
+def test_heads_trained_in_steps_leave_out_the_tokens_that_embed_leaves_out(
+    tmp_path: Path, config: object, options: dict[str, Any], frame: list[int]
+) -> None:
+    rows = [(text, "ab"[n % 2]) for n, text in enumerate(["the cat", "dog sat"] * 6)]
+    more = {"transfer": "finetune", "epochs": 1, "learning_rate": 1e-3, "seeds": 1} | options
+    run = bertwright.finetune(
+        "classification",
+        model=write(tmp_path / "model", config),
+        train=rows,
+        dev=rows,
+        out=tmp_path / "task",
+        progress=False,
+        **more,
+    )
+    results = json.loads((run.folder / "results.json").read_text())
+    assert results["task"]["head"]["frame"] == frame

@@ -61,8 +61,8 @@ def frame_of(spec: EncoderSpec, framing: Framing) -> tuple[int, int]:
     """
     begin = 0 if spec.averages_begin else len(framing.begin)
     # GPT-2 has one token for both, and reads it at the start
-    end = 0 if spec.averages_end or framing.end == framing.begin else len(framing.end)
-    return begin, end
+    is_trained = spec.averages_end or (spec.averages_begin and framing.end == framing.begin)
+    return begin, 0 if is_trained else len(framing.end)
 
 
 def reads_words(spec: EncoderSpec, tokenizer: Tokenizer) -> bool:

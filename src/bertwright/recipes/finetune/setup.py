@@ -366,8 +366,9 @@ def _task(
         head = replace(head, layers=layers, network=network, pooling=pooling or "mean")
     elif encoder.reads_last:
         head = replace(head, pooling="last")
-    if not encoder.averages_begin:
-        head = replace(head, frame=(len(framing.begin), len(framing.end)))
+    reads_tokens = kind.scores_tokens or head.pooling in ("cls", "last")
+    if not reads_tokens or not encoder.averages_begin:
+        head = replace(head, frame=frame_of(encoder, framing))  # as `embed` averages
     return TaskConfig(
         kind=kind.name,
         labels=labels,
