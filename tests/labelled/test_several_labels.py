@@ -119,7 +119,7 @@ def test_a_column_that_is_no_class(write):
         ({"labels": ["x", "y"]}, "classification", {"multi_label": True}),
         ({"label": "x"}, "classification", {}),
         ({"label": 2.0}, "regression", {}),
-        ({"choices": ["b", "c"], "label": 1}, "multiple-choice", {}),
+        ({"choices": ["b", "c"], "label": "B"}, "multiple-choice", {}),
         ({"target": "b"}, "generation", {}),
     ],
 )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
 from bertwright.errors import DataError
 from bertwright.labelled.examples import ChoiceExample, SpanExample
+from bertwright.labelled.read import read_examples
+from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import Columns
+from bertwright.tasks.catalogue import kind_of
 from tests.labelled.conftest import parse
 
 CONTEXT = "北京 is big. Paris is old 🙂 and Rome too."
@@ -152,10 +156,10 @@ def test_swag(write):
 @pytest.mark.parametrize(
     ("row", "text", "text2", "label"),
     [
-        ({"text": "t", "question": "q", "choices": ["a", "b"], "label": 1}, "t", "q", 1),
+        ({"text": "t", "question": "q", "choices": ["a", "b"], "label": 0}, "t", "q", 0),
         ({"question": "q", "choices": ["a", "b"], "label": "A"}, "q", "", 0),
         ({"article": "t", "question": "q", "options": ["a", "b"], "answer": "B"}, "t", "q", 1),
-        ({"ctx_a": "t", "ctx_b": "", "ctx": "x", "endings": ["a", "b"], "label": "1"}, "t", "", 1),
+        ({"ctx_a": "t", "ctx_b": "", "ctx": "x", "endings": ["a", "b"], "label": "0"}, "t", "", 0),
         (
             {"premise": "t", "choice1": "a", "choice2": "b", "question": "cause", "label": 0},
             "t", "cause", 0,
@@ -171,7 +175,8 @@ def test_rows_of_choices(write, row, text, text2, label):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"label": 2}, r"line 1: the label '2' is one more than the last of 2 choices.*from 1"),
+        ({"label": 3}, r"label is no choice: '3'"),
+        ({"label": 1}, r"line 1: the label '1'.*--label-map 1=A 2=B .*--label-map 1=B"),
         ({"label": "Z"}, r"label is no choice: 'Z'"),
         ({"label": None}, r"label is no choice: 'None'"),
         ({"choices": ["a"]}, r"fewer than two choices: 1; expected two"),
@@ -199,8 +204,71 @@ def test_missing_columns_of_choices_are_named(write, content, message):
         parse(write("a.csv", content), "multiple-choice")
 
 
-def test_labels_that_count_from_one_are_not_left_out_row_by_row(write):
-    rows = [{"text": "t", "choices": ["a", "b"], "label": label} for label in (1, 2)]
+KEYS = {
+    "from 0": (["0", "1", "1"], [0, 1, 1]),
+    "from 1, as one is the number of choices": (["1", "3", "2"], [0, 2, 1]),
+    "letters": (["A", "c", "B"], [0, 2, 1]),
+    "numbers beside letters count from 1": (["1", "B", "2"], [0, 1, 1]),
+    "with a 0 not even beside letters": (["0", "B", "2"], [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize(("keys", "indices"), KEYS.values(), ids=KEYS)
+def test_answer_keys_count_as_the_file_shows(write, keys, indices):
+    rows = [{"question": "q", "choices": ["x", "y", "z"], "answerKey": key} for key in keys]
+    path = write("a.jsonl", "\n".join(map(json.dumps, rows)))
+    read = parse(path, "multiple-choice")
+    assert [each.label for each in read.examples] == indices
+
+
+def test_answer_keys_that_show_both_are_an_error(write):
+    rows = [{"text": "t", "choices": ["a", "b"], "label": label} for label in (1, 2, 0)]
     path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(DataError, match=r"line 2.*if the labels count from 1"):
+    with pytest.raises(DataError, match=r"line 2: the label '2'.*line 3"):
         parse(path, "multiple-choice", bad_rows="skip")
+
+
+def test_answer_keys_that_show_nothing_are_named_or_numbered(write):
+    row = {"text": "t", "choices": ["a", "b", "c"], "label": 1}
+    path = write("a.jsonl", json.dumps(row))
+    for names, index in (({"1": "A", "2": "B"}, 0), ({"1": "B"}, 1)):
+        (example,) = parse(path, "multiple-choice", label_map=names).examples
+        assert example.label == index
+    read = read_examples(Rows("train", [row]), kind_of("multiple-choice").reader)
+    assert read.examples[0].label == 1  # rows in memory count from 0, as Python does
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"text": ["x", "y", "z"], "label": ["1", "2", "3"]},
+        [{"text": "x", "label": 1}, {"text": "y", "label": 2}, {"text": "z", "label": 3}],
+    ],
+)
+def test_choices_with_labels_of_their_own(write, choices):
+    row = {"question": "q", "choices": choices, "answerKey": "2"}
+    (example,) = parse(write("a.jsonl", json.dumps(row)), "multiple-choice").examples
+    assert (example.choices, example.label) == (("x", "y", "z"), 1)
+    path = write("a.jsonl", json.dumps(row | {"answerKey": "4"}))
+    with pytest.raises(DataError, match=r"label is no choice: '4'.*'1', '2', '3'"):
+        parse(path, "multiple-choice")
+
+
+ARC = {
+    "question": {"stem": "q", "choices": [{"text": t, "label": t.upper()} for t in "abc"]},
+    "answerKey": "B",
+}
+RACE = {"article": "t", "questions": ["q"], "options": [["a", "b", "c"]], "answers": ["B"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "text"), [("a.jsonl", ARC, "q"), ("7.txt", RACE, "t")], ids=["ARC", "RACE"]
+)
+def test_the_command_converts_questions_as_published(write, name, row, text):
+    path = write(name, json.dumps(row) + "\n")
+    with pytest.raises(DataError) as caught:
+        parse(path, "multiple-choice")
+    command = str(caught.value).partition("Convert it: ")[2]
+    subprocess.run(command, shell=True, check=True, cwd=path.parent)
+    (example,) = parse(path.parent / "questions.jsonl", "multiple-choice").examples
+    assert (example.text, example.choices, example.label) == (text, ("a", "b", "c"), 1)
