@@ -232,6 +232,8 @@ def _evaluate_search(
         with atomic_file(out, options.overwrite) as file:
             json.dump(plain(found), file, ensure_ascii=False, indent=1)
             file.write("\n")
+    for warning in found["warnings"]:
+        say(f"warning: {warning}")
     if options.json:
         print_json(found)
         return

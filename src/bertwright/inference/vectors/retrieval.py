@@ -8,8 +8,10 @@ queries.jsonl    {"_id": "q1", "text": "..."}
 qrels/test.tsv   query-id, corpus-id and score, with a header
 ```
 
-A document is its title, a blank and its text. A document with the id of the query is left out of
-its ranking, and queries without a relevant document are left out. TF-IDF and BM25
+A document is its title, a blank and its text. A document that is the query itself, with its id and
+its text (as in ArguAna), is left out of its ranking; BEIR leaves out every document with the id of
+the query. Queries without a relevant document are left out. As in trec_eval, a relevant document
+that the corpus lacks counts as not found, and a query that is missing is left out. TF-IDF and BM25
 (`tasks/lexical.py`) are evaluated as baselines. The metrics read the first 100 documents of each
 ranking; nDCG has linear gains, as in trec_eval.
 
@@ -55,7 +57,13 @@ class Search:
     document_ids: list[str]
     documents: list[str]
     relevant: list[dict[int, float]]
-    """For each query, the grades of its relevant documents by the index of the document."""
+    """For each query, the grades of its relevant documents by the index of the document; a document
+    that the corpus lacks has a negative index.
+    """
+    own: list[int]
+    """For each query, the index of the document that is the query itself; -1: there is none."""
+    warnings: list[str]
+    """What is missing, and which ids are alike."""
 
 
 def find_judgements(path: str | Path) -> Path | None:
@@ -94,33 +102,65 @@ def read_search(judgements: Path) -> Search:
     """Read a data set.
 
     Raises:
-        DataError: a file is missing, a line has another format, or a judgement has an unknown id;
-            the message names the file and line.
+        DataError: a file is missing, a line has another format, or no judgement names a query and a
+            document that are there; the message names the file and line.
     """
     root = _root(judgements)
-    documents = dict(_texts(root / CORPUS, with_title=True))
-    texts = dict(_texts(root / QUERIES, with_title=False))
+    documents = dict(_texts(root / CORPUS))
+    texts = {name: text for name, (_, text) in _texts(root / QUERIES)}
     index = {name: number for number, name in enumerate(documents)}
     grades: dict[str, dict[int, float]] = {}
+    missing: dict[str, dict[str, str]] = {QUERIES: {}, CORPUS: {}}
     for place, query, document, grade in _judgements(judgements):
-        for name, known, file in ((query, texts, QUERIES), (document, documents, CORPUS)):
-            if name not in known:
-                raise DataError(f"{place}: {shorten(name)} is not in {file}")
-        if grade > 0:
+        if query not in texts:
+            missing[QUERIES].setdefault(query, place)
+        if document not in documents:
+            index.setdefault(document, -1 - len(missing[CORPUS]))
+            missing[CORPUS].setdefault(document, place)
+        if grade > 0 and query in texts:
             grades.setdefault(query, {})[index[document]] = grade
-    if not grades:
-        raise DataError(f"{judgements} names no relevant document")
+    if not any(document >= 0 for each in grades.values() for document in each):
+        gone = next(((f, *m) for f, each in missing.items() for m in each.items()), None)
+        reason = f": {gone[2]}: {shorten(gone[1])} is not in {gone[0]}" if gone else ""
+        raise DataError(f"{judgements} names no relevant document for a query of the data{reason}")
+    warnings = []
+    for file, effect in (
+        (CORPUS, "count as not found where they are relevant"),
+        (QUERIES, "are left out"),
+    ):
+        if each := missing[file]:
+            name, place = next(iter(each.items()))
+            warnings.append(
+                f"{len(each):,} of the ids that are judged are not in {file} (the first: "
+                f"{shorten(name)}, {place}); they {effect}, as in trec_eval"
+            )
+    own, others = [], 0
+    for name in grades:
+        title, text = documents.get(name, ("", ""))
+        is_query = " ".join(texts[name].split()) in (
+            " ".join(each.split()) for each in (text, f"{title} {text}")
+        )
+        own.append(index[name] if name in documents and is_query else -1)
+        others += name in documents and not is_query
+    if others:
+        warnings.append(
+            f"{others:,} queries have the id of a document with another text, which stays in their "
+            "ranking; BEIR's own program leaves it out"
+        )
     return Search(
         f"{root.name}/{judgements.relative_to(root)}",
         list(grades),
         [texts[name] for name in grades],
         list(documents),
-        list(documents.values()),
+        [f"{title} {text}".strip() for title, text in documents.values()],
         list(grades.values()),
+        own,
+        warnings,
     )
 
 
-def _texts(path: Path, with_title: bool) -> Iterator[tuple[str, str]]:
+def _texts(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the id of each query or document, its title and its text."""
     if not path.is_file():
         raise DataError(f"no file {path}; a data set of retrieval has {CORPUS}, {QUERIES}, {QRELS}")
     with open_bytes(path) as lines:
@@ -131,14 +171,14 @@ def _texts(path: Path, with_title: bool) -> Iterator[tuple[str, str]]:
                 row = json.loads(line)
                 name, text = row["_id"], row["text"]
                 title = row.get("title") or ""
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 row = name = text = title = None
             if not isinstance(name, str | int) or not isinstance(text, str):
                 came = shorten(line.decode("utf-8", "replace").strip())
                 raise DataError(
                     f"{path}, line {number}: {came}; expected an object with _id and text"
                 )
-            yield str(name), f"{title} {text}".strip() if with_title else text
+            yield str(name), (str(title), text)
 
 
 def _judgements(path: Path) -> Iterator[tuple[str, str, str, float]]:
@@ -205,7 +245,7 @@ def evaluate_search(
         "baselines": baselines,
         "examples": len(search.queries),
         "documents": len(search.documents),
-        "warnings": [],
+        "warnings": search.warnings,
     }
 
 
@@ -223,8 +263,8 @@ def _best(search: Search, score: Scorer) -> Int64s:
 def _parts(search: Search, found: Int64s) -> Float64s:
     """Return the sums that each query contributes, `[q, 6]`: its metrics (`METRICS`), and 1."""
     rows = []
-    for name, grades, ranked in zip(search.query_ids, search.relevant, found, strict=True):
-        kept = [each for each in ranked.tolist() if search.document_ids[each] != name][:RANKS]
+    for own, grades, ranked in zip(search.own, search.relevant, found, strict=True):
+        kept = [each for each in ranked.tolist() if each != own][:RANKS]
         gains = np.array([grades.get(each, 0.0) for each in kept])
         rows.append([*_of_query(gains, sorted(grades.values(), reverse=True)), 1.0])
     return np.array(rows)
