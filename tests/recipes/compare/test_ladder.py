@@ -16,6 +16,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import BertwrightError, ConfigError, Interrupted
 from bertwright.recipes.compare import ladder, train, use
+from bertwright.recipes.finetune import run as finetuning
 from bertwright.train.signals import Signals
 from tests.recipes.compare.conftest import write_labels, write_text
 
@@ -144,6 +145,29 @@ def test_a_signal_in_the_last_pass_of_a_run_ends_the_comparison(
     assert not (out / "stages" / "ngram-1" / "text.json").is_file()
     monkeypatch.setattr(train.pretraining, "pretrain", whole)
     assert run(corpus, config_of(out, "ngram"))[0]["rungs"][0]["bits_per_character"] > 0
+
+
+def test_all_seeds_and_fractions_are_evaluated_on_rows_that_none_trains_on(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a dev file and a test file."""
+    labelled = write_labels(tmp_path / "labelled.tsv", 80)
+    task = use.Task("classification", TaskFilesConfig(train=str(labelled)))
+    setups = []
+    set_up = finetuning.set_up
+
+    def record(*args: Any) -> Any:
+        setups.append(set_up(*args))
+        return setups[-1]
+
+    monkeypatch.setattr(finetuning, "set_up", record)
+    config = config_of(tmp_path / "out", "nnlm", seeds=2, fractions=(0.5, 1.0))
+    results, _ = run(corpus, config, task)
+    assert not results["failed"]
+    (evaluated,) = {tuple(e.text for e in each.dev.examples) for each in setups}
+    assert len(evaluated) == results["task"]["examples"]["dev"]
+    for each in setups:
+        assert not {e.text for e in each.train.examples} & {*evaluated}
 
 
 @pytest.mark.slow

@@ -39,11 +39,11 @@ from bertwright.recipes.finetune.defaults import epochs_of
 from bertwright.recipes.finetune.rates import SHARE
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import (
+    Split,
     TaskSpec,
     draw,
-    find_labels,
-    hold_out,
     read_labelled,
+    read_split,
 )
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, evaluate, metrics_of
@@ -85,8 +85,8 @@ class Labelled:
     """The examples of a task, read before anything is trained."""
 
     task: Task
-    train: list[Example]
-    dev: list[Example]
+    split: Split
+    """The training and dev examples, which are the same for all seeds, fits and baselines."""
     test: list[Example] | None
     config: TaskConfig
     """The task as its model would store it, with the keys that metrics need."""
@@ -94,6 +94,16 @@ class Labelled:
     """The metric that is compared."""
     key: Any
     """Everything that results depend on: the settings, and the hashes of the files."""
+
+    @property
+    def train(self) -> list[Example]:
+        """The training examples."""
+        return self.split.train
+
+    @property
+    def dev(self) -> list[Example]:
+        """The dev examples."""
+        return self.split.dev
 
     @property
     def evaluated(self) -> list[Example]:
@@ -125,13 +135,8 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
         raise ConfigError("the task of a comparison needs --train, a labelled file")
     if kind.check_files is not None:
         kind.check_files(files)
-    read = read_labelled(files.train, kind, files, say)
-    labels = find_labels(kind, read, files.train)
-    if files.dev is None:
-        train, dev = hold_out(read.examples, kind, config.seed)
-    else:
-        own = read_labelled(files.dev, kind, files, say, like=read, labels=labels)
-        train, dev = list(read.examples), list(own.examples)
+    split = read_split(kind, files, config.seed, say)
+    read, labels = split.read, split.labels
     test = None
     if task.test is not None:
         as_train = replace(files, dev_text=None, dev_text2=None, dev_label=None)
@@ -139,7 +144,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     made = TaskConfig(
         kind=kind.name, labels=labels, multi_label=files.multi_label, scheme=read.scheme
     )
-    made = kind.evaluated(made, dev)
+    made = kind.evaluated(made, split.dev)
     names = metrics_of(made)
     if test is not None and metrics_of(kind.evaluated(made, test)) != names:
         raise ConfigError(
@@ -157,8 +162,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     settings = {k: v for k, v in values.to_dict(files).items() if k not in paths}
     return Labelled(
         task=task,
-        train=train,
-        dev=dev,
+        split=split,
         test=test,
         config=made,
         metric=files.metric or names[0],
@@ -324,8 +328,10 @@ class Fits:
         shutil.rmtree(out / "checkpoints", ignore_errors=True)
 
     def _spec(self, examples: int, dev: int) -> TaskSpec:
-        task = self.labelled.task
-        return TaskSpec("task", task.kind, task.files, most_train=examples, most_dev=dev)
+        task, split = self.labelled.task, self.labelled.split
+        return TaskSpec(
+            "task", task.kind, task.files, split=split, most_train=examples, most_dev=dev
+        )
 
     def _settings(self, way: Way, out: Path) -> FinetuneConfig:
         """Return the configuration of a fit, with the default epochs and learning rates."""

@@ -62,6 +62,18 @@ LENGTH, DOCUMENT_LENGTH = 512, 256
 
 
 @dataclass(frozen=True)
+class Split:
+    """The training and dev examples of a task, read from its labelled files."""
+
+    read: Read
+    dev_read: Read
+    """That of the dev file; without one, `read`."""
+    labels: tuple[str, ...]
+    train: list[Example]
+    dev: list[Example]
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """The name, kind and files of a task."""
 
@@ -71,6 +83,10 @@ class TaskSpec:
     train: Rows | None = None
     """Rows in memory, in place of the training file."""
     dev: Rows | None = None
+    split: Split | None = None
+    """The examples, in place of the files. A comparison reads them once, because runs with several
+    seeds would each hold out other examples, and train on those that others are evaluated on.
+    """
     most_train: int | None = None
     """The maximum number of training examples, drawn at random by the seed; None: all."""
     most_dev: int | None = None
@@ -136,18 +152,20 @@ def set_up(
         files = replace(files, train=spec.train.name)
     if not files.train:
         raise ConfigError(f"{name}: missing key 'train', the labelled file to train on")
-    read = read_labelled(spec.train or files.train, kind, files, say)
-    labels = find_labels(kind, read, files.train)
+    split = spec.split or read_split(kind, files, config.seed, say, spec.train, spec.dev)
+    read, dev_read, labels, train, dev = (
+        split.read,
+        split.dev_read,
+        split.labels,
+        split.train,
+        split.dev,
+    )
     if files.dev is None:
-        train, dev = hold_out(read.examples, kind, config.seed)
         warnings = [
             f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
             "held out to evaluate on"
         ]
-        dev_read = read
     else:
-        dev_read = read_labelled(spec.dev or files.dev, kind, files, say, like=read, labels=labels)
-        train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(kind, train, dev), len(dev), files)
     train = draw(train, spec.most_train, config.seed)
     dev = draw(dev, spec.most_dev, config.seed)
@@ -207,6 +225,35 @@ def set_up(
             setup.facts[which] |= {"words": words, "unknown": unknown}
             say(f"{which}: {coverage(words, unknown)}")
     return setup
+
+
+def read_split(
+    kind: TaskKind[Any, Any, Any],
+    files: TaskFilesConfig,
+    seed: int,
+    say: Callable[[str], None],
+    train: Rows | None = None,
+    dev: Rows | None = None,
+) -> Split:
+    """Read the labelled files of a task. Without a dev file, some examples are held out.
+
+    Args:
+        kind: the kind of task.
+        files: the paths of the files, and how they are read.
+        seed: the seed of the examples that are held out.
+        say: prints a line.
+        train: rows in memory, in place of the training file.
+        dev: rows in memory, in place of the dev file.
+
+    Raises:
+        DataError: a file cannot be read, or has only one label or too few examples.
+    """
+    read = read_labelled(train or files.train, kind, files, say)
+    labels = find_labels(kind, read, files.train)
+    if files.dev is None:
+        return Split(read, read, labels, *hold_out(read.examples, kind, seed))
+    dev_read = read_labelled(dev or files.dev, kind, files, say, like=read, labels=labels)
+    return Split(read, dev_read, labels, list(read.examples), list(dev_read.examples))
 
 
 def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
